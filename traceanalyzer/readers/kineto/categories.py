@@ -1,0 +1,79 @@
+"""Category names of all years and back ends, normalized. Names from `libkineto/include/ActivityType.h`."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from traceanalyzer.trace.tables import Category
+
+
+class Group(IntEnum):
+    """Which table an event belongs to."""
+
+    HOST = 0
+    LAUNCH = 1
+    DEVICE = 2
+    GPU_ANNOTATION = 3
+    FRAME = 4
+    SYNC = 5
+    OVERHEAD = 6
+    FLOW = 7
+    INSTANT = 8
+    """No category, or the one of instants: `[memory]` among other things, told apart by phase and name."""
+    IGNORED = 9
+    """Understood, and of no use: flow arrows whose ends share a correlation id, counters, spans."""
+    UNKNOWN = 10
+
+
+_OPERATOR, _ANNOTATION = (Group.HOST, Category.OPERATOR), (Group.HOST, Category.ANNOTATION)
+_RUNTIME = (Group.LAUNCH, Category.RUNTIME)
+_MEMCPY, _MEMSET = (Group.DEVICE, Category.MEMCPY), (Group.DEVICE, Category.MEMSET)
+_IGNORED = (Group.IGNORED, None)
+
+CATEGORIES: dict[str, tuple[Group, Category | None]] = {
+    "cpu_op": _OPERATOR,
+    "operator": _OPERATOR,  # until 2022-04, user ranges included
+    "hpu_op": _OPERATOR,
+    "user_annotation": _ANNOTATION,
+    "python": (Group.HOST, Category.PYTHON),
+    "runtime": _RUNTIME,
+    "cuda_runtime": _RUNTIME,  # ROCm's hip* calls, too
+    "cuda_driver": _RUNTIME,
+    "hip_runtime": _RUNTIME,
+    "hip_driver": _RUNTIME,
+    "glow_runtime": _RUNTIME,
+    "mtia_runtime": _RUNTIME,
+    "xpu_runtime": _RUNTIME,
+    "xpu_driver": _RUNTIME,
+    "privateuse1_runtime": _RUNTIME,
+    "privateuse1_driver": _RUNTIME,
+    "kernel": (Group.DEVICE, Category.KERNEL),
+    "memcpy": _MEMCPY,
+    "gpu_memcpy": _MEMCPY,
+    "memset": _MEMSET,
+    "gpu_memset": _MEMSET,
+    "gpu_user_annotation": (Group.GPU_ANNOTATION, Category.GPU_ANNOTATION),
+    "python_function": (Group.FRAME, Category.FRAME),
+    "cuda_sync": (Group.SYNC, Category.SYNC),
+    "xpu_sync": (Group.SYNC, Category.SYNC),
+    "overhead": (Group.OVERHEAD, Category.OVERHEAD),
+    "fwdbwd": (Group.FLOW, None),
+    "forward_backward": (Group.FLOW, None),  # 2021-11 to 2022-10
+    "": (Group.INSTANT, None),
+    "cpu_instant_event": (Group.INSTANT, None),
+    "memory": (Group.INSTANT, None),
+    "ac2g": _IGNORED,
+    "async": _IGNORED,
+    "async_gpu": _IGNORED,
+    "async_cpu_to_gpu": _IGNORED,
+    "cpu_to_cuda": _IGNORED,
+    "external_correlation": _IGNORED,
+    "trace": _IGNORED,
+}
+
+_UNKNOWN = (Group.UNKNOWN, None)
+
+
+def classify(category: str) -> tuple[Group, Category | None]:
+    """The table and the normalized category of a category name, whatever its case."""
+    return CATEGORIES.get(category) or CATEGORIES.get(category.lower(), _UNKNOWN)

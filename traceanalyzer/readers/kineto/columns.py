@@ -1,0 +1,244 @@
+"""From lists of events to the columns of the trace's tables, window by window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from traceanalyzer.readers.kineto.buffers import Buffer
+from traceanalyzer.readers.kineto.categories import Group, classify
+from traceanalyzer.readers.kineto.events import Args, Event
+from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
+from traceanalyzer.readers.kineto.values import first_known, floats, integers, texts
+from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.table import UNKNOWN, Array, Bool, I32, I64
+from traceanalyzer.trace.tables import (
+    DeviceEvents,
+    Flows,
+    Frames,
+    GpuAnnotations,
+    HostEvents,
+    Launches,
+    MemoryEvents,
+    Overheads,
+    Syncs,
+)
+
+_MEMORY = "[memory]"
+_SLICE = "X"
+
+
+class Collector:
+    """Sorts events into tables. Texts become codes of the pools; code 0 of the args' pools is "none"."""
+
+    def __init__(self) -> None:
+        self.names: Pool[str] = Pool()
+        self.threads: Pool[tuple[Any, Any]] = Pool()
+        self.shapes: Pool[bytes] = Pool(b"")
+        self.types: Pool[bytes] = Pool(b"")
+        self.dims: Pool[bytes] = Pool(b"")
+        self.collectives: Pool[str] = Pool("")
+        self.losses: Counter[str] = Counter()
+        self.elements = 0
+        """Elements of the event array, whatever they are."""
+        self.host = Buffer(HostEvents)
+        self.launches = Buffer(Launches)
+        self.device = Buffer(DeviceEvents)
+        self.gpu_annotations = Buffer(GpuAnnotations)
+        self.frames = Buffer(Frames)
+        self.syncs = Buffer(Syncs)
+        self.overheads = Buffer(Overheads)
+        self.flows = Buffer(Flows)
+        self.memory = Buffer(MemoryEvents)
+        self._fill: dict[Group, Callable[[Sequence[Event], dict[str, Array]], None]] = {
+            Group.HOST: self._add_host,
+            Group.LAUNCH: self._add_launches,
+            Group.DEVICE: self._add_device,
+            Group.GPU_ANNOTATION: lambda e, common: self.gpu_annotations.extend(**common, thread=self._threads(e)),
+            Group.FRAME: self._add_frames,
+            Group.SYNC: self._add_syncs,
+            Group.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
+        }
+        self._categories: Pool[str] = Pool()
+        self._groups: list[int] = []
+        self._normalized: list[int] = []
+        self._by_category = np.zeros(0, np.int64)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Take one window of events."""
+        self.elements += len(events)
+        categories = self._categories.codes(map(attrgetter("cat"), events), len(events))
+        self._classify_new()
+        self._count(categories)
+        groups = np.array(self._groups, np.uint8)[categories]
+        slices = groups <= Group.OVERHEAD
+        self._add_slices(_where(slices, events), groups[slices], categories[slices])
+        if (flows := groups == Group.FLOW).any():
+            self._add_flows(_where(flows, events))
+        if (instants := groups == Group.INSTANT).any():
+            self._add_instants(_where(instants, events))
+
+    @property
+    def unsupported(self) -> dict[str, int]:
+        """How many events of which category were set aside because nothing here understands them."""
+        counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
+        return {name: count for name, group, count in counts if group == Group.UNKNOWN}
+
+    def _classify_new(self) -> None:
+        for name in self._categories.values()[len(self._groups) :]:
+            group, category = classify(name)
+            self._groups.append(group)
+            self._normalized.append(0 if category is None else category)
+
+    def _count(self, categories: I32) -> None:
+        counts = np.bincount(categories, minlength=len(self._groups))
+        counts[: len(self._by_category)] += self._by_category
+        self._by_category = counts
+
+    def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
+        if set(map(attrgetter("ph"), events)) - {_SLICE}:
+            kept = np.array([e.ph == _SLICE for e in events])
+            events, groups, categories = _where(kept, events), groups[kept], categories[kept]
+        start, dur = self._times(events), nanoseconds(map(attrgetter("dur"), events), len(events))
+        valid = start != INVALID
+        self._settle(dur)
+        normalized = np.array(self._normalized, np.uint8)[categories]
+        for group, fill in self._fill.items():
+            rows = (groups == group) & valid
+            if rows.any():
+                chosen = _where(rows, events)
+                common = {
+                    "start_ns": start[rows],
+                    "dur_ns": dur[rows],
+                    "name": self.names.codes(map(attrgetter("name"), chosen), len(chosen)),
+                }
+                if group in (Group.HOST, Group.DEVICE):
+                    common["category"] = normalized[rows]
+                fill(chosen, common)
+
+    def _times(self, events: Sequence[Event]) -> I64:
+        start = nanoseconds(map(attrgetter("ts"), events), len(events))
+        if lost := int((start == INVALID).sum()):
+            self.losses["read-no-time"] += lost
+        return start
+
+    def _settle(self, dur: I64) -> None:
+        """Durations that are missing, no number or negative count as 0; how many is kept."""
+        for bad, loss in ((dur == INVALID, "read-no-duration"), ((dur < 0) & (dur != INVALID), "read-negative-duration")):
+            if count := int(bad.sum()):
+                self.losses[loss] += count
+        np.maximum(dur, 0, out=dur)
+
+    def _threads(self, events: Sequence[Event]) -> I32:
+        return self.threads.codes(map(attrgetter("pid", "tid"), events), len(events))
+
+    def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        args = _args(events)
+        shapes = texts(args, "shapes", self.shapes)
+        if (missing := shapes == 0).any():
+            shapes = np.where(missing, texts(args, "old_shapes", self.shapes), shapes)
+        self.host.extend(
+            **common,
+            thread=self._threads(events),
+            external_id=_external_id(args),
+            shapes=shapes,
+            types=texts(args, "types", self.types),
+            sequence=integers(args, "sequence"),
+            forward_thread=integers(args, "forward_thread"),
+        )
+
+    def _add_launches(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        args = _args(events)
+        self.launches.extend(
+            **common,
+            thread=self._threads(events),
+            correlation=integers(args, "correlation"),
+            external_id=_external_id(args),
+        )
+
+    def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        args = _args(events)
+        self.device.extend(
+            **common,
+            device=_small(integers(args, "device")),
+            stream=integers(args, "stream"),
+            correlation=integers(args, "correlation"),
+            external_id=_external_id(args),
+            grid=texts(args, "grid", self.dims),
+            block=texts(args, "block", self.dims),
+            blocks_per_sm=floats(args, "blocks_per_sm"),
+            occupancy=floats(args, "occupancy"),
+            bytes=integers(args, "bytes"),
+            collective=self.collectives.codes((str(a.collective) for a in args), len(args)),
+        )
+
+    def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        args = _args(events)
+        self.frames.extend(
+            **common,
+            thread=self._threads(events),
+            python_id=integers(args, "python_id"),
+            parent_id=integers(args, "python_parent_id"),
+            module_id=integers(args, "module_id"),
+        )
+
+    def _add_syncs(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        args = _args(events)
+        self.syncs.extend(
+            **common,
+            device=_small(integers(args, "device")),
+            stream=integers(args, "stream"),
+            correlation=integers(args, "correlation"),
+        )
+
+    def _add_flows(self, events: Sequence[Event]) -> None:
+        start = self._times(events)
+        valid = start != INVALID
+        events = _where(valid, events)
+        self.flows.extend(
+            start_ns=start[valid],
+            thread=self._threads(events),
+            flow=np.array([e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events]),
+            is_start=np.array([e.ph == "s" for e in events]),
+        )
+
+    def _add_instants(self, events: Sequence[Event]) -> None:
+        memory = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
+        if not memory:
+            return
+        start = self._times(memory)
+        valid = start != INVALID
+        memory = _where(valid, memory)
+        args = _args(memory)
+        self.memory.extend(
+            start_ns=start[valid],
+            thread=self._threads(memory),
+            device_type=_small(integers(args, "device_type")),
+            device=_small(integers(args, "device_id")),
+            bytes=integers(args, "memory_bytes", 0),
+            address=integers(args, "address", 0),
+            allocated=integers(args, "allocated"),
+            reserved=integers(args, "reserved"),
+        )
+
+
+def _where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
+    return events if mask.all() else list(compress(events, mask.tobytes()))
+
+
+def _args(events: Iterable[Event]) -> list[Args]:
+    return list(map(attrgetter("args"), events))
+
+
+def _external_id(args: Sequence[Args]) -> I64:
+    return first_known(integers(args, "external_id"), args, "old_external_id")
+
+
+def _small(values: I64) -> I32:
+    """Ids that fit 32 bits; unknown for those that do not."""
+    return np.where(np.abs(values) < 2**31, values, UNKNOWN).astype(np.int32)

@@ -1,0 +1,64 @@
+"""The raw shape of an event of a Kineto trace, as `libkineto/src/output_json.cpp` writes it.
+
+Times stay text (`Raw`), because float64 cannot hold epoch microseconds with three decimals; shapes and
+dimensions stay text, because most of them repeat and are decoded once per distinct text. Fields of `args`
+are untyped: real traces hold numbers as strings, and one odd value must not cost the window.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+NO_TEXT = Raw(b"")
+
+
+class Args(msgspec.Struct, gc=False, frozen=True):
+    """The arguments that some analysis uses; all others are skipped while decoding."""
+
+    external_id: object = msgspec.field(name="External id", default=-1)
+    old_external_id: object = msgspec.field(name="external id", default=-1)
+    correlation: object = -1
+    shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
+    old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
+    types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
+    sequence: object = msgspec.field(name="Sequence number", default=-1)
+    forward_thread: object = msgspec.field(name="Fwd thread id", default=-1)
+    device: object = -1
+    stream: object = -1
+    grid: Raw = NO_TEXT
+    block: Raw = NO_TEXT
+    blocks_per_sm: object = msgspec.field(name="blocks per SM", default=None)
+    occupancy: object = msgspec.field(name="est. achieved occupancy %", default=None)
+    bytes: object = -1
+    collective: object = msgspec.field(name="Collective name", default="")
+    device_type: object = msgspec.field(name="Device Type", default=-1)
+    device_id: object = msgspec.field(name="Device Id", default=-1)
+    memory_bytes: object = msgspec.field(name="Bytes", default=0)
+    address: object = msgspec.field(name="Addr", default=0)
+    allocated: object = msgspec.field(name="Total Allocated", default=-1)
+    reserved: object = msgspec.field(name="Total Reserved", default=-1)
+    python_id: object = msgspec.field(name="Python id", default=-1)
+    python_parent_id: object = msgspec.field(name="Python parent id", default=-1)
+    module_id: object = msgspec.field(name="Python module id", default=-1)
+
+
+NO_ARGS = Args()
+
+
+class Event(msgspec.Struct, gc=False):
+    """One element of `traceEvents`."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: object = ""
+    tid: object = ""
+    ts: Raw = NO_TEXT
+    dur: Raw = NO_TEXT
+    id: object = -1
+    args: Args = NO_ARGS
+
+
+ARGS_FIELDS = {f.encode_name: f for f in msgspec.structs.fields(Args)}
+EVENT_FIELDS = {f.encode_name: f for f in msgspec.structs.fields(Event)}

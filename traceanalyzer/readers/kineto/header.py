@@ -1,0 +1,119 @@
+"""What stands around the event array: metadata before and after it, in any order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.trace.model import Device, Options
+
+EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d+)')
+_OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
+
+
+def find_events(text: bytes) -> re.Match[bytes] | None:
+    """Where the event array of an object starts: the first `traceEvents` key at the top level."""
+    first = None
+    for match in EVENTS_KEY.finditer(text):
+        first = first or match
+        if _decode(text[: match.start()] + b'"traceEvents":[]}') is not None:
+            return match
+    return first
+
+
+def metadata(before: bytes, after: bytes) -> tuple[dict[str, Any], bool]:
+    """The metadata of an object, from the text before the event array and after it.
+
+    Args:
+        before: From the opening brace up to the `traceEvents` key.
+        after: What follows the array's closing bracket.
+
+    Returns:
+        The metadata, and whether all of it could be read.
+    """
+    head, tail = before.strip(), after.strip()
+    parts = [head.rstrip(b", \t\r\n") + b"}"] if head else []
+    if tail.startswith(b","):
+        parts.append(b"{" + tail[1:])
+    found: dict[str, Any] = {}
+    whole = True
+    for part in parts:
+        value = _decode(part)
+        if value is None:
+            value, whole = dict(_salvage(part)), False
+        found |= value
+    return found, whole
+
+
+def _decode(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _salvage(text: bytes) -> list[tuple[str, Any]]:
+    """Numbers that matter, from metadata that is no JSON (log lines with bare quotes, a cut tail)."""
+    return [(m[1], int(m[2])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
+
+
+def devices(meta: Mapping[str, Any]) -> tuple[Device, ...]:
+    """The accelerators of `deviceProperties`."""
+    entries = meta.get("deviceProperties")
+    described = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    return tuple(_device(e, i, meta) for i, e in enumerate(described))
+
+
+def _device(entry: Mapping[str, Any], position: int, meta: Mapping[str, Any]) -> Device:
+    major, minor = integer(entry.get("computeMajor")), integer(entry.get("computeMinor"))
+    number, name = integer(entry.get("id")), entry.get("name")
+    name = name if isinstance(name, str) else None
+    return Device(
+        id=position if number is None else number,
+        name=name,
+        vendor=_vendor(name, entry, meta),
+        memory_bytes=integer(entry.get("totalGlobalMem")),
+        compute_capability=None if major is None or minor is None else f"{major}.{minor}",
+        sm_count=integer(entry.get("numSms")),
+    )
+
+
+def _vendor(name: str | None, entry: Mapping[str, Any], meta: Mapping[str, Any]) -> str | None:
+    lower = (name or "").lower()
+    if any(word in lower for word in ("amd", "radeon", "instinct")) or "hip_runtime_version" in meta:
+        return "AMD"
+    if any(word in lower for word in ("nvidia", "tesla", "geforce", "quadro", "rtx")):
+        return "NVIDIA"
+    if "intel" in lower or "maxComputeUnits" in entry:
+        return "Intel"
+    # A warp of 64 lanes is AMD's; NVIDIA's has 32. Both writers use the same keys otherwise.
+    return {32: "NVIDIA", 64: "AMD"}.get(integer(entry.get("warpSize")) or 0)
+
+
+def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> Options:
+    """What was recorded. Writers put a flag only when it is on, and older ones put none at all.
+
+    Args:
+        meta: The metadata of the file.
+        seen: Per option, whether the events show that it was on.
+    """
+    written = any(name in meta for name in _OPTIONS)
+    values = {
+        name: True if meta.get(name) or seen.get(name) else (False if written else None) for name in _OPTIONS
+    }
+    return Options(**values)
+
+
+def integer(value: Any) -> int | None:
+    """An integer from a number or its text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,208 @@
+"""A Kineto trace, from text to tables.
+
+The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers back to torch 1.8 are read too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.readers.kineto import header
+from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.windows import EventWindows
+from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, tables
+from traceanalyzer.trace.strings import Pool, Strings
+from traceanalyzer.trace.table import I32, UNKNOWN, Table
+
+_FAR_NS = 24 * 3600 * 10**9
+"""No profile lasts a day; what starts so far from the rest, or lasts so long, is a clock gone wrong."""
+
+_FEW = 0.01
+"""Share of far events up to which they are strays; more of them, and the file is made that way."""
+
+
+def read(source: Source) -> Trace:
+    """Read a whole trace.
+
+    Args:
+        source: Decompressed bytes of a trace, an object or a bare array, whole or damaged.
+
+    Returns:
+        The trace; what was lost on the way is in `Trace.losses`.
+
+    Raises:
+        UnusableInputError: The input is no trace, or holds no event that can be analyzed.
+    """
+    windows = EventWindows(source)
+    collector = Collector()
+    for events in windows:
+        collector.add(events)
+    _require_events(source, windows, collector)
+    meta, whole = header.metadata(windows.before, windows.after)
+    losses = _losses(source, windows, collector, metadata_is_whole=whole)
+    return _without_strays(_assemble(source, collector, meta, losses))
+
+
+def _require_events(source: Source, windows: EventWindows, collector: Collector) -> None:
+    """One line on what is wrong when there is nothing to analyze."""
+    if not windows.is_trace:
+        raise UnusableInputError(
+            f"{source.name}: is no profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
+            "give the JSON that torch.profiler exports (.json, .json.gz) or text with a key_averages() table"
+        )
+    filled = (collector.host, collector.launches, collector.device, collector.frames, collector.memory)
+    if not any(map(len, filled)):
+        raise UnusableInputError(
+            f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
+            f"list, {sum(collector.unsupported.values()):,} of them of unknown categories; "
+            "record at least one step between prof.start() and prof.stop()"
+        )
+
+
+def _losses(
+    source: Source, windows: EventWindows, collector: Collector, *, metadata_is_whole: bool
+) -> tuple[Loss, ...]:
+    losses = [
+        Loss(loss, count, {"offset": windows.first_at[loss]} | _cut(loss, windows))
+        for loss, count in windows.losses.items()
+    ]
+    losses += [Loss(loss, count) for loss, count in collector.losses.items()]
+    losses += source.losses
+    losses += [Loss("read-unsupported", n, {"category": name}) for name, n in collector.unsupported.items()]
+    if not metadata_is_whole:
+        losses.append(Loss("read-damaged-metadata", 1))
+    return tuple(sorted(losses, key=lambda loss: (loss.id, str(loss.params))))
+
+
+def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
+    return {"bytes": windows.cut_bytes} if loss == "read-truncated" else {}
+
+
+def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], losses: tuple[Loss, ...]) -> Trace:
+    threads, thread_codes = _threads(collector.threads)
+    shapes, shape_codes = _texts(collector.shapes)
+    types, type_codes = _texts(collector.types)
+    dims, dim_codes = _texts(collector.dims)
+    unsupported = collector.unsupported
+    host = collector.host.finish()
+    launches = collector.launches.finish()
+    device = collector.device.finish()
+    gpu_annotations = collector.gpu_annotations.finish()
+    frames = collector.frames.finish()
+    memory = collector.memory.finish()
+    overheads = collector.overheads.finish()
+    flows = collector.flows.finish()
+    distributed = meta.get("distributedInfo")
+    distributed = distributed if isinstance(distributed, dict) else {}
+    backend = distributed.get("backend")
+    seen = {
+        "record_shapes": len(shapes) > 1,
+        "with_stack": len(frames) > 0,
+        "profile_memory": len(memory) > 0,
+        "with_modules": bool((frames.module_id != UNKNOWN).any()),
+    }
+    return Trace(
+        info=TraceInfo(
+            name=source.name,
+            size_bytes=source.size_bytes,
+            origin_ns=0,
+            span_ns=0,
+            base_ns=header.integer(meta.get("baseTimeNanoseconds")),
+            devices=_all_devices(header.devices(meta), device.device),
+            options=header.options(meta, seen),
+            rank=header.integer(distributed.get("rank")),
+            world_size=header.integer(distributed.get("world_size")),
+            backend=backend if isinstance(backend, str) else None,
+            unsupported=unsupported,
+        ),
+        names=Strings(collector.names.values()),
+        shapes=shapes,
+        types=types,
+        dims=dims,
+        collectives=Strings(collector.collectives.values()),
+        threads=threads,
+        host=replace(
+            host, thread=thread_codes[host.thread], shapes=shape_codes[host.shapes], types=type_codes[host.types]
+        ),
+        launches=replace(launches, thread=thread_codes[launches.thread]),
+        device=replace(device, grid=dim_codes[device.grid], block=dim_codes[device.block]),
+        gpu_annotations=replace(gpu_annotations, thread=thread_codes[gpu_annotations.thread]),
+        frames=replace(frames, thread=thread_codes[frames.thread]),
+        memory=replace(memory, thread=thread_codes[memory.thread]),
+        syncs=collector.syncs.finish(),
+        overheads=replace(overheads, thread=thread_codes[overheads.thread]),
+        flows=replace(flows, thread=thread_codes[flows.thread]),
+        losses=losses,
+    )
+
+
+def _threads(pool: Pool[tuple[Any, Any]]) -> tuple[tuple[Thread, ...], I32]:
+    """Threads with their ids as text, and the row of each code: one thread may be written in two ways."""
+    rows: Pool[Thread] = Pool()
+    keys = pool.values()
+    codes = rows.codes((Thread(_identity(pid), _identity(tid)) for pid, tid in keys), len(keys))
+    return tuple(rows.values()), codes
+
+
+def _identity(value: object) -> str:
+    return str(value).removeprefix("stream ").strip()
+
+
+def _texts(pool: Pool[bytes]) -> tuple[Strings, I32]:
+    """Compact JSON texts, and the new code of each old one: layouts differ, values count."""
+    texts: Pool[str] = Pool("")
+    raw = pool.values()
+    codes = texts.codes(map(_compact, raw), len(raw))
+    return Strings(texts.values()), codes
+
+
+def _compact(raw: bytes) -> str:
+    text = msgspec.json.format(raw, indent=-1).decode("utf-8", "replace") if raw else ""
+    return "" if text == "null" else text
+
+
+def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
+    """The described devices, and those that only events know of."""
+    known = {d.id for d in described}
+    seen = set(np.unique(used).tolist()) - {UNKNOWN} - known
+    return (*described, *(Device(id=number) for number in sorted(seen)))
+
+
+def _without_strays(trace: Trace) -> Trace:
+    """Drop events whose time cannot be true, count them, and let time begin with the first event."""
+    all_tables = tables(trace)
+    starts = [t.start_ns for t in all_tables.values() if len(t)]  # type: ignore[attr-defined]  # all have it
+    middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
+    kept = {name: _near(table, middle) for name, table in all_tables.items()}
+    strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
+    if strays.total() > _FEW * sum(map(len, all_tables.values())) + 1:
+        strays.clear()
+    if strays.total():
+        all_tables = {n: t.take(kept[n]) if strays[n] else t for n, t in all_tables.items()}
+        losses = (*trace.losses, Loss("read-absurd-time", strays.total()))
+        trace = replace(trace, losses=tuple(sorted(losses, key=lambda loss: loss.id)))
+    starts = [t.start_ns for t in all_tables.values() if len(t)]  # type: ignore[attr-defined]
+    origin = min(int(s[0]) for s in starts)
+    shifted = {n: replace(t, start_ns=t.start_ns - origin) for n, t in all_tables.items()}  # type: ignore[attr-defined,call-arg]
+    end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
+    return replace(trace, **shifted, info=replace(trace.info, origin_ns=origin, span_ns=end))
+
+
+def _near(table: Table, middle: int) -> np.ndarray:  # type: ignore[type-arg]
+    near = np.abs(table.start_ns - middle) <= _FAR_NS  # type: ignore[attr-defined]
+    if hasattr(table, "dur_ns"):
+        near &= table.dur_ns <= _FAR_NS
+    return near
+
+
+def _ends(table: Table) -> np.ndarray:  # type: ignore[type-arg]
+    dur = getattr(table, "dur_ns", 0)
+    return table.start_ns + dur  # type: ignore[attr-defined]

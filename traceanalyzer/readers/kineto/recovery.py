@@ -1,0 +1,203 @@
+"""Reading damaged text one event at a time, so that one broken event loses one event.
+
+The fast path decodes a window of text as one JSON array; when that fails, the window comes here. Each
+event is tried as it is, then with the repairs below, and is otherwise given up and counted; reading goes
+on at the next place that looks like the border between two events.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_ARGS, Args, Event
+
+_KEYS = "ph|cat|name|pid|tid|ts|dur|args|id|bp|s"
+BORDER = re.compile(rb'\}\s*(,)\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
+"""Between two events, whatever the layout; group 1 is the comma."""
+
+_START = re.compile(r'\{\s*"(?:' + _KEYS + r')"\s*:')
+_TEXT_BORDER = re.compile(BORDER.pattern.decode())
+_SEPARATOR = re.compile(r"[\s,]*")
+_EVENT_KEY = re.compile(r'"ph"\s*:')
+
+_BARE_WORD = re.compile(r"([:\[,]\s*)(?:-?[Ii]nf(?:inity)?|-?[Nn]a[Nn]|N/A|None|undefined)(?=\s*[,\]}])")
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_TEXT_VALUE = re.compile(
+    r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:' + _KEYS + r")\"\s*:|\}))", re.DOTALL
+)
+_UNESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)"')
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None, strict=False)
+_REPAIR_LIMIT = 1 << 20
+"""Characters of one event beyond which no repair is tried."""
+
+
+@dataclass
+class Recovered:
+    """What came out of a damaged window."""
+
+    events: list[Event] = field(default_factory=list)
+    consumed: int = 0
+    """Bytes that are done with; the rest waits for more text."""
+    ended: bool = False
+    """The end of the array was seen, at `consumed`."""
+    losses: Counter[str] = field(default_factory=Counter)
+    first_at: dict[str, int] = field(default_factory=dict)
+    """Offset in bytes of the first occurrence of each loss, from the start of the window."""
+
+    def lose(self, loss: str, at: int, count: int = 1) -> None:
+        """Count a loss."""
+        self.losses[loss] += count
+        self.first_at.setdefault(loss, at)
+
+
+def recover(data: bytes, *, final: bool) -> Recovered:
+    """Read the elements of an event array from text that does not decode as a whole.
+
+    Args:
+        data: Text that starts within the array, between two elements.
+        final: No more text follows; an incomplete element at the end is then left unconsumed.
+    """
+    out = Recovered()
+    text = data.decode("utf-8", "surrogateescape")
+    at = 0
+    while True:
+        at = _SEPARATOR.match(text, at).end()  # type: ignore[union-attr]  # the pattern matches nothing, too
+        if at >= len(text):
+            break
+        if text[at] == "]":
+            out.ended = True
+            break
+        following = _step(text, at, final, out)
+        if following is None:
+            break
+        at = following
+    out.consumed = _bytes(text, at)
+    out.first_at = {loss: _bytes(text, first) for loss, first in out.first_at.items()}
+    return out
+
+
+def _step(text: str, at: int, final: bool, out: Recovered) -> int | None:
+    """Read or lose the element at `at`; where to go on, or None when it is incomplete."""
+    value, end, repaired = _element(text, at)
+    if end is None:
+        border = _TEXT_BORDER.search(text, at)
+        if border is None:
+            return _end_of_array(text, at, final, out)
+        lost = text[at : border.start(1)]
+        out.lose("read-lost-event", at, max(1, len(_EVENT_KEY.findall(lost))))
+        return border.start(1)
+    if not isinstance(value, dict):
+        out.lose("read-not-an-event", at)
+        return end
+    if "ph" not in value and not _START.match(text, at):
+        out.lose("read-not-an-event", at)
+        return end
+    if repaired:
+        out.lose("read-repaired-event", at)
+    out.events.append(event_from(value))
+    return end
+
+
+def _end_of_array(text: str, at: int, final: bool, out: Recovered) -> int | None:
+    """The last element is broken: an end of array after it tells a damaged event from a cut file."""
+    end = re.compile(r"\}\s*\](?=\s*[,}]|\s*$)").search(text, at) if final else None
+    if end is None:
+        return None
+    out.lose("read-lost-event", at)
+    return end.end() - 1
+
+
+def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
+    """Decode the JSON value at `at`, with repairs if it needs them: value, its end, was it repaired."""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        return value, end, not _is_strict(text[at:end])
+    border = _TEXT_BORDER.search(text, at)
+    end = border.start(1) if border else _closing(text, at)
+    if end is None or end - at > _REPAIR_LIMIT:
+        return None, None, False
+    try:
+        value, used = _DECODER.raw_decode(repair(text[at:end]))
+    except (ValueError, RecursionError):
+        return None, None, False
+    return value, end, True
+
+
+def _closing(text: str, at: int) -> int | None:
+    """Where the last element of the array ends, if the array ends in this text."""
+    end = re.compile(r"\}(?=\s*,?\s*\])").search(text, at)
+    return end.end() if end else None
+
+
+def _is_strict(chunk: str) -> bool:
+    """Whether the text is JSON as it stands: the lenient decoder also takes NaN and control characters."""
+    try:
+        msgspec.json.decode(chunk.encode("utf-8", "surrogateescape"), type=Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def repair(chunk: str) -> str:
+    """Mend what is known to go wrong in one event.
+
+    Bare words where a number belongs (Infinity, N/A), lone backslashes, unescaped quotes in names (dynamo's
+    code names until 2026), trailing commas.
+    """
+    chunk = _BARE_WORD.sub(r"\1null", chunk)
+    chunk = _BARE_WORD.sub(r"\1null", chunk)  # neighbours share a comma, which one pass uses up
+    chunk = _BAD_ESCAPE.sub(r"\\\\", chunk)
+    chunk = _TEXT_VALUE.sub(lambda m: m[1] + _UNESCAPED_QUOTE.sub(r'\1\\"', m[2]) + m[3], chunk)
+    return _TRAILING_COMMA.sub(r"\1", chunk)
+
+
+def event_from(value: dict[str, Any]) -> Event:
+    """An event from an untyped object: odd values become text or are left out, nothing raises."""
+    fields = {
+        spec.name: _as_field(value[key], spec.type)
+        for key, spec in EVENT_FIELDS.items()
+        if key != "args" and value.get(key) is not None
+    }
+    args = value.get("args")
+    return Event(**fields, args=_args_from(args) if isinstance(args, dict) else NO_ARGS)
+
+
+def _args_from(value: dict[str, Any]) -> Args:
+    return Args(
+        **{
+            spec.name: _as_field(value[key], spec.type)
+            for key, spec in ARGS_FIELDS.items()
+            if value.get(key) is not None
+        }
+    )
+
+
+def _as_field(value: Any, kind: Any) -> Any:
+    if kind is Raw:
+        text = str(value) if isinstance(value, Decimal | int) else json.dumps(value, default=str)
+        return Raw(_clean(text).encode())
+    if kind is str:
+        return _clean(value if isinstance(value, str) else str(value))
+    return _clean(value) if isinstance(value, str) else value
+
+
+def _clean(text: str) -> str:
+    """Bytes that are no UTF-8 become the replacement character."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _bytes(text: str, at: int) -> int:
+    return len(text[:at].encode("utf-8", "surrogateescape"))

@@ -1,0 +1,97 @@
+"""Decimal microseconds to integer nanoseconds, exactly and by the million."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+
+from traceanalyzer.trace.table import I64, Array
+
+_COMMA, _POINT, _MINUS, _ZERO = b",.-0"
+_MAX_INTEGER_DIGITS = 16
+"""Microseconds since 1970 have 16 digits; in nanoseconds int64 holds them while the first is below 4."""
+
+_MAX_SIZE = 60
+_FORM = 64
+"""Tokens of one size with the point in one place have one form: size * 64 + place of the point."""
+
+INVALID = np.iinfo(np.int64).min
+"""Stands for a time that is no number or beyond 64 bits."""
+
+
+def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
+    """Parse decimal microseconds, rounded half up at the nanosecond.
+
+    Args:
+        texts: JSON number tokens (`12`, `-3.5`, `1712195495519695.800`); any bytes-like object.
+        length: How many there are.
+
+    Returns:
+        Nanoseconds, with `INVALID` for what is missing, no number, or beyond 64 bits.
+    """
+    if not length:
+        return np.empty(0, np.int64)
+    joined = np.frombuffer(b",".join(texts) + b",", np.uint8)
+    ends = np.flatnonzero(joined == _COMMA)
+    if len(ends) != length:  # a comma inside a text: not numbers at all
+        return np.full(length, INVALID, np.int64)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    sizes = ends - starts
+    points = np.append(np.flatnonzero(joined == _POINT), len(joined))
+    whole = np.minimum(points[np.searchsorted(points, starts)] - starts, sizes)  # digits before the point
+    form = sizes * _FORM + np.minimum(whole, _FORM - 1)
+    if (form == form[0]).all():
+        size, before = divmod(int(form[0]), _FORM)
+        return _parse(joined.reshape(length, size + 1)[:, :size], before)
+    out = np.empty(length, np.int64)
+    for value in np.unique(form).tolist():
+        rows = np.flatnonzero(form == value)
+        size, before = divmod(value, _FORM)
+        tokens = np.lib.stride_tricks.sliding_window_view(joined, size + 1)[starts[rows], :size]
+        out[rows] = _parse(tokens, before)
+    return out
+
+
+def _parse(tokens: Array, whole: int) -> I64:
+    """Parse tokens of equal size, one a row, with `whole` characters before the point or the end."""
+    size = tokens.shape[1]
+    if not 0 < whole <= _MAX_INTEGER_DIGITS or size > _MAX_SIZE:
+        return _parse_slowly(tokens)
+    digits = tokens - _ZERO  # anything but a digit wraps around to above 9
+    digits[:, whole : whole + 1] = 0  # the point
+    negative = tokens[:, 0] == _MINUS
+    digits[negative, 0] = 0
+    value = digits[:, : whole + 4] @ _weights(size, whole)
+    if size > whole + 4:
+        value += digits[:, whole + 4] >= 5
+    value[negative] *= -1
+    if digits.max() > 9 or whole in (1, _MAX_INTEGER_DIGITS):
+        odd = (digits > 9).any(axis=1) | (negative & (whole == 1))
+        odd |= (whole == _MAX_INTEGER_DIGITS) & (digits[:, 0] > 3)
+        if odd.any():
+            value[odd] = _parse_slowly(tokens[odd])
+    return value
+
+
+@cache
+def _weights(size: int, whole: int) -> I64:
+    """What each character counts in nanoseconds; the point counts nothing."""
+    exponents = [whole + 2 - i for i in range(whole)] + [None] + [2, 1, 0]
+    return np.array([0 if e is None else 10**e for e in exponents[: min(size, whole + 4)]], np.int64)
+
+
+def _parse_slowly(tokens: Array) -> I64:
+    """Exponents, quoted numbers, very long numbers, and everything that is no number."""
+    out = np.full(len(tokens), INVALID, np.int64)
+    for row, token in enumerate(tokens):
+        text = token.tobytes().decode("ascii", "replace").strip('" ')
+        try:
+            exact = Decimal(text) * 1000
+        except InvalidOperation:
+            continue
+        if exact.is_finite() and abs(exact) < 2**62:  # room for sums and differences of two times
+            out[row] = int(exact.to_integral_value())
+    return out

@@ -1,0 +1,183 @@
+"""The event array, decoded window by window in one reused buffer.
+
+A window ends between two events; the separator after it becomes `]`, the one before it `[`, and msgspec
+decodes the text in place. What does not decode (the tail of the file, a damaged event, a cut inside a
+nested object) goes through `recovery`. Memory stays at the size of a window, whatever the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import IO
+
+import msgspec
+
+from traceanalyzer.readers.kineto.events import Event
+from traceanalyzer.readers.kineto.header import find_events
+from traceanalyzer.readers.kineto.recovery import BORDER, recover
+
+WINDOW = 1 << 20
+"""Text decoded at once. Windows that fit the processor's cache decode two to four times faster."""
+
+_LARGEST_ELEMENT = 16 << 20
+"""A text of this size without a border between events is no event; it is given up."""
+
+_LARGEST_METADATA = 64 << 20
+_TAIL_SEARCH = (1 << 12, 1 << 16)
+
+_OPEN, _CLOSE = b"[]"
+_WHITE = b" \t\r\n"
+
+
+class EventWindows:
+    """Iterates over lists of events; what stands around them is there when the iteration is over."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.before = b""
+        """The text before the event array."""
+        self.after = b""
+        """The text after the event array."""
+        self.is_trace = False
+        """An event array was found."""
+        self.ended = False
+        """The event array was closed: the file is not cut."""
+        self.bytes_read = 0
+        self.cut_bytes = 0
+        """Bytes of an incomplete last event."""
+        self.losses: Counter[str] = Counter()
+        self.first_at: dict[str, int] = {}
+        """Byte offset of the first occurrence of each loss, in the uncompressed text."""
+        self._stream = stream
+        self._decoder = msgspec.json.Decoder(list[Event])
+        self._buffer = bytearray(2 * WINDOW)
+        self._filled = 0
+        self._offset = 0  # of the buffer's first byte, in the uncompressed text
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        """Lists of events in the order of the file. A list is valid until the next one is asked for."""
+        at = self._find_array()
+        if at is None:
+            return
+        self.is_trace = True
+        self._drop(at)
+        while not self.ended:
+            yield from self._whole_windows()
+            if self.ended or not self._fill():
+                break
+        if not self.ended:
+            yield from self._recover(final=True)
+        if self.ended:
+            self._read_rest()
+        else:
+            self._note_cut()
+
+    def _fill(self) -> bool:
+        """Read up to one window of text behind what is there; False at the end of the input."""
+        if self._filled + WINDOW > len(self._buffer):
+            # A new buffer, because texts of the last events still look into the old one.
+            grown = bytearray(max(2 * len(self._buffer), self._filled + WINDOW))
+            grown[: self._filled] = self._buffer[: self._filled]
+            self._buffer = grown
+        view = memoryview(self._buffer)[self._filled : self._filled + WINDOW]
+        count = self._stream.readinto(view)  # type: ignore[attr-defined]  # sources have it
+        self._filled += count
+        self.bytes_read += count
+        return count > 0
+
+    def _fill_up_to(self, size: int) -> bool:
+        """Read until the buffer holds at least `size` bytes; False if the input gave nothing more."""
+        before = self._filled
+        while self._filled < size and self._fill():
+            pass
+        return self._filled > before
+
+    def _drop(self, count: int) -> None:
+        self._buffer[: self._filled - count] = self._buffer[count : self._filled]
+        self._filled -= count
+        self._offset += count
+
+    def _find_array(self) -> int | None:
+        """Read up to the event array; the offset of its opening bracket, or None."""
+        enough = 1
+        while self._fill_up_to(enough):
+            enough = 2 * self._filled  # what has no array in it is searched again at twice the size
+            text = bytes(memoryview(self._buffer)[: self._filled])
+            start = len(text) - len(text.removeprefix(b"\xef\xbb\xbf").lstrip(_WHITE))
+            first = text[start : start + 1]
+            if first == b"[":
+                return start
+            match = find_events(text) if first == b"{" else None
+            if match:
+                self.before = text[start : match.start()]
+                return match.end() - 1
+            if first not in (b"", b"{") or self._filled > _LARGEST_METADATA:
+                return None
+        return None
+
+    def _whole_windows(self) -> Iterator[list[Event]]:
+        cut = self._last_border()
+        if cut is None:
+            if self._filled > _LARGEST_ELEMENT:
+                yield from self._recover(final=False)
+                self._give_up_element()
+            return
+        events = self._decode(cut)
+        if events is None:
+            yield from self._recover(final=False)
+        else:
+            yield events
+            self._drop(cut)
+
+    def _last_border(self) -> int | None:
+        """The last separator between two events, searched from the end of the text."""
+        for reach in (*_TAIL_SEARCH, self._filled):
+            start = max(1, self._filled - reach)
+            cut = None
+            for match in BORDER.finditer(self._buffer, start, self._filled):
+                cut = match.start(1)
+            if cut is not None:
+                return cut
+        return None
+
+    def _decode(self, cut: int) -> list[Event] | None:
+        buffer = self._buffer
+        first, last = buffer[0], buffer[cut]
+        buffer[0], buffer[cut] = _OPEN, _CLOSE
+        try:
+            return self._decoder.decode(memoryview(buffer)[: cut + 1])
+        except (msgspec.DecodeError, RecursionError):  # ValidationError is a DecodeError
+            return None
+        finally:
+            buffer[0], buffer[cut] = first, last
+
+    def _recover(self, *, final: bool) -> Iterator[list[Event]]:
+        """Read what is in the buffer event by event; its first byte is a bracket or a comma."""
+        result = recover(bytes(memoryview(self._buffer)[1 : self._filled]), final=final)
+        for loss, count in result.losses.items():
+            self.losses[loss] += count
+            self.first_at.setdefault(loss, self._offset + 1 + result.first_at[loss])
+        if result.events:
+            yield result.events
+        self.ended = result.ended
+        # Keep one byte that is done with, for the next window's opening bracket, or step over the array's end.
+        self._drop(result.consumed + 2 if result.ended else result.consumed)
+
+    def _give_up_element(self) -> None:
+        """Forget an endless element, but keep the last bytes: a border may start in them."""
+        if self._filled > _LARGEST_ELEMENT:
+            self.losses["read-lost-event"] += 1
+            self.first_at.setdefault("read-lost-event", self._offset)
+            self._drop(self._filled - (1 << 8))
+
+    def _read_rest(self) -> None:
+        """Read what follows the array, up to a bound that no metadata reaches."""
+        while self._filled <= _LARGEST_METADATA and self._fill():
+            pass
+        self.after = bytes(memoryview(self._buffer)[: self._filled])
+
+    def _note_cut(self) -> None:
+        cut = bytes(memoryview(self._buffer)[1 : self._filled]).strip(b" \t\r\n,")
+        self.losses["read-truncated"] = 1
+        self.first_at["read-truncated"] = self._offset
+        self.cut_bytes = len(cut)

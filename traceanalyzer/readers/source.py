@@ -1,0 +1,188 @@
+"""Where bytes come from: a file, standard input, or a gzip stream of either (RFC 1952)."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.trace.model import Loss
+
+try:
+    from isal import isal_zlib as inflate_library  # two to three times the speed of zlib
+except ImportError:
+    inflate_library = zlib
+
+STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
+_COMPRESSED_CHUNK = 1 << 16
+_FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
+
+
+class Source(io.RawIOBase):
+    """A readable stream of decompressed bytes that knows its name, its size and what was wrong with it."""
+
+    def __init__(self, raw: IO[bytes], name: str, size_bytes: int | None, progress: Callable[[int], None]) -> None:
+        super().__init__()
+        self.name, self.size_bytes = name, size_bytes
+        self.losses: list[Loss] = []
+        self._raw, self._progress = raw, progress
+        self._head = raw.read(2)
+        self._gzip = _Gunzip(self._compressed, self.losses) if self._head == _GZIP_MAGIC else None
+
+    def readable(self) -> bool:
+        """True, as for every source."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as the input reaches; 0 at the end."""
+        view = memoryview(buffer).cast("B")
+        filled = 0
+        while filled < len(view):
+            count = self._gzip.readinto(view[filled:]) if self._gzip else self._plain(view[filled:])
+            if not count:
+                break
+            filled += count
+        return filled
+
+    def _plain(self, view: memoryview) -> int:
+        if self._head:
+            head, self._head = self._head[: len(view)], self._head[len(view) :]
+            view[: len(head)] = head
+            return len(head)
+        count = self._raw.readinto(view)  # type: ignore[attr-defined]  # every binary file object has it
+        self._progress(count or 0)
+        return count or 0
+
+    def _compressed(self) -> bytes:
+        head, self._head = self._head, b""
+        data = head + self._raw.read(_COMPRESSED_CHUNK)
+        self._progress(len(data))
+        return data
+
+
+class _Gunzip:
+    """Inflates members one after another; damage ends the stream and is noted, never raised.
+
+    Works on raw deflate with its own header and checksum handling, because zlib's gzip mode throws away
+    the last block that it inflated when the checksum after it is wrong.
+    """
+
+    def __init__(self, fill: Callable[[], bytes], losses: list[Loss]) -> None:
+        self._fill, self._losses = fill, losses
+        self._input = b""
+        self._output = b""
+        self._inflate: Any = None
+        self._crc = 0
+        self._members = 0
+        self._ended = False
+
+    def readinto(self, view: memoryview) -> int:
+        while not self._output:
+            if self._ended:
+                return 0
+            self._advance()
+        chunk, self._output = self._output[: len(view)], self._output[len(view) :]
+        view[: len(chunk)] = chunk
+        return len(chunk)
+
+    def _advance(self) -> None:
+        if self._inflate is None:
+            self._open_member()
+            return
+        if not self._input:
+            self._input = self._fill()
+        if not self._input:
+            self._finish("read-gzip-truncated")
+            return
+        try:
+            self._output = self._inflate.decompress(self._input)
+        except (zlib.error, inflate_library.error):
+            self._finish("read-gzip-damaged")
+            return
+        self._crc = inflate_library.crc32(self._output, self._crc)
+        self._input = self._inflate.unused_data
+        if self._inflate.eof:
+            self._close_member()
+
+    def _open_member(self) -> None:
+        header = self._take(10)
+        if not header:
+            self._ended = True
+            return
+        if len(header) < 10 or header[:2] != _GZIP_MAGIC or not self._skip_optional_fields(header[3]):
+            self._finish("read-gzip-trailing" if self._members else "read-gzip-truncated")
+            return
+        self._inflate = inflate_library.decompressobj(wbits=-15)
+        self._crc = 0
+        self._members += 1
+
+    def _close_member(self) -> None:
+        trailer = self._take(8)
+        if len(trailer) < 8:
+            self._finish("read-gzip-truncated")
+        elif int.from_bytes(trailer[:4], "little") != self._crc:
+            self._losses.append(Loss("read-gzip-checksum", 1))
+        self._inflate = None
+
+    def _skip_optional_fields(self, flags: int) -> bool:
+        if flags & _FEXTRA:
+            size = int.from_bytes(self._take(2), "little")
+            if len(self._take(size)) < size:
+                return False
+        for flag in (_FNAME, _FCOMMENT):
+            while flags & flag and (byte := self._take(1)) != b"\0":
+                if not byte:
+                    return False
+        return not flags & _FHCRC or len(self._take(2)) == 2
+
+    def _take(self, size: int) -> bytes:
+        while len(self._input) < size and (more := self._fill()):
+            self._input += more
+        taken, self._input = self._input[:size], self._input[size:]
+        return taken
+
+    def _finish(self, loss: str) -> None:
+        self._losses.append(Loss(loss, 1))
+        self._ended = True
+
+
+def _no_progress(count: int) -> None:
+    del count
+
+
+@contextmanager
+def open_source(path: str | Path, progress: Callable[[int], None] = _no_progress) -> Iterator[Source]:
+    """Open a file, or standard input for "-".
+
+    Args:
+        path: File to read; gzip is recognized by its content, not by its name.
+        progress: Called with the number of input bytes after each read.
+
+    Raises:
+        UnusableInputError: missing, a directory, not readable, or empty.
+    """
+    if str(path) == STDIN:
+        yield _nonempty(Source(sys.stdin.buffer, "stdin", None, progress))
+        return
+    file = Path(path)
+    if file.is_dir():
+        raise UnusableInputError(f"{file}: is a directory; give a trace file in it")
+    try:
+        with file.open("rb", buffering=0) as raw:
+            yield _nonempty(Source(raw, file.name, file.stat().st_size, progress))
+    except FileNotFoundError:
+        raise UnusableInputError(f"{file}: no such file") from None
+    except OSError as error:
+        raise UnusableInputError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def _nonempty(source: Source) -> Source:
+    if not source._head:
+        raise UnusableInputError(f"{source.name}: is empty (0 bytes)")
+    return source

@@ -1,0 +1,190 @@
+"""Trace: everything that was measured, as columns. Plain data; readers fill it, analyzers ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import I64, Table, import_pandas
+from traceanalyzer.trace.tables import (
+    Category,
+    DeviceEvents,
+    Flows,
+    Frames,
+    GpuAnnotations,
+    HostEvents,
+    Launches,
+    MemoryEvents,
+    Overheads,
+    Syncs,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator as the header describes it; None is "the file does not say"."""
+
+    id: int
+    name: str | None = None
+    vendor: str | None = None
+    memory_bytes: int | None = None
+    compute_capability: str | None = None
+    sm_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the profiler was asked to record; None is unknown (older writers did not say)."""
+
+    record_shapes: bool | None = None
+    with_stack: bool | None = None
+    profile_memory: bool | None = None
+    with_modules: bool | None = None
+    with_flops: bool | None = None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One way in which the input was not what it should be, how often, and the facts of the matter."""
+
+    id: str
+    count: int
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A row of the thread table: ids as text, because writers use numbers and names alike."""
+
+    pid: str
+    tid: str
+
+
+@dataclass(frozen=True)
+class TraceInfo:
+    """Facts about the file and the run that are not events."""
+
+    name: str
+    size_bytes: int | None
+    origin_ns: int
+    """Time of the first event in the file's own clock."""
+    span_ns: int
+    """From the start of the first to the end of the last event."""
+    base_ns: int | None = None
+    """`baseTimeNanoseconds`: what to add to the file's clock for absolute time."""
+    devices: tuple[Device, ...] = ()
+    options: Options = Options()
+    rank: int | None = None
+    world_size: int | None = None
+    backend: str | None = None
+    unsupported: Mapping[str, int] = field(default_factory=dict)
+    """Events by category that were read and set aside, because no analysis uses them."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What was measured. Tables that the file has nothing for are empty, never None."""
+
+    info: TraceInfo
+    names: Strings
+    shapes: Strings
+    """Input shapes as compact JSON by code; code 0 is the empty text, for "not recorded"."""
+    types: Strings
+    """Input types as compact JSON by code; code 0 is the empty text."""
+    dims: Strings
+    """Grid and block dimensions as compact JSON by code; code 0 is the empty text."""
+    collectives: Strings
+    """Names of collectives by code; code 0 is the empty text."""
+    threads: tuple[Thread, ...]
+    host: HostEvents
+    launches: Launches
+    device: DeviceEvents
+    gpu_annotations: GpuAnnotations
+    frames: Frames
+    memory: MemoryEvents
+    syncs: Syncs
+    overheads: Overheads
+    flows: Flows
+    losses: tuple[Loss, ...] = ()
+
+    @cached_property
+    def events(self) -> Events:
+        """All events with a duration as one table, for people who want to look around."""
+        return Events(self)
+
+
+class Events:
+    """One view over all tables of slices, in the order of time."""
+
+    _TABLES = (
+        ("host", None),
+        ("launches", Category.RUNTIME),
+        ("device", None),
+        ("gpu_annotations", Category.GPU_ANNOTATION),
+        ("frames", Category.FRAME),
+        ("syncs", Category.SYNC),
+        ("overheads", Category.OVERHEAD),
+    )
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __len__(self) -> int:
+        return sum(len(getattr(self._trace, name)) for name, _ in self._TABLES)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame with one row per event, texts decoded, unknown values missing.
+
+        Times are integer nanoseconds since the first event.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        pd = import_pandas()
+        frames = [self._frame(pd, name, category) for name, category in self._TABLES]
+        filled = [frame for frame in frames if len(frame)]
+        if not filled:
+            return pd.DataFrame({"start_ns": np.empty(0, np.int64), "dur_ns": np.empty(0, np.int64)})
+        return pd.concat(filled, ignore_index=True).sort_values("start_ns", kind="stable", ignore_index=True)
+
+    def _frame(self, pd: Any, name: str, category: Category | None) -> pd.DataFrame:
+        trace, table = self._trace, getattr(self._trace, name)
+        data: dict[str, Any] = {"start_ns": table.start_ns, "dur_ns": table.dur_ns}
+        data["name"] = _decode(pd, table.name, trace.names)
+        codes = np.full(len(table), category, np.uint8) if category is not None else table.category
+        data["category"] = _decode(pd, codes.astype(np.int32), Strings(c.name.lower() for c in Category))
+        for column, pool in (("shapes", trace.shapes), ("types", trace.types), ("grid", trace.dims)):
+            if hasattr(table, column):
+                data[column] = _decode(pd, getattr(table, column), pool)
+        if hasattr(table, "thread"):
+            data["pid"] = _decode(pd, table.thread, Strings(t.pid for t in trace.threads))
+            data["tid"] = _decode(pd, table.thread, Strings(t.tid for t in trace.threads))
+        for column in ("device", "stream", "correlation", "external_id", "bytes"):
+            if hasattr(table, column):
+                data[column] = _known(pd, getattr(table, column))
+        return pd.DataFrame(data)
+
+
+def _decode(pd: Any, codes: Any, pool: Strings) -> Any:
+    return pd.Categorical.from_codes(codes, list(dict.fromkeys(pool))) if _distinct(pool) else [pool[c] for c in codes]
+
+
+def _distinct(pool: Strings) -> bool:
+    return len(set(pool)) == len(pool)
+
+
+def _known(pd: Any, values: I64) -> Any:
+    return pd.array(values.astype(np.int64), dtype="Int64").__class__(values.astype(np.int64), values == -1)
+
+
+def tables(trace: Trace) -> dict[str, Table]:
+    """All tables of a trace by name."""
+    return {k: v for k, v in vars(trace).items() if isinstance(v, Table)}

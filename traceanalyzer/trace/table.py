@@ -1,0 +1,86 @@
+"""Columnar tables: named numpy columns of equal length, each with a unit and a meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+F64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+Array = npt.NDArray[Any]
+
+UNKNOWN = -1
+"""What integer columns hold where the file says nothing (times, sizes and addresses excepted)."""
+
+
+def column(dtype: str, unit: str, meaning: str) -> Any:
+    """Declare a column of a table: its numpy dtype, its unit ("" for none) and what it means."""
+    return field(metadata={"dtype": np.dtype(dtype), "unit": unit, "meaning": meaning})
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a table says about one of its columns."""
+
+    name: str
+    dtype: np.dtype[Any]
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Base of all tables of a trace: every field is a column, and all have the same length."""
+
+    @classmethod
+    def columns(cls) -> tuple[Column, ...]:
+        """Names, types, units and meanings, in order."""
+        return tuple(
+            Column(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"])
+            for f in fields(cls)
+        )
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A table without rows."""
+        return cls(**{c.name: np.empty(0, c.dtype) for c in cls.columns()})
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def __iter__(self) -> Iterator[Array]:
+        """The columns in order."""
+        return (getattr(self, f.name) for f in fields(self))
+
+    def take(self, rows: Array) -> Self:
+        """The given rows (indices or a mask), in the given order."""
+        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All columns as a DataFrame; codes stay codes.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return import_pandas().DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
+
+
+def import_pandas() -> Any:
+    """Pandas, imported only when somebody asks for a DataFrame."""
+    from traceanalyzer.errors import MissingDependencyError  # noqa: PLC0415 - only on this rare path
+
+    try:
+        import pandas as pd  # noqa: PLC0415 - costs more than reading 100 MB of trace
+    except ImportError as error:
+        raise MissingDependencyError("pandas", extra="pandas") from error
+    return pd

@@ -1,0 +1,146 @@
+"""The tables of a trace. Rows are ordered by start time; rows of equal start keep the order of the file.
+
+Times are integer nanoseconds since the first event (`TraceInfo.origin_ns`). Names, shapes and types are
+codes into the trace's pools, threads are rows of `Threads`, and -1 means that the file does not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from traceanalyzer.trace.table import F64, I32, I64, U8, Table, column
+
+
+class Category(IntEnum):
+    """What an event is, whatever the writer of its year called it."""
+
+    OPERATOR = 0
+    ANNOTATION = 1
+    PYTHON = 2
+    """Events of the old category `python`: operators for the step breakdown, rows of no operator table."""
+    RUNTIME = 3
+    KERNEL = 4
+    MEMCPY = 5
+    MEMSET = 6
+    GPU_ANNOTATION = 7
+    FRAME = 8
+    SYNC = 9
+    OVERHEAD = 10
+
+
+@dataclass(frozen=True)
+class HostEvents(Table):
+    """Operators and annotations on host threads (`cpu_op`, `Operator`, `user_annotation`, `python`)."""
+
+    start_ns: I64 = column("i8", "ns", "start, since the first event of the trace")
+    dur_ns: I64 = column("i8", "ns", "duration")
+    name: I32 = column("i4", "", "code of the name")
+    category: U8 = column("u1", "", "OPERATOR, ANNOTATION or PYTHON")
+    thread: I32 = column("i4", "", "row of the thread")
+    external_id: I64 = column("i8", "", "id that launches refer to; -1 where absent")
+    shapes: I32 = column("i4", "", "code of the input shapes; 0 is none recorded")
+    types: I32 = column("i4", "", "code of the input types; 0 is none recorded")
+    sequence: I64 = column("i8", "", "autograd sequence number; -1 where absent")
+    forward_thread: I64 = column("i8", "", "thread of the forward pass, on backward operators; 0 or -1 else")
+
+
+@dataclass(frozen=True)
+class Launches(Table):
+    """Calls into the device's runtime or driver: launches, copies, synchronizations, allocations."""
+
+    start_ns: I64 = column("i8", "ns", "start of the call")
+    dur_ns: I64 = column("i8", "ns", "duration of the call")
+    name: I32 = column("i4", "", "code of the name")
+    thread: I32 = column("i4", "", "row of the thread")
+    correlation: I64 = column("i8", "", "id shared with what the call put on the device; -1 where absent")
+    external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
+
+
+@dataclass(frozen=True)
+class DeviceEvents(Table):
+    """Kernels, copies and fills on devices."""
+
+    start_ns: I64 = column("i8", "ns", "start on the device")
+    dur_ns: I64 = column("i8", "ns", "duration on the device")
+    name: I32 = column("i4", "", "code of the name")
+    category: U8 = column("u1", "", "KERNEL, MEMCPY or MEMSET")
+    device: I32 = column("i4", "", "device id; -1 where absent")
+    stream: I64 = column("i8", "", "stream id; -1 where absent")
+    correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent")
+    external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
+    grid: I32 = column("i4", "", "code of the grid dimensions; 0 is none recorded")
+    block: I32 = column("i4", "", "code of the block dimensions; 0 is none recorded")
+    blocks_per_sm: F64 = column("f8", "", "thread blocks over multiprocessors; NaN where absent")
+    occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
+    bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")
+    collective: I32 = column("i4", "", "code of the collective's name in the metadata; 0 is none")
+
+
+@dataclass(frozen=True)
+class GpuAnnotations(Table):
+    """Host annotations projected onto streams: spans from the first to the last kernel, gaps included."""
+
+    start_ns: I64 = column("i8", "ns", "start of the first kernel")
+    dur_ns: I64 = column("i8", "ns", "until the end of the last kernel")
+    name: I32 = column("i4", "", "code of the name")
+    thread: I32 = column("i4", "", "row of the pseudo thread that is the stream")
+
+
+@dataclass(frozen=True)
+class Frames(Table):
+    """Python stack frames, and calls of nn.Module."""
+
+    start_ns: I64 = column("i8", "ns", "start of the call")
+    dur_ns: I64 = column("i8", "ns", "duration of the call")
+    name: I32 = column("i4", "", "code of the name")
+    thread: I32 = column("i4", "", "row of the thread")
+    python_id: I64 = column("i8", "", "id of the call; -1 where absent")
+    parent_id: I64 = column("i8", "", "id of the calling frame; -1 where absent")
+    module_id: I64 = column("i8", "", "which instance of the class, on nn.Module calls; -1 else")
+
+
+@dataclass(frozen=True)
+class MemoryEvents(Table):
+    """Allocations and frees of the caching allocators."""
+
+    start_ns: I64 = column("i8", "ns", "time of the allocation or free")
+    thread: I32 = column("i4", "", "row of the thread")
+    device_type: I32 = column("i4", "", "c10::DeviceType: 0 CPU, 1 CUDA, 6 HIP, 20 PrivateUse1; -1 absent")
+    device: I32 = column("i4", "", "device id; -1 on the CPU")
+    bytes: I64 = column("i8", "bytes", "size, negative for a free")
+    address: I64 = column("i8", "", "address; 0 where absent")
+    allocated: I64 = column("i8", "bytes", "total allocated on the device after the event; -1 where absent")
+    reserved: I64 = column("i8", "bytes", "total reserved on the device after the event; -1 where absent")
+
+
+@dataclass(frozen=True)
+class Syncs(Table):
+    """Device-side records of synchronizations (`cuda_sync`, opt-in)."""
+
+    start_ns: I64 = column("i8", "ns", "start of the wait")
+    dur_ns: I64 = column("i8", "ns", "duration of the wait")
+    name: I32 = column("i4", "", "code of the name")
+    device: I32 = column("i4", "", "device id; -1 where absent")
+    stream: I64 = column("i8", "", "stream id; -1 is every stream")
+    correlation: I64 = column("i8", "", "id shared with the call; -1 where absent")
+
+
+@dataclass(frozen=True)
+class Overheads(Table):
+    """What the profiler itself cost: buffer flushes, lazy loading, instrumentation."""
+
+    start_ns: I64 = column("i8", "ns", "start")
+    dur_ns: I64 = column("i8", "ns", "duration")
+    name: I32 = column("i4", "", "code of the name")
+    thread: I32 = column("i4", "", "row of the thread")
+
+
+@dataclass(frozen=True)
+class Flows(Table):
+    """Ends of forward-backward flows: an operator of the forward pass and the one that differentiates it."""
+
+    start_ns: I64 = column("i8", "ns", "time of the end, which is the start of its operator")
+    thread: I32 = column("i4", "", "row of the thread")
+    flow: I64 = column("i8", "", "id shared by both ends; -1 where absent")
+    is_start: U8 = column("u1", "", "1 on the forward side, 0 on the backward side")
