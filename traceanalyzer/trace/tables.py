@@ -71,6 +71,8 @@ class DeviceEvents(Table):
     external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
     grid: I32 = column("i4", "", "code of the grid dimensions; 0 is none recorded")
     block: I32 = column("i4", "", "code of the block dimensions; 0 is none recorded")
+    registers: I32 = column("i4", "", "registers per thread; -1 where absent")
+    shared_memory: I64 = column("i8", "bytes", "shared memory per block; -1 where absent")
     blocks_per_sm: F64 = column("f8", "", "thread blocks over multiprocessors; NaN where absent")
     occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
     bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")

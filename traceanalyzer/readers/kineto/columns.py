@@ -171,6 +171,8 @@ class Collector:
             external_id=_external_id(args),
             grid=texts(args, "grid", self.dims),
             block=texts(args, "block", self.dims),
+            registers=_small(integers(args, "registers")),
+            shared_memory=integers(args, "shared_memory"),
             blocks_per_sm=floats(args, "blocks_per_sm"),
             occupancy=floats(args, "occupancy"),
             bytes=integers(args, "bytes"),

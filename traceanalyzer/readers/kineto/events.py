@@ -28,6 +28,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     stream: object = -1
     grid: Raw = NO_TEXT
     block: Raw = NO_TEXT
+    registers: object = msgspec.field(name="registers per thread", default=-1)
+    shared_memory: object = msgspec.field(name="shared memory", default=-1)
     blocks_per_sm: object = msgspec.field(name="blocks per SM", default=None)
     occupancy: object = msgspec.field(name="est. achieved occupancy %", default=None)
     bytes: object = -1

@@ -1,0 +1,42 @@
+"""What several analyzers need of a trace, computed once and on demand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from traceanalyzer.analyzers import host_tree, links, steps
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import U8
+
+
+class Context:
+    """A trace with its call trees, links and steps."""
+
+    def __init__(self, trace: Trace, chosen: steps.Steps | None = None) -> None:
+        self.trace = trace
+        self._chosen = chosen
+
+    @cached_property
+    def kind(self) -> U8:
+        """The kind of every host row."""
+        return host_tree.kinds(self.trace)
+
+    @cached_property
+    def host(self) -> host_tree.HostTree:
+        """The host nodes, nested."""
+        return host_tree.build(self.trace, self.kind)
+
+    @cached_property
+    def links(self) -> links.Links:
+        """Device events to launches to nodes."""
+        return links.link(self.trace, self.host)
+
+    @cached_property
+    def steps(self) -> steps.Steps:
+        """The steps of the breakdown: those that were chosen, else all."""
+        return self._chosen or steps.find(self.trace, self.kind, self.links)
+
+    @cached_property
+    def inferred_steps(self) -> steps.Steps | None:
+        """Steps that annotations suggest, where the profiler marked none."""
+        return None if self.steps.found_by == "ProfilerStep" else steps.infer(self.trace, self.kind, self.links)

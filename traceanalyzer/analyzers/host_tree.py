@@ -1,0 +1,122 @@
+"""The host nodes of a trace (operators, steps, loaders, optimizers, collectives, modules) as call trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from traceanalyzer.trace import annotations
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+
+class Kind(IntEnum):
+    """What a node is, by its name and category."""
+
+    OPERATOR = 0
+    PYTHON = 1
+    STEP = 2
+    DATALOADER = 3
+    OPTIMIZER = 4
+    COLLECTIVE = 5
+    """An annotation with the name of a collective."""
+    MODULE = 6
+    NONE = 7
+    """An annotation that is no node."""
+
+
+@dataclass(frozen=True)
+class HostTree:
+    """Nodes in the order of the tree, with what the trace says of each."""
+
+    tree: Tree
+    name: I32
+    kind: U8
+    category: U8
+    host_row: I32
+    """Row in the host table; -1 for modules."""
+    frame_row: I32
+    """Row in the frame table; -1 for everything else."""
+    merged: Bool
+    """Nodes that stand for their parent: its only child, of the same name, both operators."""
+
+    def is_row(self, trace: Trace) -> Bool:
+        """Nodes that count in operator tables."""
+        wrapper = trace.names.where(lambda n: n in annotations.DATA_PARALLEL or annotations.is_optimizer(n))
+        plain = (self.kind == Kind.OPERATOR) & (self.category == Category.OPERATOR)
+        return plain & ~wrapper[self.name] & ~self.merged
+
+    def without_modules(self, position: I64) -> I64:
+        """For each position, itself or its nearest ancestor that is no module (-1 for none)."""
+        found = position.copy()
+        while True:
+            inside = np.flatnonzero(found != NO_PARENT)
+            modules = inside[self.kind[found[inside]] == Kind.MODULE]
+            if not len(modules):
+                return found
+            found[modules] = self.tree.parent[found[modules]]
+
+    def top(self) -> I64:
+        """For each node, the node that stands for it after duplicates were merged."""
+        top = np.arange(len(self.tree), dtype=np.int64)
+        chained = np.flatnonzero(self.merged)  # parents come before children, so one pass per link is enough
+        while len(chained):
+            top[chained] = self.tree.parent[top[chained]]
+            chained = chained[self.merged[top[chained]]]
+        return top
+
+
+def kinds(trace: Trace) -> U8:
+    """The kind of every row of the host table."""
+    names, host = trace.names, trace.host
+    kind = np.select(
+        [names.where(annotations.is_dataloader), names.where(annotations.is_step), names.where(annotations.is_optimizer_step)],
+        [Kind.DATALOADER, Kind.STEP, Kind.OPTIMIZER],
+        Kind.OPERATOR,
+    ).astype(np.uint8)[host.name]
+    plain = kind == Kind.OPERATOR
+    kind[plain & (host.category == Category.PYTHON)] = Kind.PYTHON
+    annotation = plain & (host.category == Category.ANNOTATION)
+    collective = names.where(annotations.is_collective)[host.name]
+    kind[annotation] = np.where(collective[annotation], Kind.COLLECTIVE, Kind.NONE)
+    return kind
+
+
+def build(trace: Trace, kind: U8) -> HostTree:
+    """Nest the nodes of a trace.
+
+    Args:
+        trace: The trace.
+        kind: Of every host row, from `kinds`.
+    """
+    host, frames = trace.host, trace.frames
+    rows = np.flatnonzero(kind != Kind.NONE)
+    modules = np.flatnonzero(frames.module_id != UNKNOWN)
+    start = np.concatenate((host.start_ns[rows], frames.start_ns[modules]))
+    order = np.argsort(start, kind="stable")
+    dur = np.concatenate((host.dur_ns[rows], frames.dur_ns[modules]))[order]
+    thread = np.concatenate((host.thread[rows], frames.thread[modules]))[order]
+    tree = Tree.build(thread, start[order], dur)
+    order = order[tree.rows]  # from positions in the tree to the concatenated rows
+    nowhere_host, nowhere_frame = np.full(len(rows), -1), np.full(len(modules), -1)
+    host_row = np.concatenate((rows, nowhere_frame)).astype(np.int32)[order]
+    frame_row = np.concatenate((nowhere_host, modules)).astype(np.int32)[order]
+    name = np.concatenate((host.name[rows], frames.name[modules]))[order]
+    node_kind = np.concatenate((kind[rows], np.full(len(modules), Kind.MODULE, np.uint8)))[order]
+    category = np.concatenate((host.category[rows], np.full(len(modules), Category.FRAME, np.uint8)))[order]
+    return HostTree(tree, name, node_kind, category, host_row, frame_row, _merged(tree, name, category))
+
+
+def _merged(tree: Tree, name: I32, category: U8) -> Bool:
+    """Only children of the same name as their parent, both operators: `aten::x` calling itself."""
+    merged = np.zeros(len(tree), np.bool_)
+    nested = np.flatnonzero(tree.parent != NO_PARENT)
+    parent = tree.parent[nested]
+    only = np.bincount(parent, minlength=len(tree))[parent] == 1
+    operators = (category[nested] == Category.OPERATOR) & (category[parent] == Category.OPERATOR)
+    merged[nested] = only & operators & (name[nested] == name[parent])
+    return merged

@@ -1,0 +1,147 @@
+"""Which kernels cost most, and which operators launch them?"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.trace.kernel_names import uses_tensor_cores
+from traceanalyzer.trace.table import F64, I64
+from traceanalyzer.trace.tables import Category, DeviceEvents
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """All launches of one kernel, by name; every kernel of the trace counts, whoever launched it."""
+
+    name: str
+    calls: int
+    total_ns: int
+    mean_ns: float
+    min_ns: int
+    max_ns: int
+    mean_blocks_per_sm: float | None
+    """Weighted by duration; null where the trace has no figure (ROCm, graphs, older CUPTI)."""
+    mean_est_achieved_occupancy: float | None
+    """0 to 1, weighted by duration; null where the trace has no figure."""
+    tensor_cores: bool | None
+    """By the kernel's name; null where the name does not tell."""
+
+
+class KernelByOperator(msgspec.Struct, frozen=True):
+    """All launches of one kernel by one operator with one configuration."""
+
+    name: str
+    operator: str | None
+    """The innermost operator, annotation or step around the launch; null where there is none."""
+    grid: str
+    block: str
+    registers_per_thread: int | None
+    shared_memory_bytes: int | None
+    calls: int
+    total_ns: int
+    mean_ns: float
+    min_ns: int
+    max_ns: int
+    mean_blocks_per_sm: float | None
+    mean_est_achieved_occupancy: float | None
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """Kernels, the one with the most time first."""
+
+    rows: tuple[Kernel, ...]
+
+
+class KernelsByOperator(msgspec.Struct, frozen=True):
+    """The same, divided by operator and launch configuration."""
+
+    rows: tuple[KernelByOperator, ...]
+    unattributed_ns: int
+    """Kernel time that belongs to no operator: no launch event, or a launch outside every operator."""
+
+
+def analyze(context: Context) -> tuple[Kernels, KernelsByOperator]:
+    """Both tables."""
+    device, names = context.trace.device, context.trace.names
+    rows = np.flatnonzero(device.category == Category.KERNEL)
+    kernels = device.take(rows)
+    first, groups = group(kernels.name)
+    figures = _figures(kernels, groups, len(first))
+    by_name = [
+        Kernel(names[name], *values, uses_tensor_cores(names[name]))
+        for name, values in zip(kernels.name[first].tolist(), figures, strict=True)
+    ]
+    by_operator = _by_operator(context, rows, kernels)
+    unattributed = int(kernels.dur_ns[context.links.device_node()[rows] == NO_PARENT].sum())
+    return (
+        Kernels(tuple(sorted(by_name, key=lambda k: (-k.total_ns, k.name)))),
+        KernelsByOperator(tuple(sorted(by_operator, key=_order)), unattributed),
+    )
+
+
+def _order(row: KernelByOperator) -> tuple[object, ...]:
+    return (
+        -row.total_ns,
+        row.name,
+        row.operator or "",
+        row.grid,
+        row.block,
+        row.registers_per_thread or -1,
+        row.shared_memory_bytes or -1,
+    )
+
+
+def _by_operator(context: Context, rows: I64, kernels: DeviceEvents) -> list[KernelByOperator]:
+    trace, host = context.trace, context.host
+    node = context.links.device_node()[rows]
+    operator = np.where(node == NO_PARENT, -1, np.append(host.name, -1)[node])
+    keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
+    first, groups = group(*keys)
+    figures = _figures(kernels, groups, len(first))
+    return [
+        KernelByOperator(
+            trace.names[name],
+            trace.names[op] if op >= 0 else None,
+            trace.dims[grid],
+            trace.dims[block],
+            registers if registers >= 0 else None,
+            shared if shared >= 0 else None,
+            *values,
+        )
+        for (name, op, grid, block, registers, shared), values in zip(
+            np.column_stack([k[first] for k in keys]).tolist(), figures, strict=True
+        )
+    ]
+
+
+def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[tuple[object, ...]]:
+    """Calls, total, mean, min, max, blocks per SM and occupancy of each group."""
+    dur = kernels.dur_ns
+    calls, total = count_by(groups, count), sum_by(groups, dur, count)
+    least, most = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+    np.minimum.at(least, groups, dur)
+    np.maximum.at(most, groups, dur)
+    occupancy = np.where(kernels.occupancy >= 0, kernels.occupancy / 100, np.nan)
+    return list(
+        zip(
+            calls.tolist(),
+            total.tolist(),
+            (total / np.maximum(calls, 1)).tolist(),
+            least.tolist(),
+            most.tolist(),
+            _weighted(groups, kernels.blocks_per_sm, dur, count),
+            _weighted(groups, occupancy, dur, count),
+            strict=True,
+        )
+    )
+
+
+def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | None]:
+    """Means weighted by duration over the rows that have a value; None for groups without any."""
+    known = ~np.isnan(values)
+    weight = np.bincount(groups[known], weights=dur[known], minlength=count)
+    summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)
+    return [s / w if w else None for s, w in zip(summed.tolist(), weight.tolist(), strict=True)]

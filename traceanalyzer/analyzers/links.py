@@ -1,0 +1,76 @@
+"""Who put what on the device: device event -> launch (correlation), launch -> host node (containment)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.host_tree import HostTree, Kind
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+@dataclass(frozen=True)
+class Links:
+    """Positions, -1 where there is none."""
+
+    launch: I64
+    """Of each device event: the row of its launch."""
+    node: I64
+    """Of each launch: the position of its host node in the tree."""
+
+    def device_node(self) -> I64:
+        """Of each device event: the position of its host node in the tree, or -1."""
+        return np.append(self.node, NO_PARENT)[self.launch]
+
+
+def link(trace: Trace, host: HostTree) -> Links:
+    """Find the launch of every device event and the host node of every launch."""
+    return Links(_launch_of_device_events(trace), _node_of_launches(trace, host))
+
+
+def _launch_of_device_events(trace: Trace) -> I64:
+    """By correlation. Of several launches with one id, the last that started before the device event."""
+    launches, device = trace.launches, trace.device
+    known = np.flatnonzero(launches.correlation != UNKNOWN)
+    known = known[np.argsort(launches.correlation[known], kind="stable")]  # then by start: rows are
+    ids = launches.correlation[known]
+    first = np.searchsorted(ids, device.correlation, side="left")
+    last = np.searchsorted(ids, device.correlation, side="right") - 1
+    linked = (last >= first) & (device.correlation != UNKNOWN)
+    choice = np.where(linked, first, 0)
+    for event in np.flatnonzero(linked & (last > first)).tolist():
+        candidates = launches.start_ns[known[first[event] : last[event] + 1]]
+        before = int(np.searchsorted(candidates, device.start_ns[event], side="right"))
+        choice[event] += max(before - 1, 0)
+    found = known[choice] if len(known) else choice
+    return np.where(linked, found, NO_PARENT)
+
+
+def _node_of_launches(trace: Trace, host: HostTree) -> I64:
+    """The innermost node around the launch; an external id only where there is none."""
+    launches = trace.launches
+    node = host.without_modules(host.tree.innermost(launches.thread, launches.start_ns))
+    # From 2022 to 2023 writers put the correlation id where the operator's id belongs.
+    named = (launches.external_id > 0) & (launches.external_id != launches.correlation)
+    homeless = np.flatnonzero((node == NO_PARENT) & named)
+    if len(homeless):
+        node[homeless] = _by_external_id(trace, host, homeless)
+    return node
+
+
+def _by_external_id(trace: Trace, host: HostTree, rows: I64) -> I64:
+    """The one node that a launch names, if its interval contains the launch (on any thread)."""
+    nodes = np.flatnonzero((host.host_row >= 0) & (host.kind != Kind.MODULE))
+    ids = trace.host.external_id[host.host_row[nodes]]
+    order = np.argsort(ids, kind="stable")
+    ids, nodes = ids[order], nodes[order]
+    wanted = trace.launches.external_id[rows]
+    first = np.searchsorted(ids, wanted, side="left")
+    unique = np.searchsorted(ids, wanted, side="right") - first == 1
+    candidate = nodes[np.where(unique, first, 0)] if len(nodes) else np.zeros(len(rows), np.int64)
+    start = trace.launches.start_ns[rows]
+    contains = (host.tree.start_ns[candidate] <= start) & (start < host.tree.end_ns[candidate]) if len(nodes) else unique
+    return np.where(unique & contains, candidate, NO_PARENT)

@@ -1,0 +1,130 @@
+"""Which operators cost most, and with which input shapes?
+
+Self time is what is left of an operator without the operators that it calls; host self time also without
+the runtime calls that it makes. Device time is the duration of what its runtime calls put on the device,
+each counted in full, without regard to overlap.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import HostTree
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class Operator(msgspec.Struct, frozen=True):
+    """All calls of one operator. Recursive calls count twice in the totals."""
+
+    name: str
+    calls: int
+    device_self_ns: int
+    device_total_ns: int
+    host_self_ns: int
+    host_total_ns: int
+
+
+class OperatorByShape(msgspec.Struct, frozen=True):
+    """All calls of one operator with the same input shapes and types."""
+
+    name: str
+    input_shapes: str
+    """JSON, as recorded; empty where shapes were not recorded."""
+    input_types: str
+    """JSON, as recorded; empty where types were not recorded."""
+    calls: int
+    device_self_ns: int
+    device_total_ns: int
+    host_self_ns: int
+    host_total_ns: int
+
+
+class Operators(msgspec.Struct, frozen=True):
+    """Operators, the one with the most device self time first (host self time where nothing ran on a device)."""
+
+    rows: tuple[Operator, ...]
+
+
+class OperatorsByShape(msgspec.Struct, frozen=True):
+    """The same, divided by input shapes and types."""
+
+    rows: tuple[OperatorByShape, ...]
+
+
+class NodeTimes(msgspec.Struct, frozen=True, eq=False):
+    """Times of every node of the host tree, in ns, after duplicates were merged into their parents."""
+
+    device_self_ns: I64
+    device_total_ns: I64
+    host_self_ns: I64
+    host_total_ns: I64
+
+
+def node_times(context: Context) -> NodeTimes:
+    """Self and total times of every node, by the plugin's rules (METRICS: P1, 5 and 6)."""
+    host, links, trace = context.host, context.links, context.trace
+    tree, size = host.tree, len(host.tree)
+    total = tree.end_ns - tree.start_ns
+    launch_device = _device_time_of_launches(trace, links.launch)
+    top = host.top()
+    launches = np.flatnonzero(_counted_launches(host, links.node))
+    owner = top[links.node[launches]]
+    device_self = sum_by(owner, launch_device[launches], size)
+    runtime = sum_by(owner, trace.launches.dur_ns[launches], size)
+    children = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)
+    nested = sum_by(top[tree.parent[children]], total[children], size)
+    return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime, total)
+
+
+def _device_time_of_launches(trace: Trace, launch: I64) -> I64:
+    linked = launch != NO_PARENT
+    return sum_by(launch[linked], trace.device.dur_ns[linked], len(trace.launches))
+
+
+def _counted_launches(host: HostTree, node: I64) -> np.ndarray:  # type: ignore[type-arg]
+    """Launches that have a node; those of a node that was replaced by its only child are nobody's."""
+    replaced = np.zeros(len(host.tree) + 1, np.bool_)
+    replaced[host.tree.parent[host.merged]] = True
+    replaced[NO_PARENT] = True
+    return ~replaced[node]
+
+
+def analyze(context: Context) -> tuple[Operators, OperatorsByShape]:
+    """Both tables: by name, and by name, shapes and types."""
+    trace, host, times = context.trace, context.host, node_times(context)
+    nodes = np.flatnonzero(host.is_row(trace))
+    columns = [getattr(times, f)[nodes] for f in NodeTimes.__struct_fields__]
+    on_device = len(trace.device) > 0
+    rows = host.host_row[nodes]
+    names, shapes, types = host.name[nodes], trace.host.shapes[rows], trace.host.types[rows]
+
+    first, groups = group(names, shapes, types)
+    figures = _figures(groups, columns, len(first))
+    by_shape = [
+        OperatorByShape(trace.names[name], trace.shapes[shape], trace.types[kind], *values)
+        for name, shape, kind, values in zip(
+            names[first].tolist(), shapes[first].tolist(), types[first].tolist(), figures, strict=True
+        )
+    ]
+    first, groups = group(names)
+    figures = _figures(groups, columns, len(first))
+    by_name = [Operator(trace.names[n], *v) for n, v in zip(names[first].tolist(), figures, strict=True)]
+    cost = "device_self_ns" if on_device else "host_self_ns"
+    return (
+        Operators(tuple(sorted(by_name, key=lambda r: (-getattr(r, cost), r.name)))),
+        OperatorsByShape(
+            tuple(sorted(by_shape, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
+        ),
+    )
+
+
+def _figures(groups: I64, columns: list[I64], count: int) -> list[list[int]]:
+    """Calls and the four times of each group."""
+    table = np.column_stack([count_by(groups, count), *(sum_by(groups, c, count) for c in columns)])
+    rows: list[list[int]] = table.tolist()
+    return rows

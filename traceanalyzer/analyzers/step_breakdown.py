@@ -1,0 +1,176 @@
+"""How long is a step, and where does it go?
+
+Every nanosecond of a step belongs to exactly one part: the first in the order of `PARTS` that is active
+at that time. So the parts of a step sum to the step, and a part counts only where nothing before it in the
+order runs ("exclusive" time).
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.trace import annotations, kernel_names
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64, U8, Bool
+from traceanalyzer.trace.tables import Category
+
+PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
+
+
+class Window(msgspec.Struct, frozen=True):
+    """From the start of the first step to the end of the last, in ns since the first event."""
+
+    start_ns: int
+    end_ns: int
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step; its parts sum to its duration."""
+
+    name: str
+    start_ns: int
+    duration_ns: int
+    kernel_ns: int
+    memcpy_ns: int
+    memset_ns: int
+    communication_ns: int
+    runtime_ns: int
+    dataloader_ns: int
+    cpu_exec_ns: int
+    other_ns: int
+    dataloader_full_ns: int
+    """All waiting for the loader within the step, hidden behind other work or not."""
+
+
+class Average(msgspec.Struct, frozen=True):
+    """Arithmetic means over the steps, in ns."""
+
+    duration_ns: float
+    kernel_ns: float
+    memcpy_ns: float
+    memset_ns: float
+    communication_ns: float
+    runtime_ns: float
+    dataloader_ns: float
+    cpu_exec_ns: float
+    other_ns: float
+    dataloader_full_ns: float
+
+
+class Inferred(msgspec.Struct, frozen=True):
+    """Steps that annotations suggest where the profiler marked none."""
+
+    steps_from: str
+    median_duration_ns: float
+    steps: tuple[Step, ...]
+    average: Average
+
+
+class StepBreakdown(msgspec.Struct, frozen=True):
+    """The answer."""
+
+    window: Window | None
+    steps: tuple[Step, ...]
+    average: Average | None
+    median_duration_ns: float | None
+    dataloader_share: float | None
+    """Exclusive loader time over step time."""
+    dataloader_full_share: float | None
+    """Full loader time over step time: what it would cost if nothing hid it."""
+    inferred: Inferred | None
+
+
+def analyze(context: Context) -> StepBreakdown:
+    """Divide the steps of a trace."""
+    roles = _roles(context.trace, context.kind)
+    steps = context.steps
+    rows = _divide(steps, roles)
+    average = _average(rows)
+    window = steps.window
+    return StepBreakdown(
+        window=Window(*window) if window else None,
+        steps=rows,
+        average=average,
+        median_duration_ns=_median(rows),
+        dataloader_share=_share(average, "dataloader_ns"),
+        dataloader_full_share=_share(average, "dataloader_full_ns"),
+        inferred=_inferred(context.inferred_steps, roles),
+    )
+
+
+def communication_kernels(trace: Trace) -> Bool:
+    """Which device events are kernels of collectives, by their metadata or their own name."""
+    by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
+    return (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
+
+
+def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
+    """For each part of a step, all times at which it is active, hidden or not."""
+    host, device, launches = trace.host, trace.device, trace.launches
+    communicates = communication_kernels(trace)
+    device_end, host_end = device.start_ns + device.dur_ns, host.start_ns + host.dur_ns
+
+    def on_device(rows: Bool) -> Intervals:
+        return Intervals.union(device.start_ns[rows], device_end[rows])
+
+    def on_host(rows: Bool) -> Intervals:
+        return Intervals.union(host.start_ns[rows], host_end[rows])
+
+    collective = trace.names.where(annotations.is_collective)[host.name]
+    loader = kind == Kind.DATALOADER
+    return {
+        "kernel": on_device((device.category == Category.KERNEL) & ~communicates),
+        "memcpy": on_device(device.category == Category.MEMCPY),
+        "memset": on_device(device.category == Category.MEMSET),
+        "communication": on_device(communicates) | on_host(collective),
+        "runtime": Intervals.union(launches.start_ns, launches.start_ns + launches.dur_ns),
+        "dataloader": on_host(loader),
+        "cpu_exec": on_host(~loader & ~collective & (kind != Kind.STEP)),
+    }
+
+
+def _divide(steps: Steps, roles: dict[str, Intervals]) -> tuple[Step, ...]:
+    if not len(steps):
+        return ()
+    left = Intervals.union(steps.start_ns, steps.end_ns)
+    columns: list[I64] = []
+    for role in PARTS[:-1]:
+        columns.append((left & roles[role]).within(steps.start_ns, steps.end_ns))
+        left = left - roles[role]
+    columns.append(left.within(steps.start_ns, steps.end_ns))
+    columns.append(roles["dataloader"].within(steps.start_ns, steps.end_ns))
+    parts = np.column_stack(columns).tolist()
+    bounds = zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)
+    return tuple(
+        Step(name, start, end - start, *values)
+        for name, (start, end), values in zip(steps.names, bounds, parts, strict=True)
+    )
+
+
+def _average(rows: tuple[Step, ...]) -> Average | None:
+    if not rows:
+        return None
+    return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
+
+
+def _median(rows: tuple[Step, ...]) -> float | None:
+    return float(np.median([r.duration_ns for r in rows])) if rows else None
+
+
+def _share(average: Average | None, part: str) -> float | None:
+    return getattr(average, part) / average.duration_ns if average and average.duration_ns else None
+
+
+def _inferred(steps: Steps | None, roles: dict[str, Intervals]) -> Inferred | None:
+    if steps is None or steps.found_by is None:
+        return None
+    rows = _divide(steps, roles)
+    average, median = _average(rows), _median(rows)
+    if average is None or median is None:
+        return None
+    return Inferred(steps.found_by, median, rows, average)

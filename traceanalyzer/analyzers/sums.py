@@ -1,0 +1,41 @@
+"""Exact sums of integers by group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.trace.table import I64, Array
+
+_EXACT_IN_FLOAT = 2**53
+
+
+def sum_by(groups: Array, values: I64, count: int) -> I64:
+    """The sum of the values of each group 0..count-1, exactly.
+
+    `bincount` adds in float64, which is exact up to 2**53 (104 days in nanoseconds) and ten times faster.
+    """
+    if int(np.abs(values).sum(dtype=np.float64)) < _EXACT_IN_FLOAT:
+        return np.bincount(groups, weights=values, minlength=count).astype(np.int64)
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, groups, values)
+    return sums
+
+
+def count_by(groups: Array, count: int) -> I64:
+    """How many members each group 0..count-1 has."""
+    return np.bincount(groups, minlength=count).astype(np.int64)
+
+
+def group(*keys: Array) -> tuple[I64, I64]:
+    """Group rows that agree in all keys.
+
+    Returns:
+        The first row of each group, and the group of each row; groups are in the order of the keys' values.
+    """
+    combined = keys[0].astype(np.int64)
+    for key in keys[1:]:
+        low = int(key.min()) if len(key) else 0
+        span = int(key.max()) - low + 1 if len(key) else 1
+        combined = np.unique(combined, return_inverse=True)[1] * span + (key - low)
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    return first, inverse

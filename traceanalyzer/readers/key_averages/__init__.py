@@ -1,0 +1,54 @@
+"""Texts with tables of `key_averages().table()`: logs, notes, articles, notebooks, terminal copies.
+
+The format: `_build_table` in `torch/autograd/profiler_util.py`; tables of torch 1.4 and later are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from traceanalyzer.readers.key_averages.cleaning import decode
+from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.openings import next_opening
+from traceanalyzer.readers.key_averages.tables import read_tables
+from traceanalyzer.readers.key_averages.wrapped import unwrap
+from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.model import Loss
+
+__all__ = ["decode", "read", "sniff"]
+
+
+def sniff(text: str | bytes) -> bool:
+    """Whether a profiler table begins in a text, or in the head of a file.
+
+    Tables often stand at the end of a long text: give the whole of it where it is at hand, it takes linear time.
+    """
+    lines = unwrap(Lines.of(decode(text) if isinstance(text, bytes) else text))
+    return next_opening(lines, 0) is not None
+
+
+def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
+    """Read all profiler tables of a text. Any text can be read; one without tables gives none.
+
+    Args:
+        text: The document; `decode` makes it from bytes.
+        name: What to call it in the report.
+        size_bytes: Size of the file, None if unknown.
+
+    Returns:
+        The tables in their order, and what was lost on the way.
+    """
+    tables, losses = read_tables(unwrap(Lines.of(text)))
+    counts: Counter[str] = Counter()
+    first: dict[str, Loss] = {}
+    for loss in sorted(
+        (*losses, *(loss for table in tables for loss in table.losses)), key=lambda loss: loss.params["line"]
+    ):
+        counts[loss.id] += loss.count
+        first.setdefault(loss.id, loss)
+    return TableDocument(
+        name=name,
+        size_bytes=size_bytes,
+        tables=tuple(tables),
+        losses=tuple(Loss(loss, counts[loss], first[loss].params) for loss in sorted(counts)),
+    )

@@ -1,0 +1,155 @@
+"""One row's text to the texts of its cells.
+
+Three ways, the most exact first: the runs of dashes (they fit the rows), the places of the header's names, and
+the looks of the values, for texts whose blanks were stripped, collapsed or made tabs on their way here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from traceanalyzer.readers.key_averages.dashes import Span
+from traceanalyzer.readers.key_averages.header import Column, Header
+from traceanalyzer.readers.key_averages.tail import split_tail
+from traceanalyzer.readers.key_averages.values import PATTERNS, Kind, read_value
+
+NUMERIC = frozenset({Kind.SHARE, Kind.TIME, Kind.BYTES, Kind.COUNT, Kind.NODE})
+"""Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
+
+_MEASURED = (Kind.SHARE, Kind.TIME, Kind.BYTES)
+_VALUE_AT_END = re.compile(rf"\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
+
+Cells = list[str | None]
+"""Texts by column, stripped; None where the row ends before the column."""
+
+
+class Grid:
+    """The columns of one table and where they stand in its rows."""
+
+    def __init__(self, header: Header, runs: Sequence[Span]) -> None:
+        self.columns = header.columns
+        self._by_dashes = list(runs) if len(runs) >= len(header.columns) else []
+        self._numeric = [i for i, column in enumerate(header.columns) if column.kind in NUMERIC]
+
+    def split(self, row: str) -> Cells | None:
+        """Cells of a row, or None if the text is no row of this table."""
+        row = row.expandtabs(8)
+        sliced = list(self._slices(row))
+        for cells in sliced:
+            if self._misread(cells) == 0 and self._is_whole(cells):
+                return cells
+        if cells_by_looks := self._by_looks(row):
+            return cells_by_looks
+        plausible = [cells for cells in sliced if self._is_plausible(cells)]
+        return min(plausible, key=self._misread, default=None)
+
+    def source_of_continuation(self, row: str) -> str | None:
+        """The stack frame on a row that is blank elsewhere, or None."""
+        blank = len(row) - len(row.lstrip())
+        at = min(
+            (s for c, s in zip(self.columns, self._spans, strict=False) if c.kind is Kind.SOURCE),
+            default=None,
+        )
+        aligned = at is not None and blank >= at[0]
+        return row.strip() if aligned or _FRAME.search(row) else None
+
+    def drop_cut_cell(self, row: str, cells: Cells) -> None:
+        """Of a row at which the table breaks off, forget a last number that may lack digits."""
+        present = [i for i, cell in enumerate(cells) if cell]
+        if not present:
+            return
+        last = present[-1]
+        column, text = self.columns[last], cells[last] or ""
+        has_unit = text[-1:] in "%sSbB" or column.kind not in NUMERIC
+        reaches_edge = last < len(self._spans) and len(row.rstrip()) == self._spans[last][1]
+        if not has_unit and not reaches_edge and row == row.rstrip():
+            cells[last] = None
+
+    @property
+    def _spans(self) -> list[Span]:
+        return self._by_dashes or self._by_header
+
+    @cached_property
+    def _by_header(self) -> list[Span]:
+        """Right-aligned columns end where their names end."""
+        ends = [column.end for column in self.columns]
+        return list(zip([0, *ends], ends, strict=False))
+
+    def _slices(self, row: str) -> Iterator[Cells]:
+        for spans in filter(None, (self._by_dashes, self._by_header)):
+            if (cells := self._cut(row, spans)) is not None:
+                yield cells
+
+    def _cut(self, row: str, spans: Sequence[Span]) -> Cells | None:
+        """Slices at the spans; None if one of them would tear a word."""
+        width = len(row.rstrip())
+        spans = (
+            spans[: len(self.columns)]
+            if len(spans) > len(self.columns)
+            else [*spans[:-1], (spans[-1][0], width)]
+        )
+        cells: Cells = []
+        for i, (start, end) in enumerate(spans):
+            gap = row[end : spans[i + 1][0]] if i + 1 < len(spans) else ""
+            torn = end < width and not row[end].isspace() and not row[end - 1].isspace()
+            if gap.strip() or torn:
+                return None
+            cells.append(row[start:end].strip() if start < width else None)
+        return cells if cells[0] else None
+
+    def _misread(self, cells: Cells) -> int:
+        return sum(
+            (text := cells[i]) is not None and read_value(self.columns[i].kind, text) is None
+            for i in self._numeric
+        )
+
+    def _is_whole(self, cells: Cells) -> bool:
+        """Nothing is missing, and no value slid into the name."""
+        return all(cells[i] is not None for i in self._numeric) and not _VALUE_AT_END.search(cells[0] or "")
+
+    def _is_plausible(self, cells: Cells) -> bool:
+        """At least half of the numbers that are there can be read, and one of them has a unit."""
+        present = [i for i in self._numeric if cells[i] is not None]
+        has_unit = any(
+            self.columns[i].kind in _MEASURED and text != "0" and read_value(self.columns[i].kind, text)
+            for i in present
+            if (text := cells[i])
+        )
+        return has_unit and 2 * self._misread(cells) <= len(present)
+
+    def _by_looks(self, row: str) -> Cells | None:
+        """The one sequence of values that has the kinds of the columns, whatever the blanks."""
+        words = " ".join(row.split())
+        match = self._sequence.search(words)
+        if not match or not match.start():
+            return None
+        first, last = self._numeric[0], self._numeric[-1]
+        front = _split_front(row, words[: match.start() - 1], self.columns[:first])
+        tail = split_tail(words[match.end() :].strip(), [column.kind for column in self.columns[last + 1 :]])
+        return [*front, *match.groups(), *tail]
+
+    @cached_property
+    def _sequence(self) -> re.Pattern[str]:
+        middle = self.columns[self._numeric[0] : self._numeric[-1] + 1]
+        # Columns of texts never stand between numbers, so that unknown ones are all that there can be.
+        groups = (f"({PATTERNS.get(column.kind, PATTERNS[Kind.UNKNOWN])})" for column in middle)
+        return re.compile(f"(?<= ){' '.join(groups)}(?!\\S)")
+
+
+_FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in )")
+"""A line of Python as the profiler prints it: `model.py(12): forward`."""
+
+_OPERATOR = re.compile(r"\w+::\w+ [\w.]+")
+
+
+def _split_front(row: str, words: str, columns: Sequence[Column]) -> Cells:
+    """The name, and the overload name where the table has one and a wide gap or an operator's name shows it."""
+    if len(columns) == 1:
+        return [words]
+    parts = re.split(r"\s{2,}|\t", row.strip(), maxsplit=2)
+    name, _, overload = words.partition(" ") if _OPERATOR.fullmatch(words) else (words, "", "")
+    if len(parts) > 1 and f"{parts[0]} {parts[1]}" == words:
+        name, overload = parts[0], parts[1]
+    return [name, overload, *[None] * (len(columns) - 2)]

@@ -1,0 +1,61 @@
+"""Lines of dashes: their runs are the exact widths of a table's columns.
+
+They also show what a quotation, a log or an indentation put around the table.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+Span = tuple[int, int]
+
+_RUN = re.compile("-+")
+_SHORTEST = 3
+"""Dashes of a first run. Shorter ones are a list item, or the dash in the prefix of a log."""
+_LONGEST_SUFFIX = 8
+"""Characters behind a line of dashes that may still be decoration, such as a frame or the end of a JSON text."""
+
+
+@dataclass(frozen=True)
+class Dashes:
+    """A line of dashes and blanks."""
+
+    runs: tuple[Span, ...]
+    """Start and end of each run, counted from the first dash."""
+    before: str
+    after: str
+
+    @cached_property
+    def _prefix(self) -> re.Pattern[str]:
+        """Matches `before` on the other lines too, where a log counts on."""
+        parts = re.split("([0-9]+)", self.before)
+        return re.compile("".join("[0-9]+" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+
+    def strip(self, line: str) -> str:
+        """Take away from another line of the table what surrounds this one.
+
+        A line without that prefix is returned from its start: loggers put it before the first line only.
+        """
+        if self.after and line.rstrip().endswith(self.after):
+            line = line.rstrip()[: -len(self.after)]
+        if match := self._prefix.match(line):
+            return line[match.end() :]
+        return "" if line.strip() == self.before.strip() else line
+
+
+def find_dashes(line: str) -> Dashes | None:
+    """The line of dashes that `line` is, or None."""
+    if "--" not in line:
+        return None
+    end = line.rfind("-") + 1
+    after = line[end:].strip()
+    start = len(line[:end].rstrip("- \t"))
+    runs = [match.span() for match in _RUN.finditer(line, start, end)]
+    while runs and runs[0][1] - runs[0][0] < _SHORTEST:
+        del runs[0]
+    if not runs or len(after) > _LONGEST_SUFFIX:
+        return None
+    first = runs[0][0]
+    return Dashes(tuple((a - first, b - first) for a, b in runs), line[:first], after)

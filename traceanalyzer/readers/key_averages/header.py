@@ -1,0 +1,122 @@
+"""The header of a table: which columns it names, in the words of every release and device.
+
+The words are looked for in their order, not at their places: a name wider than its column pushes the rest aside.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from traceanalyzer.readers.key_averages.values import Kind
+
+_LONGEST = 20_000
+"""Characters of a header; longer lines are data."""
+
+_DEVICE = r"(?!(?:CPU|Self|Name|Total)\b)(?P<device>\w+)"
+
+_WORDS: tuple[tuple[str, str, Kind], ...] = (
+    (r"Name", "name", Kind.TEXT),
+    (r"Overload Name", "overload_name", Kind.TEXT),
+    (r"Self CPU(?: total)? %", "self_cpu_share", Kind.SHARE),
+    (r"Self CPU Mem", "self_cpu_mem_bytes", Kind.BYTES),
+    (r"Self CPU(?: total)?", "self_cpu_ns", Kind.TIME),
+    (r"CPU total %", "cpu_total_share", Kind.SHARE),
+    (r"CPU total", "cpu_total_ns", Kind.TIME),
+    (r"CPU time(?: avg)?", "cpu_avg_ns", Kind.TIME),
+    (r"CPU Mem", "cpu_mem_bytes", Kind.BYTES),
+    (rf"Self {_DEVICE}(?: total)? %", "self_device_share", Kind.SHARE),
+    (rf"Self {_DEVICE} Mem", "self_device_mem_bytes", Kind.BYTES),
+    (rf"Self {_DEVICE}(?: total)?", "self_device_ns", Kind.TIME),
+    (rf"{_DEVICE} total %", "device_total_share", Kind.SHARE),
+    (rf"{_DEVICE} total", "device_total_ns", Kind.TIME),
+    (rf"{_DEVICE} time(?: avg)?", "device_avg_ns", Kind.TIME),
+    (rf"{_DEVICE} Mem", "device_mem_bytes", Kind.BYTES),
+    (r"(?:# of |# |Number of )?Calls", "calls", Kind.COUNT),
+    (r"Node ID", "node_id", Kind.NODE),
+    (r"Input Shapes?", "input_shapes", Kind.SHAPES),
+    (r"Source Location", "source_location", Kind.SOURCE),
+    (r"(?P<scale>[KMGTP]?)FLOP[sS](?:/s)", "flops_per_second", Kind.FLOPS),
+    (r"Total (?P<scale>[KMGTP]?)FLOP[sS]", "flops", Kind.FLOPS),
+    (r"(?P<scale>[KMGTP]?)FLOPS", "flops_per_second", Kind.FLOPS),
+    (r"(?P<scale>[KMGTP]?)FLOPs", "flops", Kind.FLOPS),
+)
+_VOCABULARY = [(re.compile(rf"{pattern}(?!\S)"), column, kind) for pattern, column, kind in _WORDS]
+
+_NAME = re.compile(r"(?<!\S)Name(?!\S)")
+_CELL = re.compile(r"\S+(?: \S+)*")
+"""Words with one blank between them; torch puts two between columns."""
+_WORD = re.compile(r"\S+ ?")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the header; `id` is None for one that no known release prints."""
+
+    id: str | None
+    kind: Kind
+    start: int
+    end: int
+    scale: int = 0
+    """Power of ten of its values: 9 for GFLOPs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """All columns of a table in print order, `name` first."""
+
+    columns: tuple[Column, ...]
+    device: str | None
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Ids of the known columns."""
+        return tuple(column.id for column in self.columns if column.id)
+
+
+def parse_header(line: str) -> Header | None:
+    """The header that `line` is, or None; what stands before `Name` is ignored."""
+    if "Name" not in line or len(line) > _LONGEST or not (name := _NAME.search(line)):
+        return None
+    header = _Columns()
+    for cell in _CELL.finditer(line, name.start()):
+        header.add(line, *cell.span())
+    kinds = [column.kind for column in header.found if column.id]
+    measured = sum(kind in {Kind.TIME, Kind.BYTES} for kind in kinds)
+    # Three known columns, one of them a time or a size: lists of packages have a Name and a Version.
+    return Header(tuple(header.found), header.device) if measured and len(kinds) >= 3 else None
+
+
+class _Columns:
+    """Collects columns; each id once, all of one device."""
+
+    def __init__(self) -> None:
+        self.found: list[Column] = []
+        self.device: str | None = None
+
+    def add(self, line: str, start: int, end: int) -> None:
+        """Take one cell: a column, or several whose blanks were collapsed, or an unknown one."""
+        if not self._match(line, start, end):
+            self.found.append(Column(None, Kind.UNKNOWN, start, end))
+            return
+        while start < end:
+            if column := self._match(line, start, end):
+                self.found.append(column)
+                start = column.end + 1
+            else:
+                word = _WORD.match(line, start, end)
+                start = word.end() if word else end
+
+    def _match(self, line: str, start: int, end: int) -> Column | None:
+        for pattern, column, kind in _VOCABULARY:
+            if match := pattern.match(line, start, end):
+                groups = match.groupdict()
+                device = groups.get("device")
+                if any(column == known.id for known in self.found) or (
+                    device and self.device not in {None, device}
+                ):
+                    return None
+                self.device = self.device or device
+                scale = 3 * " KMGTP".index(groups.get("scale") or " ")
+                return Column(column, kind, *match.span(), scale)
+        return None

@@ -1,0 +1,42 @@
+"""The lines of a document: cleaned when asked for, and numbered as in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from traceanalyzer.readers.key_averages.cleaning import clean, split_lines
+
+_BLANKS = 2
+"""Blank lines that a copy may have put between two lines of a table."""
+
+
+class Lines:
+    """A sequence of cleaned lines."""
+
+    def __init__(self, raw: Sequence[str], numbers: Sequence[int] | None = None) -> None:
+        self.raw = raw
+        self._numbers = numbers or range(1, len(raw) + 1)
+
+    @classmethod
+    def of(cls, text: str) -> Lines:
+        """The lines of a text."""
+        return cls(split_lines(text))
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __getitem__(self, index: int) -> str:
+        return clean(self.raw[index])
+
+    def number(self, index: int) -> int:
+        """1-based line of the file."""
+        return self._numbers[index]
+
+    def filled(self, index: int, step: int = 1) -> int | None:
+        """Index of the first line from `index` on that is not blank, over a blank line or two; None if none."""
+        for i in range(index, index + step * (_BLANKS + 1), step):
+            if not 0 <= i < len(self.raw):
+                return None
+            if self[i].strip():
+                return i
+        return None

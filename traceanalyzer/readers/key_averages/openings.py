@@ -1,0 +1,59 @@
+"""Where tables begin: a line of dashes beside a header that names the profiler's columns.
+
+The dashes are what is looked for, since few lines have them; the header is what tells a profiler's table from
+a list of packages, a psql result or a horizontal rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.readers.key_averages.dashes import Dashes, find_dashes
+from traceanalyzer.readers.key_averages.header import Header, parse_header
+from traceanalyzer.readers.key_averages.lines import Lines
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The head of a table, by index of line."""
+
+    top: int
+    """First line: the upper dashes, or the header where they are missing."""
+    header_at: int
+    body: int
+    """First line below the head."""
+    dashes: Dashes
+    """The dashes nearest to the rows."""
+    header: Header
+
+
+def next_opening(lines: Lines, start: int) -> Opening | None:
+    """The first table that begins at or after the line `start`."""
+    for i in range(start, len(lines)):
+        if "--" in lines.raw[i] and (opening := opening_at(lines, i, start)):
+            return opening
+    return None
+
+
+def opening_at(lines: Lines, index: int, start: int) -> Opening | None:
+    """The table whose first line of dashes is at `index`; its header is not looked for before `start`."""
+    dashes = table_dashes(lines[index])
+    if not dashes:
+        return None
+    below = lines.filled(index + 1)
+    if below is not None and "Name" in lines.raw[below]:
+        second = lines.filled(below + 1)
+        inner = table_dashes(lines[second]) if second is not None else None
+        if header := parse_header((inner or dashes).strip(lines[below])):
+            body = second if inner and second is not None else below
+            return Opening(index, below, body + 1, inner or dashes, header)
+    above = lines.filled(index - 1, -1)
+    if above is not None and above >= start and (header := parse_header(dashes.strip(lines[above]))):
+        return Opening(above, above, index + 1, dashes, header)
+    return None
+
+
+def table_dashes(line: str) -> Dashes | None:
+    """Dashes of several columns; a single run is no table."""
+    dashes = find_dashes(line)
+    return dashes if dashes and len(dashes.runs) > 1 else None

@@ -1,0 +1,138 @@
+"""From lines to tables: the walk through a document."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from traceanalyzer.readers.key_averages.cells import Cells, Grid
+from traceanalyzer.readers.key_averages.dashes import Dashes, find_dashes
+from traceanalyzer.readers.key_averages.header import parse_header
+from traceanalyzer.readers.key_averages.headings import Headings
+from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.openings import Opening, next_opening, opening_at
+from traceanalyzer.readers.key_averages.rows import make_row
+from traceanalyzer.readers.key_averages.totals import is_total, read_totals
+from traceanalyzer.trace.document import ProfilerTable, TableRow
+from traceanalyzer.trace.model import Loss
+
+TABLE_CUT = "read-table-cut"
+TABLE_EMPTY = "read-table-empty"
+COLUMN_UNKNOWN = "read-table-column-unknown"
+ROW_UNREADABLE = "read-table-row-unreadable"
+TOTALS_MISSING = "read-table-totals-missing"
+
+_STRANGERS = 5
+"""Lines between two rows that are no rows, such as the output of another process; after more, the table is over."""
+
+
+def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
+    """All tables of a document, and the losses of those that had nothing left to read."""
+    tables: list[ProfilerTable] = []
+    lost: list[Loss] = []
+    headings = Headings()
+    position = 0
+    while opening := next_opening(lines, position):
+        headings.scan(lines, position, opening.top)
+        body = _Body(lines, opening)
+        body.read()
+        table = _table(lines, opening, body, headings)
+        if table.rows or table.totals.resolution:
+            tables.append(table)
+        else:
+            lost.append(Loss(TABLE_EMPTY, 1, {"line": table.line}))
+        position = body.end
+    return tables, lost
+
+
+def _table(lines: Lines, opening: Opening, body: _Body, headings: Headings) -> ProfilerTable:
+    columns = opening.header.known
+    totals, device, body.end = read_totals(lines, body.end, has_self_device="self_device_ns" in columns)
+    rows = body.rows()
+    complete = body.closed or bool(totals.resolution)
+    losses = body.losses + Counter({COLUMN_UNKNOWN: len(opening.header.columns) - len(columns)})
+    if not complete:
+        losses[TABLE_CUT] += 1
+    elif totals.self_cpu_ns is None:
+        losses[TOTALS_MISSING] += 1
+    line = lines.number(opening.header_at)
+    return ProfilerTable(
+        title=headings.title,
+        section=headings.section,
+        line=line,
+        columns=columns,
+        device=opening.header.device or device,
+        rows=rows,
+        totals=totals,
+        top_level_only=headings.top_level_only,
+        complete=complete,
+        losses=tuple(Loss(loss, losses[loss], {"line": line}) for loss in sorted(losses) if losses[loss]),
+    )
+
+
+class _Body:
+    """Reads the rows below a head."""
+
+    def __init__(self, lines: Lines, opening: Opening) -> None:
+        self.losses: Counter[str] = Counter()
+        self.closed = False
+        self.end = opening.body
+        """First line after the table."""
+        self._lines, self._opening = lines, opening
+        self._grid = Grid(opening.header, opening.dashes.runs)
+        self._has_source = "source_location" in opening.header.known
+        self._rows: list[tuple[int, Cells, list[str]]] = []
+
+    def rows(self) -> tuple[TableRow, ...]:
+        """The rows that were read, with what could not be read in them counted in `losses`."""
+        columns = self._grid.columns
+        return tuple(
+            make_row(self._lines.number(index), columns, cells, frames, self.losses)
+            for index, cells, frames in self._rows
+        )
+
+    def read(self) -> None:
+        """Read up to the closing dashes, the totals, the next table, or whatever else is no row."""
+        strangers = 0
+        for index in range(self._opening.body, len(self._lines)):
+            line = self._lines[index]
+            if not (text := self._opening.dashes.strip(line)).strip():
+                continue
+            if dashes := find_dashes(line):
+                if opening_at(self._lines, index, len(self._lines)):
+                    return
+                self.closed = self._closes(dashes, index, strangers)
+            elif is_total(line):
+                return self._accept(index - 1, strangers)
+            elif parse_header(line) or line.lstrip().startswith("```"):
+                return
+            if self.closed or self._take(index, text):
+                self._accept(index, strangers)
+                strangers = 0
+            else:
+                strangers += 1
+            if self.closed or strangers > _STRANGERS:
+                return
+
+    def _accept(self, index: int, strangers: int) -> None:
+        self.end = index + 1
+        self.losses[ROW_UNREADABLE] += strangers
+
+    def _closes(self, dashes: Dashes, index: int, strangers: int) -> bool:
+        """Whole or, at the end of the document, cut; after strangers only dashes of this very table."""
+        ours, count = self._opening.dashes.runs, len(dashes.runs)
+        if dashes.runs == ours or (count > 1 and not strangers):
+            return True
+        is_cut = index == len(self._lines) - 1 and count <= len(ours)
+        return is_cut and dashes.runs[:-1] == ours[: count - 1] and dashes.runs[-1][1] <= ours[count - 1][1]
+
+    def _take(self, index: int, text: str) -> bool:
+        """Take a row, or a line of the stack of the row before."""
+        if cells := self._grid.split(text):
+            if index == len(self._lines) - 1:
+                self._grid.drop_cut_cell(text, cells)
+            self._rows.append((index, cells, []))
+        elif self._has_source and self._rows and (frame := self._grid.source_of_continuation(text)):
+            self._rows[-1][2].append(frame)
+        else:
+            return False
+        return True

@@ -1,0 +1,49 @@
+"""Names by which PyTorch marks steps, loaders, optimizers and collectives on host threads."""
+
+from __future__ import annotations
+
+import re
+
+_STEP = re.compile(r"ProfilerStep#(\d+)")
+
+COLLECTIVES = frozenset(
+    f"{backend}:{operation}"
+    for backend in ("nccl", "gloo")
+    for operation in ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
+)
+"""Host ranges that count as communication in the step breakdown, as the TensorBoard plugin had them."""
+
+DATA_PARALLEL = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
+"""Wrappers of the whole model: no rows of operator tables."""
+
+
+def step_number(name: str) -> int | None:
+    """N of `ProfilerStep#N`."""
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def is_step(name: str) -> bool:
+    """A step that the profiler's schedule marked."""
+    return step_number(name) is not None
+
+
+def is_dataloader(name: str) -> bool:
+    """The wait for a batch: `enumerate(DataLoader)#<Iter>.__next__` or `enumerate(DataPipe)#<name>`."""
+    loader = name.startswith("enumerate(DataLoader)#") and name.endswith(".__next__")
+    return loader or name.startswith("enumerate(DataPipe)#")
+
+
+def is_optimizer_step(name: str) -> bool:
+    """`Optimizer.step#<class>.step`."""
+    return name.startswith("Optimizer.step")
+
+
+def is_optimizer(name: str) -> bool:
+    """Anything of an optimizer: its step, `Optimizer.zero_grad#<class>.zero_grad`."""
+    return name.startswith("Optimizer.")
+
+
+def is_collective(name: str) -> bool:
+    """A host range of a collective."""
+    return name in COLLECTIVES

@@ -1,0 +1,119 @@
+"""TableDocument: the printed tables of `key_averages().table()`, as plain data. Readers fill it.
+
+Columns go by one name, whatever the release of torch or the device called them; the names are also the
+attributes of `TableRow`:
+
+| id | printed as, with the device in place of DEV |
+|---|---|
+| name, overload_name | Name, Overload Name |
+| self_cpu_share, self_cpu_ns | Self CPU %, Self CPU; before 1.7 Self CPU total %, Self CPU total |
+| cpu_total_share, cpu_total_ns, cpu_avg_ns | CPU total %, CPU total, CPU time avg |
+| self_device_ns, self_device_share | Self DEV, Self DEV % |
+| device_total_share, device_total_ns, device_avg_ns | DEV total % (before 1.7), DEV total, DEV time avg |
+| cpu_mem_bytes, self_cpu_mem_bytes | CPU Mem, Self CPU Mem |
+| device_mem_bytes, self_device_mem_bytes | DEV Mem, Self DEV Mem |
+| calls, node_id | # of Calls, Node ID |
+| input_shapes, source_location | Input Shapes, Source Location |
+| flops, flops_per_second | Total KFLOPs and the like, GFLOPS/s and the like |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from traceanalyzer.trace.model import Loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One printed row. None is "not printed, or not readable", never zero."""
+
+    line: int
+    """1-based line of the document."""
+    name: str
+    name_truncated: bool = False
+    """The name ends in the dots of a cut one: different events may share it."""
+    overload_name: str | None = None
+    """Empty for an event without overloads; None where the table has no such column."""
+    is_async: bool = False
+    """`CPU total %` is a bare 0: the event is asynchronous, and that share unknown."""
+    self_cpu_share: float | None = None
+    """Fraction of the table's sum of self CPU time, as printed, like all shares; 1.0425 for 104.25 %."""
+    self_cpu_ns: int | None = None
+    cpu_total_share: float | None = None
+    cpu_total_ns: int | None = None
+    cpu_avg_ns: int | None = None
+    self_device_ns: int | None = None
+    self_device_share: float | None = None
+    device_total_share: float | None = None
+    device_total_ns: int | None = None
+    device_avg_ns: int | None = None
+    cpu_mem_bytes: int | None = None
+    """Allocated minus freed, like all memory columns: it may be negative, and is no peak."""
+    self_cpu_mem_bytes: int | None = None
+    device_mem_bytes: int | None = None
+    self_device_mem_bytes: int | None = None
+    calls: int | None = None
+    node_id: int | None = None
+    input_shapes: str | None = None
+    """The list as printed, such as `[[8, 3], []]`."""
+    shapes_truncated: bool = False
+    """The list of shapes is cut off: its brackets do not close."""
+    source_location: tuple[str, ...] = ()
+    """Frames from the innermost outwards, as printed (long ones are cut on the left)."""
+    flops: int | None = None
+    flops_per_second: int | None = None
+    resolution: Mapping[str, int] = field(default_factory=dict)
+    """Step of the last printed digit by column, in the column's unit (1.234ms: 1000 ns), at least 1.
+
+    The measured value lies within half a step of the printed one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTotals:
+    """The lines below a table; None is "not printed, or not readable"."""
+
+    self_cpu_ns: int | None = None
+    """`Self CPU time total`: the sum over all events, shown or not, and over all threads."""
+    self_device_ns: int | None = None
+    """`Self DEV time total`."""
+    device_total_ns: int | None = None
+    """`CUDA time total` of tables without self device times: nested operators count more than once."""
+    resolution: Mapping[str, int] = field(default_factory=dict)
+    """Step of the last printed digit by field, ns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilerTable:
+    """One table and what its surroundings say about it."""
+
+    title: str | None
+    """Nearest heading above the table, without its decoration; None if there is none."""
+    section: str | None
+    """Nearest Markdown heading (`# ...`) above the table, which it may share with other tables."""
+    line: int
+    """1-based line of the table's header."""
+    columns: tuple[str, ...]
+    """Ids of the known columns in the order in which they are printed."""
+    device: str | None
+    """Device as printed in the header or below the table: CUDA, XPU, NPU, None, ...; None without a device."""
+    rows: tuple[TableRow, ...]
+    totals: TableTotals = TableTotals()
+    top_level_only: bool = False
+    """The table says that it leaves out nested events."""
+    complete: bool = True
+    """The end of the table was seen. Rows beyond torch's row_limit are missing from complete tables too."""
+    losses: tuple[Loss, ...] = ()
+    """What could not be read in this table; `params` holds the line of its header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDocument:
+    """A text and the profiler tables that were found in it, in their order."""
+
+    name: str
+    size_bytes: int | None
+    tables: tuple[ProfilerTable, ...]
+    losses: tuple[Loss, ...] = ()
+    """What could not be read in the whole document: the sum over all tables, and tables given up."""
