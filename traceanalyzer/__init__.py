@@ -1,1 +1,43 @@
-__version__ = "0.1.0"
+"""Where PyTorch's GPU time goes, what to change, and what the change is worth.
+
+    import traceanalyzer as ta
+    trace = ta.load("trace.json.gz")
+    report = ta.analyze(trace)
+    print(ta.render(report, "markdown"))
+
+Names are imported when they are first used, so that `traceanalyzer --help` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer._version import __version__
+
+if TYPE_CHECKING:
+    from traceanalyzer.pipeline import StepChoice, analyze, load
+    from traceanalyzer.renderers import render
+    from traceanalyzer.report.model import Report
+    from traceanalyzer.trace.model import Trace
+
+__all__ = ["Report", "StepChoice", "Trace", "__version__", "analyze", "load", "render"]
+
+_HOMES = {
+    "Report": "traceanalyzer.report.model",
+    "StepChoice": "traceanalyzer.pipeline",
+    "Trace": "traceanalyzer.trace.model",
+    "analyze": "traceanalyzer.pipeline",
+    "load": "traceanalyzer.pipeline",
+    "render": "traceanalyzer.renderers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,64 @@
+"""The analyses, in the order of the report. Each answers one question; see its module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from traceanalyzer.analyzers import gpu, kernels, operators, step_breakdown
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.tables import Category
+
+_NO_STEPS = Text("skip-no-steps", "the trace has no event that a step could be made of")
+_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
+_NO_OPERATORS = Text("skip-no-operators", "the trace has no operators")
+
+
+@dataclass(frozen=True)
+class Analyzer:
+    """One analysis: what it is called in the report, what it needs, how it is computed."""
+
+    key: str
+    analyze: Callable[[Context], msgspec.Struct]
+    missing: Callable[[Context], Message | None]
+    """Why it cannot run on this trace, or None."""
+
+
+def _without_steps(context: Context) -> Message | None:
+    return None if len(context.steps) else _NO_STEPS()
+
+
+def _without_kernels(context: Context) -> Message | None:
+    return None if (context.trace.device.category == Category.KERNEL).any() else _NO_KERNELS()
+
+
+def _without_gpu_window(context: Context) -> Message | None:
+    return _without_kernels(context) or _without_steps(context)
+
+
+def _without_operators(context: Context) -> Message | None:
+    return None if (context.trace.host.category == Category.OPERATOR).any() else _NO_OPERATORS()
+
+
+ANALYZERS: tuple[Analyzer, ...] = (
+    Analyzer("step_breakdown", step_breakdown.analyze, _without_steps),
+    Analyzer("gpu", gpu.analyze, _without_gpu_window),
+    Analyzer("operators", operators.by_name, _without_operators),
+    Analyzer("operators_by_shape", operators.by_shape, _without_operators),
+    Analyzer("kernels", kernels.by_name, _without_kernels),
+    Analyzer("kernels_by_operator", kernels.by_operator, _without_kernels),
+)
+
+
+def run(context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+    """Run every analysis that the trace has the data for.
+
+    Returns:
+        The results by key, and for each analysis that did not run the reason.
+    """
+    skipped = {a.key: reason for a in ANALYZERS if (reason := a.missing(context)) is not None}
+    results = {a.key: a.analyze(context) for a in ANALYZERS if a.key not in skipped}
+    return results, skipped

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 from traceanalyzer.analyzers import host_tree, links, steps
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import U8
+
+T = TypeVar("T")
 
 
 class Context:
@@ -15,6 +19,13 @@ class Context:
     def __init__(self, trace: Trace, chosen: steps.Steps | None = None) -> None:
         self.trace = trace
         self._chosen = chosen
+        self._computed: dict[Callable[[Context], Any], Any] = {}
+
+    def once(self, compute: Callable[[Context], T]) -> T:
+        """What a function computes of this trace, computed at the first request."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        return cast(T, self._computed[compute])
 
     @cached_property
     def kind(self) -> U8:

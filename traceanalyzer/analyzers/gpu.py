@@ -42,12 +42,12 @@ class GpuMetrics(msgspec.Struct, frozen=True):
     devices: tuple[Gpu, ...]
 
 
-def analyze(context: Context) -> GpuMetrics | None:
-    """Metrics of each device; None without kernels or without a step to measure against."""
+def analyze(context: Context) -> GpuMetrics:
+    """Metrics of each device that ran a kernel; none without a window of some length."""
     device, window = context.trace.device, context.steps.window
     kernels = (device.category == Category.KERNEL) & (device.device != UNKNOWN)
-    if window is None or window[1] <= window[0] or not kernels.any():
-        return None
+    if window is None or window[1] <= window[0]:
+        return GpuMetrics(())
     return GpuMetrics(
         tuple(_metrics(context, number, kernels, window) for number in np.unique(device.device[kernels]).tolist())
     )

@@ -37,10 +37,8 @@ class HostTree:
     name: I32
     kind: U8
     category: U8
-    host_row: I32
-    """Row in the host table; -1 for modules."""
-    frame_row: I32
-    """Row in the frame table; -1 for everything else."""
+    row: I32
+    """Row in the frame table for modules, in the host table for everything else."""
     merged: Bool
     """Nodes that stand for their parent: its only child, of the same name, both operators."""
 
@@ -100,15 +98,13 @@ def build(trace: Trace, kind: U8) -> HostTree:
     order = np.argsort(start, kind="stable")
     dur = np.concatenate((host.dur_ns[rows], frames.dur_ns[modules]))[order]
     thread = np.concatenate((host.thread[rows], frames.thread[modules]))[order]
-    tree = Tree.build(thread, start[order], dur)
-    order = order[tree.rows]  # from positions in the tree to the concatenated rows
-    nowhere_host, nowhere_frame = np.full(len(rows), -1), np.full(len(modules), -1)
-    host_row = np.concatenate((rows, nowhere_frame)).astype(np.int32)[order]
-    frame_row = np.concatenate((nowhere_host, modules)).astype(np.int32)[order]
+    tree, nested = Tree.build(thread, start[order], dur)
+    order = order[nested]  # from positions in the tree to the concatenated rows
+    row = np.concatenate((rows, modules)).astype(np.int32)[order]
     name = np.concatenate((host.name[rows], frames.name[modules]))[order]
     node_kind = np.concatenate((kind[rows], np.full(len(modules), Kind.MODULE, np.uint8)))[order]
     category = np.concatenate((host.category[rows], np.full(len(modules), Category.FRAME, np.uint8)))[order]
-    return HostTree(tree, name, node_kind, category, host_row, frame_row, _merged(tree, name, category))
+    return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category))
 
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:

@@ -63,45 +63,28 @@ class KernelsByOperator(msgspec.Struct, frozen=True):
     """Kernel time that belongs to no operator: no launch event, or a launch outside every operator."""
 
 
-def analyze(context: Context) -> tuple[Kernels, KernelsByOperator]:
-    """Both tables."""
-    device, names = context.trace.device, context.trace.names
-    rows = np.flatnonzero(device.category == Category.KERNEL)
-    kernels = device.take(rows)
+def by_name(context: Context) -> Kernels:
+    """One row per kernel."""
+    kernels, names = context.once(_kernels), context.trace.names
     first, groups = group(kernels.name)
-    figures = _figures(kernels, groups, len(first))
-    by_name = [
+    rows = [
         Kernel(names[name], *values, uses_tensor_cores(names[name]))
-        for name, values in zip(kernels.name[first].tolist(), figures, strict=True)
+        for name, values in zip(
+            kernels.name[first].tolist(), _figures(kernels, groups, len(first)), strict=True
+        )
     ]
-    by_operator = _by_operator(context, rows, kernels)
-    unattributed = int(kernels.dur_ns[context.links.device_node()[rows] == NO_PARENT].sum())
-    return (
-        Kernels(tuple(sorted(by_name, key=lambda k: (-k.total_ns, k.name)))),
-        KernelsByOperator(tuple(sorted(by_operator, key=_order)), unattributed),
-    )
+    return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
 
 
-def _order(row: KernelByOperator) -> tuple[object, ...]:
-    return (
-        -row.total_ns,
-        row.name,
-        row.operator or "",
-        row.grid,
-        row.block,
-        row.registers_per_thread or -1,
-        row.shared_memory_bytes or -1,
-    )
-
-
-def _by_operator(context: Context, rows: I64, kernels: DeviceEvents) -> list[KernelByOperator]:
-    trace, host = context.trace, context.host
-    node = context.links.device_node()[rows]
-    operator = np.where(node == NO_PARENT, -1, np.append(host.name, -1)[node])
+def by_operator(context: Context) -> KernelsByOperator:
+    """One row per kernel, operator and launch configuration."""
+    trace, kernels = context.trace, context.once(_kernels)
+    node = context.links.device_node()[trace.device.category == Category.KERNEL]
+    operator = np.where(node == NO_PARENT, -1, np.append(context.host.name, -1)[node])
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
     first, groups = group(*keys)
     figures = _figures(kernels, groups, len(first))
-    return [
+    rows = [
         KernelByOperator(
             trace.names[name],
             trace.names[op] if op >= 0 else None,
@@ -115,6 +98,24 @@ def _by_operator(context: Context, rows: I64, kernels: DeviceEvents) -> list[Ker
             np.column_stack([k[first] for k in keys]).tolist(), figures, strict=True
         )
     ]
+    return KernelsByOperator(tuple(sorted(rows, key=_order)), int(kernels.dur_ns[node == NO_PARENT].sum()))
+
+
+def _kernels(context: Context) -> DeviceEvents:
+    device = context.trace.device
+    return device.take(device.category == Category.KERNEL)
+
+
+def _order(row: KernelByOperator) -> tuple[object, ...]:
+    return (
+        -row.total_ns,
+        row.name,
+        row.operator or "",
+        row.grid,
+        row.block,
+        row.registers_per_thread or -1,
+        row.shared_memory_bytes or -1,
+    )
 
 
 def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[tuple[object, ...]]:

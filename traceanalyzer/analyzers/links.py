@@ -63,8 +63,8 @@ def _node_of_launches(trace: Trace, host: HostTree) -> I64:
 
 def _by_external_id(trace: Trace, host: HostTree, rows: I64) -> I64:
     """The one node that a launch names, if its interval contains the launch (on any thread)."""
-    nodes = np.flatnonzero((host.host_row >= 0) & (host.kind != Kind.MODULE))
-    ids = trace.host.external_id[host.host_row[nodes]]
+    nodes = np.flatnonzero(host.kind != Kind.MODULE)
+    ids = trace.host.external_id[host.row[nodes]]
     order = np.argsort(ids, kind="stable")
     ids, nodes = ids[order], nodes[order]
     wanted = trace.launches.external_id[rows]

@@ -7,6 +7,8 @@ each counted in full, without regard to overlap.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -94,37 +96,49 @@ def _counted_launches(host: HostTree, node: I64) -> np.ndarray:  # type: ignore[
     return ~replaced[node]
 
 
-def analyze(context: Context) -> tuple[Operators, OperatorsByShape]:
-    """Both tables: by name, and by name, shapes and types."""
-    trace, host, times = context.trace, context.host, node_times(context)
-    nodes = np.flatnonzero(host.is_row(trace))
-    columns = [getattr(times, f)[nodes] for f in NodeTimes.__struct_fields__]
-    on_device = len(trace.device) > 0
-    rows = host.host_row[nodes]
-    names, shapes, types = host.name[nodes], trace.host.shapes[rows], trace.host.types[rows]
+def by_name(context: Context) -> Operators:
+    """One row per operator."""
+    names, figures = (context.once(_grouped)[key] for key in ("names", "figures"))
+    rows = [Operator(context.trace.names[name], *values) for name, values in _summed(names, figures)]
+    cost = _cost(context)
+    return Operators(tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name))))
 
-    first, groups = group(names, shapes, types)
-    figures = _figures(groups, columns, len(first))
-    by_shape = [
+
+def by_shape(context: Context) -> OperatorsByShape:
+    """One row per operator, input shapes and input types."""
+    trace, groups = context.trace, context.once(_grouped)
+    rows = [
         OperatorByShape(trace.names[name], trace.shapes[shape], trace.types[kind], *values)
         for name, shape, kind, values in zip(
-            names[first].tolist(), shapes[first].tolist(), types[first].tolist(), figures, strict=True
+            *(groups[key].tolist() for key in ("names", "shapes", "types", "figures")), strict=True
         )
     ]
-    first, groups = group(names)
-    figures = _figures(groups, columns, len(first))
-    by_name = [Operator(trace.names[n], *v) for n, v in zip(names[first].tolist(), figures, strict=True)]
-    cost = "device_self_ns" if on_device else "host_self_ns"
-    return (
-        Operators(tuple(sorted(by_name, key=lambda r: (-getattr(r, cost), r.name)))),
-        OperatorsByShape(
-            tuple(sorted(by_shape, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
-        ),
-    )
+    cost = _cost(context)
+    order = sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types))
+    return OperatorsByShape(tuple(order))
 
 
-def _figures(groups: I64, columns: list[I64], count: int) -> list[list[int]]:
-    """Calls and the four times of each group."""
-    table = np.column_stack([count_by(groups, count), *(sum_by(groups, c, count) for c in columns)])
-    rows: list[list[int]] = table.tolist()
-    return rows
+def _cost(context: Context) -> str:
+    return "device_self_ns" if len(context.trace.device) else "host_self_ns"
+
+
+def _grouped(context: Context) -> dict[str, I64]:
+    """Codes of name, shapes and types of each group, and its calls and four times."""
+    trace, host, times = context.trace, context.host, context.once(node_times)
+    nodes = np.flatnonzero(host.is_row(trace))
+    row = host.row[nodes]
+    keys = (host.name[nodes], trace.host.shapes[row], trace.host.types[row])
+    first, groups = group(*keys)
+    columns = [count_by(groups, len(first))]
+    for field in NodeTimes.__struct_fields__:
+        columns.append(sum_by(groups, getattr(times, field)[nodes], len(first)))
+    names, shapes, types = (key[first] for key in keys)
+    return {"names": names, "shapes": shapes, "types": types, "figures": np.column_stack(columns)}
+
+
+def _summed(names: I64, figures: I64) -> Iterator[tuple[int, list[int]]]:
+    """The figures of each name over all its shapes."""
+    distinct, groups = np.unique(names, return_inverse=True)
+    sums = np.zeros((len(distinct), figures.shape[1]), np.int64)
+    np.add.at(sums, groups, figures)
+    yield from zip(distinct.tolist(), sums.tolist(), strict=True)

@@ -97,7 +97,7 @@ class ProfilerTable:
     columns: tuple[str, ...]
     """Ids of the known columns in the order in which they are printed."""
     device: str | None
-    """Device as printed in the header or below the table: CUDA, XPU, NPU, None, ...; None without a device."""
+    """Device as printed in the header or below the table, such as CUDA, XPU, NPU; None without one."""
     rows: tuple[TableRow, ...]
     totals: TableTotals = TableTotals()
     top_level_only: bool = False

@@ -42,6 +42,12 @@ class Column:
 class Table:
     """Base of all tables of a trace: every field is a column, and all have the same length."""
 
+    if TYPE_CHECKING:
+
+        @property
+        def start_ns(self) -> I64:
+            """Every table has a time; each declares it as its first column."""
+
     @classmethod
     def columns(cls) -> tuple[Column, ...]:
         """Names, types, units and meanings, in order."""

@@ -20,8 +20,6 @@ NO_PARENT = -1
 class Tree:
     """Nested slices. All arrays are in the order of the tree: by thread, then parents before children."""
 
-    rows: I64
-    """The row of each slice in the input."""
     start_ns: I64
     end_ns: I64
     """End, clipped to the parent's."""
@@ -35,8 +33,12 @@ class Tree:
     _threads: dict[int, slice]
 
     @classmethod
-    def build(cls, thread: I32, start_ns: I64, dur_ns: I64) -> Tree:
-        """Nest slices, given in the order of their start."""
+    def build(cls, thread: I32, start_ns: I64, dur_ns: I64) -> tuple[Tree, I64]:
+        """Nest slices, given in the order of their start.
+
+        Returns:
+            The tree, and the row of the input at each of its positions.
+        """
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, thread = start_ns[rows], end[rows], thread[rows]
@@ -48,10 +50,10 @@ class Tree:
             clipped += _nest(start[part], end[part], depth[part], parent[part], after[part])
             parent[part] += np.where(parent[part] == NO_PARENT, 0, part.start).astype(np.int32)
             after[part] += part.start
-        return cls(rows, start, end, depth, parent, after, clipped, threads)
+        return cls(start, end, depth, parent, after, clipped, threads), rows
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.start_ns)
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time, the innermost slice of its thread with start <= time < end.

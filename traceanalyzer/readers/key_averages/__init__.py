@@ -21,7 +21,7 @@ __all__ = ["decode", "read", "sniff"]
 def sniff(text: str | bytes) -> bool:
     """Whether a profiler table begins in a text, or in the head of a file.
 
-    Tables often stand at the end of a long text: give the whole of it where it is at hand, it takes linear time.
+    Tables often stand at the end of a long text: give all of it where it is at hand; it takes linear time.
     """
     lines = unwrap(Lines.of(decode(text) if isinstance(text, bytes) else text))
     return next_opening(lines, 0) is not None

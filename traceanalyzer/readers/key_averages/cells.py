@@ -1,7 +1,7 @@
 """One row's text to the texts of its cells.
 
-Three ways, the most exact first: the runs of dashes (they fit the rows), the places of the header's names, and
-the looks of the values, for texts whose blanks were stripped, collapsed or made tabs on their way here.
+Three ways, the most exact first: the runs of dashes (they fit the rows), the places of the header's names,
+and the looks of the values, for texts whose blanks were stripped, collapsed or made tabs on their way here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ NUMERIC = frozenset({Kind.SHARE, Kind.TIME, Kind.BYTES, Kind.COUNT, Kind.NODE})
 """Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
 
 _MEASURED = (Kind.SHARE, Kind.TIME, Kind.BYTES)
-_VALUE_AT_END = re.compile(rf"\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
+_VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
+_SHAPES = re.compile(r"\[\S*(?: \S+)*")
+"""A list as Python prints it: never two blanks in a row."""
 
 Cells = list[str | None]
 """Texts by column, stripped; None where the row ends before the column."""
@@ -106,8 +108,10 @@ class Grid:
         )
 
     def _is_whole(self, cells: Cells) -> bool:
-        """Nothing is missing, and no value slid into the name."""
-        return all(cells[i] is not None for i in self._numeric) and not _VALUE_AT_END.search(cells[0] or "")
+        """Nothing is missing, and no value slid into a text."""
+        shapes = next((cells[i] for i, column in enumerate(self.columns) if column.kind is Kind.SHAPES), None)
+        slid = _VALUE_AT_END.search(cells[0] or "") or (shapes and not _SHAPES.fullmatch(shapes))
+        return not slid and all(cells[i] is not None for i in self._numeric)
 
     def _is_plausible(self, cells: Cells) -> bool:
         """At least half of the numbers that are there can be read, and one of them has a unit."""
@@ -138,14 +142,14 @@ class Grid:
         return re.compile(f"(?<= ){' '.join(groups)}(?!\\S)")
 
 
-_FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in )")
+_FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in |nn\.Module: )")
 """A line of Python as the profiler prints it: `model.py(12): forward`."""
 
 _OPERATOR = re.compile(r"\w+::\w+ [\w.]+")
 
 
 def _split_front(row: str, words: str, columns: Sequence[Column]) -> Cells:
-    """The name, and the overload name where the table has one and a wide gap or an operator's name shows it."""
+    """The name, and the overload name where a wide gap or the look of an operator shows it."""
     if len(columns) == 1:
         return [words]
     parts = re.split(r"\s{2,}|\t", row.strip(), maxsplit=2)

@@ -15,7 +15,7 @@ _RUN = re.compile("-+")
 _SHORTEST = 3
 """Dashes of a first run. Shorter ones are a list item, or the dash in the prefix of a log."""
 _LONGEST_SUFFIX = 8
-"""Characters behind a line of dashes that may still be decoration, such as a frame or the end of a JSON text."""
+"""Characters behind a line of dashes that may be decoration, such as a frame or the end of a JSON text."""
 
 
 @dataclass(frozen=True)

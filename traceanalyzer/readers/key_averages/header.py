@@ -1,6 +1,6 @@
 """The header of a table: which columns it names, in the words of every release and device.
 
-The words are looked for in their order, not at their places: a name wider than its column pushes the rest aside.
+The words are looked for in their order, not at their places: a name wider than its column pushes the rest.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Lines:
         return self._numbers[index]
 
     def filled(self, index: int, step: int = 1) -> int | None:
-        """Index of the first line from `index` on that is not blank, over a blank line or two; None if none."""
+        """Index of the first line from `index` on that is not blank, over two blank ones at most, or None."""
         for i in range(index, index + step * (_BLANKS + 1), step):
             if not 0 <= i < len(self.raw):
                 return None

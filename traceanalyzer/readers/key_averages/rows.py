@@ -58,7 +58,7 @@ def make_row(
 
 
 def _unswapped(columns: Sequence[Column], cells: Cells) -> Cells:
-    """Source and FLOPs under their own names: torch writes the two in one order and their names in the other."""
+    """Source and FLOPs under their own names: torch writes them in one order, their names in the other."""
     places = {column.kind: i for i, column in enumerate(columns)}
     source, flops = places.get(Kind.SOURCE), places.get(Kind.FLOPS)
     if source is None or flops is None:

@@ -22,7 +22,7 @@ ROW_UNREADABLE = "read-table-row-unreadable"
 TOTALS_MISSING = "read-table-totals-missing"
 
 _STRANGERS = 5
-"""Lines between two rows that are no rows, such as the output of another process; after more, the table is over."""
+"""Lines between rows that are no rows, such as output of another process; after more, the table is over."""
 
 
 def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
@@ -100,30 +100,39 @@ class _Body:
             if dashes := find_dashes(line):
                 if opening_at(self._lines, index, len(self._lines)):
                     return
-                self.closed = self._closes(dashes, index, strangers)
-            elif is_total(line):
-                return self._accept(index - 1, strangers)
-            elif parse_header(line) or line.lstrip().startswith("```"):
-                return
-            if self.closed or self._take(index, text):
+                if self._closes(dashes, strangers) or self._is_cut_close(dashes, index, text):
+                    self.closed = True
+                    self._accept(index, strangers)
+                    return
+            if self._take(index, text):
                 self._accept(index, strangers)
                 strangers = 0
+            elif is_total(line):
+                self._accept(index - 1, strangers)
+                return
+            elif strangers == _STRANGERS or self._is_beyond(line):
+                return
             else:
                 strangers += 1
-            if self.closed or strangers > _STRANGERS:
-                return
+
+    @staticmethod
+    def _is_beyond(line: str) -> bool:
+        """The next table, whose upper dashes are missing, or the end of a block of code."""
+        return line.lstrip().startswith("```") or parse_header(line) is not None
 
     def _accept(self, index: int, strangers: int) -> None:
         self.end = index + 1
         self.losses[ROW_UNREADABLE] += strangers
 
-    def _closes(self, dashes: Dashes, index: int, strangers: int) -> bool:
-        """Whole or, at the end of the document, cut; after strangers only dashes of this very table."""
+    def _closes(self, dashes: Dashes, strangers: int) -> bool:
+        """After strangers only the dashes of this very table; other texts have dashes too."""
+        return dashes.runs == self._opening.dashes.runs or (len(dashes.runs) > 1 and not strangers)
+
+    def _is_cut_close(self, dashes: Dashes, index: int, text: str) -> bool:
+        """The document ends within the closing dashes."""
         ours, count = self._opening.dashes.runs, len(dashes.runs)
-        if dashes.runs == ours or (count > 1 and not strangers):
-            return True
-        is_cut = index == len(self._lines) - 1 and count <= len(ours)
-        return is_cut and dashes.runs[:-1] == ours[: count - 1] and dashes.runs[-1][1] <= ours[count - 1][1]
+        is_last = index == len(self._lines) - 1 and not text.strip("- \t") and count <= len(ours)
+        return is_last and dashes.runs[:-1] == ours[: count - 1] and dashes.runs[-1][1] <= ours[count - 1][1]
 
     def _take(self, index: int, text: str) -> bool:
         """Take a row, or a line of the stack of the row before."""

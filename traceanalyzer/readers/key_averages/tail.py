@@ -15,7 +15,7 @@ _AFTER_CUT_SHAPES = re.compile(
 
 
 def split_tail(text: str, kinds: Sequence[Kind]) -> list[str | None]:
-    """Texts by column, in the order of `kinds`; FLOPs are found by their looks on either side of the source."""
+    """Texts by column, in the order of `kinds`; FLOPs are found by their looks, beside the source."""
     found: dict[Kind, str] = {}
     if Kind.SHAPES in kinds:
         end = _end_of_shapes(text) if len(kinds) > 1 else len(text)

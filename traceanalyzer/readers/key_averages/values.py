@@ -38,7 +38,7 @@ class Value(NamedTuple):
 
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?"
 
-PATTERNS = {
+PATTERNS: dict[Kind, str] = {
     Kind.SHARE: rf"{_NUMBER}%|0|[nN]a[nN]%?",
     Kind.TIME: rf"{_NUMBER} ?(?:ns|us|µs|μs|ms|s)",
     Kind.BYTES: rf"{_NUMBER} ?[kKmMgGtTpP]?i?[bB]",
@@ -49,7 +49,9 @@ PATTERNS = {
 }
 """Texts of the kinds that can be told by their looks."""
 
-_WHOLE = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items() if kind is not Kind.UNKNOWN}
+_WHOLE: dict[Kind, re.Pattern[str]] = {
+    kind: re.compile(pattern) for kind, pattern in PATTERNS.items() if kind is not Kind.UNKNOWN
+}
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))? ?(\D*)")
 
 

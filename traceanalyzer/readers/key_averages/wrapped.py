@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from traceanalyzer.readers.key_averages.cleaning import clean
 from traceanalyzer.readers.key_averages.header import parse_header
@@ -17,44 +18,75 @@ def unwrap(lines: Lines) -> Lines:
     numbers: list[int] = []
     done = index = 0
     while index < len(lines):
-        pieces = _pieces(lines.raw, index) if "--" in lines.raw[index] else 0
-        if pieces and (rows := _rows(lines.raw, index, pieces)):
-            joined += [*lines.raw[done:index], *rows]
-            numbers += [
-                *range(done + 1, index + 1),
-                *range(index + 1, index + 1 + pieces * len(rows), pieces),
-            ]
-            index = done = index + pieces * len(rows)
-        else:
-            index += max(pieces, 1)
+        if "--" in lines.raw[index] and (wrapped := _wrapped_at(lines.raw, index)):
+            joined += lines.raw[done:index]
+            numbers += range(done + 1, index + 1)
+            for start, stop in wrapped.rows():
+                joined.append(wrapped.join(start, stop))
+                numbers.append(start + 1)
+                done = stop
+        index = max(index + 1, done)
     if not done:
         return lines
     return Lines(joined + list(lines.raw[done:]), numbers + list(range(done + 1, len(lines) + 1)))
 
 
-def _pieces(raw: Sequence[str], index: int) -> int:
-    """Number of lines that one line of dashes was broken into; 0 if the lines here are no wrapped head of a table."""
-    pieces = 0
-    while pieces <= _MOST_PIECES and index + pieces < len(raw) and _only_dashes(raw[index + pieces]):
-        pieces += 1
-    lower = index + 2 * pieces
-    head = [clean(line).rstrip() for line in raw[index : lower + pieces]]
-    is_head = 2 <= pieces <= _MOST_PIECES and head[:pieces] == head[2 * pieces :]
-    return pieces if is_head and not any(_only_dashes(line) for line in head[pieces : 2 * pieces]) else 0
+@dataclass(frozen=True, slots=True)
+class _Wrapped:
+    """A wrapped table that begins at the line `top`."""
+
+    raw: Sequence[str]
+    top: int
+    pieces: int
+    """Lines to one line of dashes, and to one row at least."""
+    lower: int
+    """First line of the dashes below the header."""
+
+    def rows(self) -> list[tuple[int, int]]:
+        """First line and end of each line of the table, up to the closing dashes or the first line too wide."""
+        rows = [(self.top, self.top + self.pieces), (self.top + self.pieces, self.lower)]
+        start, width = self.lower, self._width()
+        is_full = len(clean(self.raw[self.top + self.pieces - 1])) == width
+        while start + self.pieces <= len(self.raw):
+            stop = start + self.pieces
+            while not is_full and stop < len(self.raw) and len(clean(self.raw[stop - 1])) == width:
+                stop += 1  # a stack frame wider than its column; wrong if it ends with the line
+            if any(len(clean(line)) > width for line in self.raw[start:stop]):
+                break
+            rows.append((start, stop))
+            if start > self.lower and self.join(start, stop) == self.join(*rows[0]):
+                break
+            start = stop
+        return rows
+
+    def join(self, start: int, stop: int) -> str:
+        """One line from its pieces."""
+        width = self._width()
+        return "".join(clean(line).ljust(width) for line in self.raw[start:stop]).rstrip()
+
+    def _width(self) -> int:
+        return max(len(clean(line)) for line in self.raw[self.top : self.lower])
 
 
-def _rows(raw: Sequence[str], index: int, pieces: int) -> list[str]:
-    """The joined lines of the table at `index` up to its closing dashes, or to the first line that is too wide."""
-    width = max(len(clean(line)) for line in raw[index : index + 3 * pieces])
-    rows: list[str] = []
-    for start in range(index, len(raw) - pieces + 1, pieces):
-        part = [clean(line) for line in raw[start : start + pieces]]
-        if max(map(len, part)) > width:
-            break
-        rows.append("".join(line.ljust(width) for line in part).rstrip())
-        if len(rows) > 3 and rows[-1] == rows[0]:
-            break
-    return rows if len(rows) > 3 and parse_header(rows[1]) else []
+def _wrapped_at(raw: Sequence[str], top: int) -> _Wrapped | None:
+    pieces = _count(raw, top, dashes=True)
+    if not 2 <= pieces <= _MOST_PIECES:
+        return None
+    if top + pieces < len(raw) and not raw[top + pieces].strip():
+        pieces += 1  # the two blanks at the end
+    lower = top + pieces + _count(raw, top + pieces, dashes=False)
+    if [line.rstrip() for line in raw[top : top + pieces]] != [line.rstrip() for line in raw[lower : lower + pieces]]:
+        return None
+    wrapped = _Wrapped(raw, top, pieces, lower)
+    return wrapped if parse_header(wrapped.join(top + pieces, lower)) else None
+
+
+def _count(raw: Sequence[str], start: int, *, dashes: bool) -> int:
+    """Lines from `start` on that are dashes only, or are not; one more than can be used at most."""
+    count = 0
+    while count <= _MOST_PIECES and start + count < len(raw) and _only_dashes(raw[start + count]) is dashes:
+        count += 1
+    return count
 
 
 def _only_dashes(line: str) -> bool:

@@ -14,7 +14,7 @@ from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import Group, classify
 from traceanalyzer.readers.kineto.events import Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import first_known, floats, integers, texts
+from traceanalyzer.readers.kineto.values import durations, first_known, floats, integers, texts
 from traceanalyzer.trace.strings import Pool
 from traceanalyzer.trace.table import UNKNOWN, Array, Bool, I32, I64
 from traceanalyzer.trace.tables import (
@@ -104,7 +104,7 @@ class Collector:
         if set(map(attrgetter("ph"), events)) - {_SLICE}:
             kept = np.array([e.ph == _SLICE for e in events])
             events, groups, categories = _where(kept, events), groups[kept], categories[kept]
-        start, dur = self._times(events), nanoseconds(map(attrgetter("dur"), events), len(events))
+        start, dur = self._times(events), durations(events)
         valid = start != INVALID
         self._settle(dur)
         normalized = np.array(self._normalized, np.uint8)[categories]
@@ -210,6 +210,8 @@ class Collector:
         )
 
     def _add_instants(self, events: Sequence[Event]) -> None:
+        if unnamed := sum(e.ph == _SLICE for e in events):
+            self.losses["read-no-category"] += unnamed
         memory = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
         if not memory:
             return

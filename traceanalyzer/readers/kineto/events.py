@@ -1,6 +1,6 @@
 """The raw shape of an event of a Kineto trace, as `libkineto/src/output_json.cpp` writes it.
 
-Times stay text (`Raw`), because float64 cannot hold epoch microseconds with three decimals; shapes and
+Points in time stay text (`Raw`), because float64 cannot hold epoch microseconds with three decimals; shapes and
 dimensions stay text, because most of them repeat and are decoded once per distinct text. Fields of `args`
 are untyped: real traces hold numbers as strings, and one odd value must not cost the window.
 """
@@ -57,7 +57,7 @@ class Event(msgspec.Struct, gc=False):
     pid: object = ""
     tid: object = ""
     ts: Raw = NO_TEXT
-    dur: Raw = NO_TEXT
+    dur: object = None
     id: object = -1
     args: Args = NO_ARGS
 

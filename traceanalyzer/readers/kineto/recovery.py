@@ -31,9 +31,7 @@ _EVENT_KEY = re.compile(r'"ph"\s*:')
 _BARE_WORD = re.compile(r"([:\[,]\s*)(?:-?[Ii]nf(?:inity)?|-?[Nn]a[Nn]|N/A|None|undefined)(?=\s*[,\]}])")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_TEXT_VALUE = re.compile(
-    r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:' + _KEYS + r")\"\s*:|\}))", re.DOTALL
-)
+_TEXT_VALUE = re.compile(r'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*(?:,\s*"(?:' + _KEYS + r")\"\s*:|\}))", re.DOTALL)
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)"')
 
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None, strict=False)
@@ -94,7 +92,7 @@ def _step(text: str, at: int, final: bool, out: Recovered) -> int | None:
         if border is None:
             return _end_of_array(text, at, final, out)
         lost = text[at : border.start(1)]
-        out.lose("read-lost-event", at, max(1, len(_EVENT_KEY.findall(lost))))
+        out.lose("read-lost-event", at, _events_in(lost))
         return border.start(1)
     if not isinstance(value, dict):
         out.lose("read-not-an-event", at)
@@ -113,8 +111,13 @@ def _end_of_array(text: str, at: int, final: bool, out: Recovered) -> int | None
     end = re.compile(r"\}\s*\](?=\s*[,}]|\s*$)").search(text, at) if final else None
     if end is None:
         return None
-    out.lose("read-lost-event", at)
+    out.lose("read-lost-event", at, _events_in(text[at : end.end()]))
     return end.end() - 1
+
+
+def _events_in(lost: str) -> int:
+    """How many events a damaged text was: two that share a damaged border are two."""
+    return max(1, len(_EVENT_KEY.findall(lost)))
 
 
 def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
@@ -143,10 +146,10 @@ def _closing(text: str, at: int) -> int | None:
 
 
 def _is_strict(chunk: str) -> bool:
-    """Whether the text is JSON as it stands: the lenient decoder also takes NaN and control characters."""
+    """Whether the text is JSON as it stands: the lenient decoder also takes NaN, control characters, any bytes."""
     try:
-        msgspec.json.decode(chunk.encode("utf-8", "surrogateescape"), type=Raw)
-    except (msgspec.DecodeError, RecursionError):
+        msgspec.json.decode(chunk.encode(), type=Raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return False
     return True
 
@@ -160,7 +163,7 @@ def repair(chunk: str) -> str:
     chunk = _BARE_WORD.sub(r"\1null", chunk)
     chunk = _BARE_WORD.sub(r"\1null", chunk)  # neighbours share a comma, which one pass uses up
     chunk = _BAD_ESCAPE.sub(r"\\\\", chunk)
-    chunk = _TEXT_VALUE.sub(lambda m: m[1] + _UNESCAPED_QUOTE.sub(r'\1\\"', m[2]) + m[3], chunk)
+    chunk = _TEXT_VALUE.sub(lambda m: m[1] + _UNESCAPED_QUOTE.sub(r'\1\\"', m[2]), chunk)
     return _TRAILING_COMMA.sub(r"\1", chunk)
 
 
@@ -191,6 +194,8 @@ def _as_field(value: Any, kind: Any) -> Any:
         return Raw(_clean(text).encode())
     if kind is str:
         return _clean(value if isinstance(value, str) else str(value))
+    if isinstance(value, Decimal):
+        return float(value)
     return _clean(value) if isinstance(value, str) else value
 
 

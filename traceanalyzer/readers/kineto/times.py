@@ -35,6 +35,9 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     if not length:
         return np.empty(0, np.int64)
     joined = np.frombuffer(b",".join(texts) + b",", np.uint8)
+    value = _parse_uniform(joined, length)
+    if value is not None:
+        return value
     ends = np.flatnonzero(joined == _COMMA)
     if len(ends) != length:  # a comma inside a text: not numbers at all
         return np.full(length, INVALID, np.int64)
@@ -43,9 +46,6 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     points = np.append(np.flatnonzero(joined == _POINT), len(joined))
     whole = np.minimum(points[np.searchsorted(points, starts)] - starts, sizes)  # digits before the point
     form = sizes * _FORM + np.minimum(whole, _FORM - 1)
-    if (form == form[0]).all():
-        size, before = divmod(int(form[0]), _FORM)
-        return _parse(joined.reshape(length, size + 1)[:, :size], before)
     out = np.empty(length, np.int64)
     for value in np.unique(form).tolist():
         rows = np.flatnonzero(form == value)
@@ -53,6 +53,18 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
         tokens = np.lib.stride_tricks.sliding_window_view(joined, size + 1)[starts[rows], :size]
         out[rows] = _parse(tokens, before)
     return out
+
+
+def _parse_uniform(joined: Array, length: int) -> I64 | None:
+    """The usual case: all tokens have one size and their points in one place."""
+    size, rest = divmod(len(joined), length)
+    if rest or size < 2:
+        return None
+    tokens = joined.reshape(length, size)
+    points = np.flatnonzero(tokens[0] == _POINT)
+    whole = int(points[0]) if len(points) else size - 1
+    aligned = (tokens[:, -1] == _COMMA).all() and (whole == size - 1 or (tokens[:, whole] == _POINT).all())
+    return _parse(tokens[:, :-1], whole) if aligned and not (tokens[:, :-1] == _COMMA).any() else None
 
 
 def _parse(tokens: Array, whole: int) -> I64:

@@ -17,8 +17,8 @@ from traceanalyzer.readers.kineto.events import Event
 from traceanalyzer.readers.kineto.header import find_events
 from traceanalyzer.readers.kineto.recovery import BORDER, recover
 
-WINDOW = 1 << 20
-"""Text decoded at once. Windows that fit the processor's cache decode two to four times faster."""
+WINDOW = 1 << 19
+"""Text decoded at once. Windows that fit the processor's cache decode up to twice as fast."""
 
 _LARGEST_ELEMENT = 16 << 20
 """A text of this size without a border between events is no event; it is given up."""

@@ -1,0 +1,1 @@
+"""Timed comparisons on grown traces; see README.md. Never part of the test suite."""

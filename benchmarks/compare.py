@@ -1,0 +1,145 @@
+"""The project's report against JSON parsers on grown traces: ``python -m benchmarks.compare``.
+
+Prints Markdown tables. Each command runs in a fresh process of this interpreter, in turns with the others,
+on the same file; one replica exists at a time.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from benchmarks.grow import Grown, grow
+from benchmarks.measure import measure_in_turns
+from benchmarks.results import BASELINE, OURS, Comparison, Replica, Start
+
+CORPUS_SOURCES = {"kin": "train_v100_ns_timestamps.json.gz", "owl": "owlv2_h100_inference.json.gz"}
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "synthetic"
+JSON_LOAD = "import json, sys\nwith open(sys.argv[1], encoding='utf-8') as file: json.load(file)"
+ORJSON_LOADS = "import orjson, sys\nwith open(sys.argv[1], 'rb') as file: orjson.loads(file.read())"
+SHORT_RUNS = 10
+"""Least number of runs of a command that takes milliseconds, where noise is largest."""
+
+
+def default_sources() -> dict[str, Path]:
+    """The two corpus traces that the targets speak of; without a corpus, the project's largest fixture.
+
+    Raises:
+        FileNotFoundError: There is neither.
+    """
+    corpus = os.environ.get("TRACEANALYZER_CORPUS")
+    if corpus:
+        found = {name: Path(corpus, "corpus", file) for name, file in CORPUS_SOURCES.items()}
+        found = {name: path for name, path in found.items() if path.exists()}
+        if found:
+            return found
+    fixtures = [*FIXTURES.glob("gpu_training.json*")]
+    fixtures = fixtures or [*FIXTURES.glob("*.json"), *FIXTURES.glob("*.json.gz")]
+    if not fixtures:
+        raise FileNotFoundError(f"no corpus and no trace in {FIXTURES}; name one with --source NAME=PATH")
+    return {"fixture": max(fixtures, key=lambda path: (path.stat().st_size, path.name))}
+
+
+def report_command(trace: Path, output: Path) -> list[str]:
+    """The command that users run; the suffix of the output decides the format."""
+    return [sys.executable, "-m", "traceanalyzer", "report", str(trace), "-o", str(output), "--quiet"]
+
+
+def grow_apart(source: Path, target: Path, megabytes: float) -> Grown:
+    """Grow a trace in another process, so that this one stays small (see measure.run_once)."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(grow, source, target, megabytes).result()
+
+
+def measure_replica(name: str, source: Path, folder: Path, megabytes: float, runs: int) -> Replica:
+    """Grow a trace, run all commands on it, and remove it."""
+    trace = folder / f"{name}-{megabytes:g}.json"
+    grown = grow_apart(source, trace, megabytes)
+    commands = {
+        OURS[0]: report_command(trace, folder / "report.json"),
+        OURS[1]: report_command(trace, folder / "report.md"),
+        BASELINE: [sys.executable, "-c", JSON_LOAD, str(trace)],
+        "orjson.loads": [sys.executable, "-c", ORJSON_LOADS, str(trace)],
+    }
+    outcomes = measure_in_turns(commands, runs)
+    trace.unlink()
+    return Replica(name, grown.size_bytes, grown.events, outcomes)
+
+
+def measure_start(sources: dict[str, Path], folder: Path, runs: int) -> Start:
+    """Run the report on the sources as they are, and --help beside an empty program."""
+    reports = {name: report_command(path, folder / f"{name}.json") for name, path in sources.items()}
+    reported = measure_in_turns(reports, runs)
+    sizes = {name: grow_apart(path, folder / "source.json", 0).source_bytes for name, path in sources.items()}
+    empty = {
+        "python": [sys.executable, "-c", "pass"],
+        "help": [sys.executable, "-m", "traceanalyzer", "--help"],
+    }
+    started = measure_in_turns(empty, max(runs, SHORT_RUNS))
+    small_traces = {name: (sizes[name], reported[name]) for name in sources}
+    return Start(small_traces, started["python"], started["help"])
+
+
+def compare(sources: dict[str, Path], folder: Path, sizes: list[float], runs: int) -> Comparison:
+    """Measure everything."""
+    replicas = []
+    for name, path in sources.items():
+        for megabytes in sizes:
+            print(f"{name}: {megabytes:g} MB ...", file=sys.stderr)
+            replicas.append(measure_replica(name, path, folder, megabytes, runs))
+    print("cold start ...", file=sys.stderr)
+    start = measure_start(sources, folder, runs)
+    return Comparison(platform.python_version(), runs, replicas, start)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line's options."""
+    parser = argparse.ArgumentParser(description="Compare the report with JSON parsers on grown traces.")
+    parser.add_argument("--mb", type=float, nargs="+", default=[100, 1000], help="sizes (default: 100 1000)")
+    parser.add_argument(
+        "--source",
+        nargs="+",
+        metavar="NAME=PATH",
+        help="traces to grow (default: the corpus's, or a fixture)",
+    )
+    parser.add_argument("--runs", type=int, default=3, help="runs of each command (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
+    parser.add_argument("--dir", type=Path, help="where replicas are written (default: a temporary folder)")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
+    options = parser.parse_args()
+    for source in options.source or []:
+        if not Path(source.partition("=")[2]).is_file():
+            parser.error(f"--source takes NAME=PATH of a trace, not {source!r}")
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    return options
+
+
+def main() -> int:
+    """Command line; the exit code."""
+    options = parse_arguments()
+    if options.source:
+        pairs = (source.split("=", 1) for source in options.source)
+        sources = {name: Path(path) for name, path in pairs}
+    else:
+        try:
+            sources = default_sources()
+        except FileNotFoundError as error:
+            print(error, file=sys.stderr)
+            return 2
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
+        comparison = compare(sources, Path(folder), options.mb, options.runs)
+    print(comparison.as_markdown())
+    if options.json:
+        options.json.write_text(json.dumps(comparison.as_json(), indent=2) + "\n", encoding="utf-8")
+    missed = [found.name for found in comparison.verdicts() if not found.passed]
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

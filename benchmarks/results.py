@@ -1,0 +1,217 @@
+"""What a comparison measured, held against the targets, and its Markdown tables."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks import targets
+from benchmarks.measure import CommandError, Measurement
+from benchmarks.targets import Verdict, verdict
+
+Outcome = Measurement | CommandError
+
+BASELINE = "json.load"
+OURS = ("report JSON", "report Markdown")
+
+
+@dataclass(frozen=True)
+class Replica:
+    """The commands run on one grown trace."""
+
+    source: str
+    size_bytes: int
+    events: int
+    outcomes: dict[str, Outcome]
+
+    @property
+    def title(self) -> str:
+        """Which replica this is."""
+        return f"{self.source} {self.size_bytes / 1e6:.0f} MB"
+
+    def cpu_ratio(self, name: str) -> float | None:
+        """CPU time of a command as a multiple of the baseline's."""
+        return ratio(cpu_s(self.outcomes[name]), cpu_s(self.outcomes[BASELINE]))
+
+    def memory_ratio(self, name: str) -> float | None:
+        """Peak memory of a command as a multiple of the baseline's."""
+        return ratio(peak_bytes(self.outcomes[name]), peak_bytes(self.outcomes[BASELINE]))
+
+    def us_per_event(self, name: str) -> float | None:
+        """CPU time of a command per event."""
+        seconds = cpu_s(self.outcomes[name])
+        return None if seconds is None else seconds / self.events * 1e6
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Our commands against the targets relative to the baseline."""
+        for name in OURS:
+            cpu, memory = self.cpu_ratio(name), self.memory_ratio(name)
+            yield verdict(f"{self.title}, {name}: CPU / {BASELINE}", cpu, targets.CPU_OF_JSON_LOAD)
+            yield verdict(f"{self.title}, {name}: memory / {BASELINE}", memory, targets.MEMORY_OF_JSON_LOAD)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is paid before any size matters: small traces, --help."""
+
+    small_traces: dict[str, tuple[int, Outcome]]
+    """Per source: its size unzipped, and the report of it, ungrown."""
+    python: Outcome
+    help: Outcome
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Small traces and --help against their targets; a bigger source has no target here."""
+        for source, (size, outcome) in self.small_traces.items():
+            if size <= targets.SMALL_TRACE_BYTES:
+                name = f"{source} ungrown ({size / 1e6:.1f} MB), {OURS[0]}: CPU s"
+                yield verdict(name, cpu_s(outcome), targets.SMALL_TRACE_S)
+        help_ratio = ratio(cpu_s(self.help), cpu_s(self.python))
+        yield verdict("--help: CPU / python -c pass", help_ratio, targets.HELP_OF_PYTHON)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that one run of the benchmark measured."""
+
+    python_version: str
+    runs: int
+    replicas: list[Replica]
+    start: Start
+
+    def verdicts(self) -> list[Verdict]:
+        """All figures that have a target."""
+        relative = [found for replica in self.replicas for found in replica.verdicts()]
+        return [*relative, *self._growth(), *self.start.verdicts()]
+
+    def _growth(self) -> Iterator[Verdict]:
+        """Time per event on each source's largest replica, as a multiple of that on its smallest."""
+        for source in dict.fromkeys(replica.source for replica in self.replicas):
+            by_size = sorted(
+                (replica for replica in self.replicas if replica.source == source),
+                key=lambda replica: replica.size_bytes,
+            )
+            small, large = by_size[0], by_size[-1]
+            if small.size_bytes == large.size_bytes:
+                continue
+            for name in OURS:
+                growth = ratio(large.us_per_event(name), small.us_per_event(name))
+                title = f"{source} from {small.size_bytes / 1e6:.0f} to {large.size_bytes / 1e6:.0f} MB"
+                yield verdict(f"{title}, {name}: CPU per event", growth, targets.GROWTH, halved=False)
+
+    def as_markdown(self) -> str:
+        """The tables that a person reads."""
+        head = f"Python {self.python_version}. Best of {self.runs} runs, the median CPU time in brackets."
+        tables = [_replica_table(replica) for replica in self.replicas]
+        return "\n\n".join([head, *tables, _start_table(self.start), _verdict_table(self.verdicts())])
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "python_version": self.python_version,
+            "runs": self.runs,
+            "replicas": [
+                {
+                    "source": replica.source,
+                    "size_bytes": replica.size_bytes,
+                    "events": replica.events,
+                    "commands": {name: _plain(outcome) for name, outcome in replica.outcomes.items()},
+                }
+                for replica in self.replicas
+            ],
+            "small_traces": [
+                {"source": source, "size_bytes": size, "report": _plain(outcome)}
+                for source, (size, outcome) in self.start.small_traces.items()
+            ],
+            "python_pass": _plain(self.start.python),
+            "help": _plain(self.start.help),
+            "verdicts": [
+                asdict(found) | {"passed": found.passed, "within_core_budget": found.within_core_budget}
+                for found in self.verdicts()
+            ],
+        }
+
+
+def cpu_s(outcome: Outcome) -> float | None:
+    """The best CPU time, if the command worked."""
+    return outcome.best.cpu_s if isinstance(outcome, Measurement) else None
+
+
+def peak_bytes(outcome: Outcome) -> float | None:
+    """The best peak memory, if the command worked."""
+    return outcome.best.peak_bytes if isinstance(outcome, Measurement) else None
+
+
+def ratio(value: float | None, base: float | None) -> float | None:
+    """How many times the base, if both are known."""
+    return None if value is None or not base else value / base
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON has it."""
+    if isinstance(outcome, CommandError):
+        return {"error": str(outcome)}
+    return {"best": asdict(outcome.best), "median": asdict(outcome.median)}
+
+
+def _replica_table(replica: Replica) -> str:
+    """One replica: a row per command."""
+    columns = ("command", "CPU s", "wall s", "peak MB", "us per event", "CPU ratio", "memory ratio")
+    rows = [
+        (
+            name,
+            *_figures(outcome),
+            _number(replica.us_per_event(name), ".2f"),
+            _number(replica.cpu_ratio(name), ".2f"),
+            _number(replica.memory_ratio(name), ".3f"),
+        )
+        for name, outcome in replica.outcomes.items()
+    ]
+    return f"### {replica.title}, {replica.events:,} events\n\n{_table(columns, rows)}"
+
+
+def _start_table(start: Start) -> str:
+    """Small traces and start-up: a row per command."""
+    rows = [
+        (f"{source} ungrown ({size / 1e6:.1f} MB), {OURS[0]}", *_figures(outcome))
+        for source, (size, outcome) in start.small_traces.items()
+    ]
+    rows += [("python -c pass", *_figures(start.python)), ("traceanalyzer --help", *_figures(start.help))]
+    return f"### From a cold start\n\n{_table(('command', 'CPU s', 'wall s', 'peak MB'), rows)}"
+
+
+def _verdict_table(verdicts: Iterable[Verdict]) -> str:
+    """Every target: a row per figure."""
+    columns = ("figure", "measured", "target", "", "core's budget", "")
+    words = {True: "pass", False: "**miss**", None: "-"}
+    rows = [
+        (
+            found.name,
+            _number(found.value, ".3f"),
+            f"below {found.target:g}",
+            words[found.passed],
+            "-" if found.core_budget is None else f"below {found.core_budget:g}",
+            words[found.within_core_budget],
+        )
+        for found in verdicts
+    ]
+    return f"### Targets\n\n{_table(columns, rows)}"
+
+
+def _figures(outcome: Outcome) -> tuple[str, str, str]:
+    """CPU, wall and peak cells; the reason of a failure is no matter for a table."""
+    if isinstance(outcome, CommandError):
+        return ("failed", "-", "-")
+    best = outcome.best
+    cpu = f"{best.cpu_s:.3f} ({outcome.median.cpu_s:.3f})"
+    return (cpu, f"{best.wall_s:.3f}", f"{best.peak_bytes / 1e6:.0f}")
+
+
+def _number(value: float | None, style: str) -> str:
+    """A number, or a dash where there is none."""
+    return "-" if value is None else format(value, style)
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table, all columns but the first right-aligned."""
+    header = list(columns)
+    ruler = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ruler, *rows])

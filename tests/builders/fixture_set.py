@@ -1,0 +1,88 @@
+"""Every committed fixture: its path, its bytes, and its line in the table of `fixtures/README.md`."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .captured import CAPTURED
+from .malformed import MALFORMED, Malformed
+from .situations import SITUATIONS, Situation
+
+FOLDER = Path(__file__).parents[2] / "fixtures"
+MAKER = "`scripts/make_fixtures.py`"
+CAPTURER = "`scripts/capture_cpu_fixtures.py`"
+
+_INTRODUCTION = """# Fixtures
+
+Small traces for tests, examples and `make demo`. No file holds anybody's data: `synthetic/` and
+`malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
+{capturer} with torch 2.13 on a CPU and stripped of host name, paths and process numbers.
+All of them are the project's own work, under its licence, Apache-2.0.
+
+{maker} also writes this page; with `--check` it fails if a file differs from what it would write.
+"""
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """One file in the folder."""
+
+    path: str
+    """Below `fixtures/`, with forward slashes."""
+    shows: str
+    expect: str
+    made_by: str
+    content: bytes | None
+    """What the script writes; None: another script recorded the file."""
+
+    def matches(self, stored: bytes) -> bool:
+        """Whether stored bytes are this fixture; two compressions of the same text are the same."""
+        if self.content is None or stored == self.content:
+            return True
+        both_compressed = self.path.startswith("synthetic/") and self.path.endswith(".gz")
+        return both_compressed and gzip.decompress(stored) == gzip.decompress(self.content)
+
+
+def fixtures() -> Iterator[Fixture]:
+    """All fixtures in the order of the table."""
+    yield from map(_synthetic, SITUATIONS)
+    yield from map(_malformed, MALFORMED)
+    for capture in CAPTURED:
+        trace, tables = capture.files
+        yield Fixture(f"captured/{trace}", capture.shows, capture.expect, CAPTURER, None)
+        shows = f"`key_averages()` tables of the profile behind `{trace}`."
+        expect = "the same operators and times as in the trace"
+        yield Fixture(f"captured/{tables}", shows, expect, CAPTURER, None)
+
+
+def _synthetic(situation: Situation) -> Fixture:
+    data = situation.build().to_bytes(situation.layout)
+    if situation.suffix.endswith(".gz"):
+        data = gzip.compress(data, 9, mtime=0)
+    shows = " ".join((situation.build.__doc__ or "").split())
+    return Fixture(f"synthetic/{situation.name}{situation.suffix}", shows, situation.expect, MAKER, data)
+
+
+def _malformed(file: Malformed) -> Fixture:
+    expect = f"{file.readable} events read" if file.usable else "no report; one line says why"
+    if file.usable and file.lost:
+        expect += f", {file.lost} lost"
+    shows = f"{file.wrong[0].upper()}{file.wrong[1:]}."
+    return Fixture(f"malformed/{file.name}", shows, expect, MAKER, file.data)
+
+
+def readme(entries: Iterable[Fixture], folder: Path = FOLDER) -> bytes:
+    """The page about the fixtures; sizes are those of the files in the folder."""
+    lines = [_INTRODUCTION.format(maker=MAKER, capturer=CAPTURER)]
+    lines += ["| file | what it shows | what the tool must say | size | made by |", "|---|---|---|---|---|"]
+    for entry in entries:
+        size = _size((folder / entry.path).stat().st_size)
+        lines.append(f"| {entry.path} | {entry.shows} | {entry.expect} | {size} | {entry.made_by} |")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1024 else f"{count / 1024:.1f} kB"

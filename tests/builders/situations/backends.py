@@ -1,0 +1,89 @@
+"""Traces of other back ends in miniature: the CPU alone, Intel XPU, Meta MTIA."""
+
+from __future__ import annotations
+
+from ..allocator import Allocator
+from ..dialects import MODERN, XPU
+from ..hardware import MAX1550, MTIA
+from ..timeline import Host, Pace, Stream, Work, finish
+from ..trace import TraceBuilder
+from ..values import micros
+
+
+def cpu_only() -> TraceBuilder:
+    """Two training steps without a device: `deviceProperties` is empty, all time is the host's."""
+    trace = TraceBuilder(
+        devices=(), options=("record_shapes", "profile_memory"), origin="71203344.918", margins=(30, 45)
+    )
+    host, memory = Host(trace, at=40, pace=Pace(21)), Allocator()
+    for number in (1, 2):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+                host.leaf("aten::stack", 210, shapes=[[]], types=["TensorList"])
+            with host.op("aten::linear", 3, 1, shapes=[[32, 128], [10, 128], [10]], types=["float"] * 3):
+                address = _matmul(host, memory)
+            with host.annotation("Optimizer.step#SGD.step", 6, 2):
+                host.leaf(
+                    "aten::add_", 9, shapes=[[10, 128], [10, 128], []], types=["float", "float", "Scalar"]
+                )
+            memory.free(host, address)
+        host.work(15)
+    return finish(trace)
+
+
+def _matmul(host: Host, memory: Allocator) -> int:
+    host.leaf("aten::t", 3, shapes=[[10, 128]], types=["float"])
+    shapes = [[10], [32, 128], [128, 10], [], []]
+    with host.op("aten::addmm", 64, 2, shapes=shapes, types=["float", "float", "float", "Scalar", "Scalar"]):
+        return memory.allocate(host, 4 * 32 * 10)
+
+
+def xpu() -> TraceBuilder:
+    """Two steps on an Intel GPU: `xpu_runtime` and `xpu_driver` launches, SYCL queues as streams."""
+    trace = TraceBuilder(
+        XPU, devices=(MAX1550,), options=("record_shapes",), origin="5120044.201", margins=(9, 9)
+    )
+    host, queue = Host(trace, at=10, pace=Pace(22)), Stream(1)
+    for number in (1, 2):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.op("aten::mm", shapes=[[512, 512], [512, 512]], types=["c10::Half", "c10::Half"]):
+                host.launch(Work("gemm_kernel", 96), queue)
+            with host.op("aten::relu", shapes=[[512, 512]], types=["c10::Half"]):
+                name = (
+                    "at::native::xpu::VectorizedElementwiseKernel<8, at::native::xpu::ReluFunctor<c10::Half>>"
+                )
+                host.launch(Work(name, 21), queue, call="zeCommandListAppendLaunchKernel")
+            with host.op("aten::copy_"):
+                host.copy("DtoH", 524_288, queue, dur=31)
+            host.wait(queue)
+    return finish(trace)
+
+
+def mtia() -> TraceBuilder:
+    """Two requests on an MTIA card: `mtia_runtime` calls and `mtia_ccp_events`, which are no kernels."""
+    dialect_args = {"device": 0, "stream_id": 4}
+    trace = TraceBuilder(MODERN, devices=(MTIA,), origin="301805216.892", margins=(12, 12))
+    for request, start in enumerate((20, 620)):
+        trace.annotation("Stage::run", start, 500)
+        trace.op("aten::cat", start + 15, 60, shapes=[[]], types=["TensorList"])
+        calls = (("enqueueCommand memcpyHtoDAsync", 90, 12), ("runFunction - request", 110, 35))
+        correlations = [
+            _mtia_call(trace, name, start + at, dur, 40_000 + 10 * request + index, dialect_args)
+            for index, (name, at, dur) in enumerate(calls)
+        ]
+        events = (("dma_request", 108, 22), ("pe_exe", 150, 290))
+        for correlation, (name, at, dur) in zip(correlations, events, strict=True):
+            details = {"correlation": correlation, "stream": 4, "column": "0", "row": "0", "packet_ptr": 4}
+            trace.add("mtia_ccp_events", name, (start + at, dur), trace.stream(0, 4), details)
+            trace.flow_end("f", ("ac2g", "ac2g"), correlation, (start + at, *trace.stream(0, 4)))
+        _mtia_call(trace, "synchronizeStream", start + 155, 300, 41_000 + request, dialect_args)
+    return trace
+
+
+def _mtia_call(
+    trace: TraceBuilder, name: str, at: int, dur: int, correlation: int, args: dict[str, int]
+) -> int:
+    where = trace.thread(None)
+    trace.add("mtia_runtime", name, (at, dur), where, {"correlation": correlation, **args})
+    trace.flow_end("s", ("ac2g", "ac2g"), correlation, (micros(at * 1000), *where))
+    return correlation

@@ -1,0 +1,76 @@
+"""Quantities as people read them. Everything else in the package is plain integers and fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
+_SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+UNKNOWN = "unknown"
+
+
+def nanoseconds(value: float) -> str:
+    """`148.7 ms`: four significant digits in the unit that fits."""
+    return _scaled(value, _TIME)
+
+
+def size(value: float) -> str:
+    """`96.61 MiB`: powers of 1024."""
+    return _scaled(value, _SIZE)
+
+
+def share(value: float) -> str:
+    """`67.82 %` for 0.6782."""
+    return f"{100 * value:.2f} %"
+
+
+def count(value: float) -> str:
+    """`12,345`."""
+    return f"{value:,}"
+
+
+def number(value: float) -> str:
+    """`1.234`: four significant digits."""
+    return _significant(value)
+
+
+def text(value: object) -> str:
+    """The value as it is."""
+    return str(value)
+
+
+def yes_no(value: object) -> str:
+    """`yes` or `no`."""
+    return "yes" if value else "no"
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "ns": nanoseconds,
+    "bytes": size,
+    "share": share,
+    "count": count,
+    "number": number,
+    "bool": yes_no,
+    "": text,
+}
+
+
+def render(value: Any, unit: str) -> str:
+    """A quantity of a unit (`ns`, `bytes`, `share`, `count`, `number`, `bool`, or "" for text)."""
+    return UNKNOWN if value is None else _FORMATS[unit](value)
+
+
+def _scaled(value: float, units: tuple[tuple[int, str], ...]) -> str:
+    for factor, unit in units:
+        # What would round up to 1000 of a unit belongs to the next one.
+        if abs(value) >= factor * 0.99995 or factor == 1:
+            scaled = value / factor
+            return f"{scaled:.0f} {unit}" if factor == 1 else f"{_significant(scaled)} {unit}"
+    raise AssertionError("the last factor is 1")
+
+
+def _significant(value: float) -> str:
+    """Four significant digits, never an exponent, thousands grouped."""
+    whole = len(str(int(abs(value))))
+    return f"{value:,.{max(0, 4 - whole)}f}"

@@ -1,0 +1,53 @@
+"""What is said about losses while reading (read-...) and about doubts in the trace (q-...)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Warning
+
+_TEXTS = (
+    Text(
+        "read-truncated",
+        "The file is cut off at byte {offset:count}: everything before it was read, {bytes:bytes} of an "
+        "incomplete event were not. The recording was probably killed while it was written.",
+    ),
+    Text("read-lost-event", "{count:count} damaged events were lost, the first at byte {offset:count}."),
+    Text("read-repaired-event", "{count:count} events were not valid JSON and were repaired, the first at byte {offset:count}."),
+    Text("read-not-an-event", "{count:count} elements of the event list are no events, the first at byte {offset:count}."),
+    Text("read-no-time", "{count:count} events without a usable time were left out."),
+    Text("read-no-duration", "{count:count} events without a usable duration count with 0."),
+    Text("read-negative-duration", "{count:count} events with a negative duration count with 0."),
+    Text("read-absurd-time", "{count:count} events more than a day away from the rest, or longer than a day, were left out."),
+    Text("read-unsupported", "{count:count} events of the category {category} are not understood and were left out."),
+    Text("read-no-category", "{count:count} events without a category were left out."),
+    Text("read-damaged-metadata", "The metadata around the events is damaged; devices and options may be missing."),
+    Text("read-gzip-truncated", "The gzip stream ends early: what was compressed after that is missing."),
+    Text("read-gzip-damaged", "The gzip stream is damaged: what was compressed after that is missing."),
+    Text("read-gzip-checksum", "The gzip checksum is wrong: the content may be damaged."),
+    Text("read-gzip-trailing", "There is something else after the gzip stream; it was not read."),
+    Text(
+        "q-no-steps",
+        "No ProfilerStep marks in the trace: it counts as one step, and figures per step are less certain. "
+        "Call prof.step() after each iteration.",
+    ),
+    Text(
+        "q-overlapping-slices",
+        "{count:count} host events start inside another and end after it; they count up to its end.",
+    ),
+    Text(
+        "q-unattributed",
+        "{count:count} kernels ({time:ns}, {share:share} of kernel time) belong to no operator: their launch was "
+        "not recorded, or lies outside every operator.",
+    ),
+    Text("q-clock-anomaly", "{count:count} kernels start before the call that launched them: clocks disagree."),
+)
+
+_BY_ID = {text.id: text for text in _TEXTS}
+
+
+def warning(id: str, count: int, params: Mapping[str, Any]) -> Warning:  # noqa: A002 - the contract's word
+    """The warning of an id, with the facts of the matter."""
+    return Warning(id, count, _BY_ID[id](count=count, **params))
