@@ -106,9 +106,7 @@ def inference_flops(save: Handler) -> None:
     tokens = torch.randn(2, 16, 64)
     with torch.no_grad():
         layer(tokens)
-        with profile(
-            activities=[ProfilerActivity.CPU], with_flops=True, record_shapes=True, on_trace_ready=save
-        ):
+        with profile(activities=[ProfilerActivity.CPU], with_flops=True, record_shapes=True, on_trace_ready=save):
             for _ in range(3):
                 layer(tokens)
 

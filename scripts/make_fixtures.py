@@ -16,9 +16,7 @@ _OWN = ("synthetic", "malformed")
 def main() -> int:
     """Write or check; 1 if the check finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="exit 1 if the committed files differ, write nothing"
-    )
+    parser.add_argument("--check", action="store_true", help="exit 1 if the committed files differ, write nothing")
     options = parser.parse_args()
     entries = list(fixtures())
     if options.check:
@@ -45,9 +43,7 @@ def differences(entries: list[Fixture]) -> list[str]:
     missing = [entry.path for entry in entries if not (FOLDER / entry.path).exists()]
     if missing:
         return [f"missing: {path}" for path in missing]
-    found = [
-        f"differs: {entry.path}" for entry in entries if not entry.matches((FOLDER / entry.path).read_bytes())
-    ]
+    found = [f"differs: {entry.path}" for entry in entries if not entry.matches((FOLDER / entry.path).read_bytes())]
     found += [f"unknown: {path.relative_to(FOLDER).as_posix()}" for path in _strangers(entries)]
     page = FOLDER / "README.md"
     return found if page.exists() and page.read_bytes() == readme(entries) else [*found, "differs: README.md"]

@@ -73,16 +73,14 @@ def analyze(trace: Trace, steps: StepChoice | None = None) -> model.Report:
 
     Args:
         trace: What `load` returned.
-        steps: The steps that count; all by default. Everything outside of them is left out everywhere.
+        steps: The steps that count; all by default. Tables then hold what starts within them.
 
     Raises:
         UsageError: None of the chosen steps is in the trace.
     """
     context = Context(trace)
     if steps is not None and not steps.is_everything:
-        chosen = steps.of(context.steps)
-        start, end = chosen.window or (0, 0)
-        context = Context(trace.between(start, end), chosen)
+        context = Context(trace, steps.of(context.steps))
     results, skipped = analyzers.run(context)
     losses = [warning(loss.id, loss.count, loss.params) for loss in trace.losses]
     doubts = [warning(doubt.id, doubt.count, doubt.params) for doubt in quality.analyze(context)]

@@ -22,6 +22,7 @@ class Analyzer:
     """One analysis: what it is called in the report, what it needs, how it is computed."""
 
     key: str
+    result: type[msgspec.Struct]
     analyze: Callable[[Context], msgspec.Struct]
     missing: Callable[[Context], Message | None]
     """Why it cannot run on this trace, or None."""
@@ -44,12 +45,12 @@ def _without_operators(context: Context) -> Message | None:
 
 
 ANALYZERS: tuple[Analyzer, ...] = (
-    Analyzer("step_breakdown", step_breakdown.analyze, _without_steps),
-    Analyzer("gpu", gpu.analyze, _without_gpu_window),
-    Analyzer("operators", operators.by_name, _without_operators),
-    Analyzer("operators_by_shape", operators.by_shape, _without_operators),
-    Analyzer("kernels", kernels.by_name, _without_kernels),
-    Analyzer("kernels_by_operator", kernels.by_operator, _without_kernels),
+    Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, _without_steps),
+    Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, _without_gpu_window),
+    Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
+    Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
+    Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
+    Analyzer("kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, _without_kernels),
 )
 
 

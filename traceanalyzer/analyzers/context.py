@@ -6,17 +6,20 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from traceanalyzer.analyzers import host_tree, links, steps
+import numpy as np
+
+from traceanalyzer.analyzers import host_tree, links
+from traceanalyzer.analyzers.steps import Steps, find, infer
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import U8
+from traceanalyzer.trace.table import I64, U8, Bool
 
 T = TypeVar("T")
 
 
 class Context:
-    """A trace with its call trees, links and steps."""
+    """A trace with its call trees, links and steps, and the choice of steps that figures are about."""
 
-    def __init__(self, trace: Trace, chosen: steps.Steps | None = None) -> None:
+    def __init__(self, trace: Trace, chosen: Steps | None = None) -> None:
         self.trace = trace
         self._chosen = chosen
         self._computed: dict[Callable[[Context], Any], Any] = {}
@@ -25,7 +28,14 @@ class Context:
         """What a function computes of this trace, computed at the first request."""
         if compute not in self._computed:
             self._computed[compute] = compute(self)
-        return cast(T, self._computed[compute])
+        return cast("T", self._computed[compute])
+
+    def in_scope(self, start_ns: I64) -> Bool:
+        """Which events count in tables of operators and kernels: those that start in the chosen steps, or all."""
+        window = self._chosen.window if self._chosen else None
+        if window is None:
+            return np.ones(len(start_ns), np.bool_)
+        return (start_ns >= window[0]) & (start_ns < window[1])
 
     @cached_property
     def kind(self) -> U8:
@@ -43,11 +53,11 @@ class Context:
         return links.link(self.trace, self.host)
 
     @cached_property
-    def steps(self) -> steps.Steps:
+    def steps(self) -> Steps:
         """The steps of the breakdown: those that were chosen, else all."""
-        return self._chosen or steps.find(self.trace, self.kind, self.links)
+        return self._chosen or find(self.trace, self.kind, self.links)
 
     @cached_property
-    def inferred_steps(self) -> steps.Steps | None:
+    def inferred_steps(self) -> Steps | None:
         """Steps that annotations suggest, where the profiler marked none."""
-        return None if self.steps.found_by == "ProfilerStep" else steps.infer(self.trace, self.kind, self.links)
+        return None if self.steps.found_by == "ProfilerStep" else infer(self.trace, self.kind, self.links)

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from traceanalyzer.trace import annotations
+from traceanalyzer.trace import marks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
@@ -44,9 +44,10 @@ class HostTree:
 
     def is_row(self, trace: Trace) -> Bool:
         """Nodes that count in operator tables."""
-        wrapper = trace.names.where(lambda n: n in annotations.DATA_PARALLEL or annotations.is_optimizer(n))
+        wrapper = trace.names.where(lambda n: n in marks.DATA_PARALLEL or marks.is_optimizer(n))
         plain = (self.kind == Kind.OPERATOR) & (self.category == Category.OPERATOR)
-        return plain & ~wrapper[self.name] & ~self.merged
+        rows: Bool = plain & ~wrapper[self.name] & ~self.merged
+        return rows
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is no module (-1 for none)."""
@@ -71,15 +72,15 @@ class HostTree:
 def kinds(trace: Trace) -> U8:
     """The kind of every row of the host table."""
     names, host = trace.names, trace.host
-    kind = np.select(
-        [names.where(annotations.is_dataloader), names.where(annotations.is_step), names.where(annotations.is_optimizer_step)],
-        [Kind.DATALOADER, Kind.STEP, Kind.OPTIMIZER],
-        Kind.OPERATOR,
-    ).astype(np.uint8)[host.name]
+    by_name = np.full(len(names), Kind.OPERATOR, np.uint8)
+    by_name[names.where(marks.is_optimizer_step)] = Kind.OPTIMIZER
+    by_name[names.where(marks.is_step)] = Kind.STEP
+    by_name[names.where(marks.is_dataloader)] = Kind.DATALOADER
+    kind: U8 = by_name[host.name]
     plain = kind == Kind.OPERATOR
     kind[plain & (host.category == Category.PYTHON)] = Kind.PYTHON
     annotation = plain & (host.category == Category.ANNOTATION)
-    collective = names.where(annotations.is_collective)[host.name]
+    collective = names.where(marks.is_collective)[host.name]
     kind[annotation] = np.where(collective[annotation], Kind.COLLECTIVE, Kind.NONE)
     return kind
 

@@ -8,7 +8,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.trace.kernel_names import uses_tensor_cores
-from traceanalyzer.trace.table import F64, I64
+from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -49,6 +49,10 @@ class KernelByOperator(msgspec.Struct, frozen=True):
     mean_est_achieved_occupancy: float | None
 
 
+_Figures = tuple[int, int, float, int, int, float | None, float | None]
+"""Calls, total, mean, min and max in ns, blocks per SM, occupancy."""
+
+
 class Kernels(msgspec.Struct, frozen=True):
     """Kernels, the one with the most time first."""
 
@@ -69,9 +73,7 @@ def by_name(context: Context) -> Kernels:
     first, groups = group(kernels.name)
     rows = [
         Kernel(names[name], *values, uses_tensor_cores(names[name]))
-        for name, values in zip(
-            kernels.name[first].tolist(), _figures(kernels, groups, len(first)), strict=True
-        )
+        for name, values in zip(kernels.name[first].tolist(), _figures(kernels, groups, len(first)), strict=True)
     ]
     return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
 
@@ -79,7 +81,7 @@ def by_name(context: Context) -> Kernels:
 def by_operator(context: Context) -> KernelsByOperator:
     """One row per kernel, operator and launch configuration."""
     trace, kernels = context.trace, context.once(_kernels)
-    node = context.links.device_node()[trace.device.category == Category.KERNEL]
+    node = context.links.device_node()[_counted(context)]
     operator = np.where(node == NO_PARENT, -1, np.append(context.host.name, -1)[node])
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
     first, groups = group(*keys)
@@ -102,8 +104,13 @@ def by_operator(context: Context) -> KernelsByOperator:
 
 
 def _kernels(context: Context) -> DeviceEvents:
+    return context.trace.device.take(_counted(context))
+
+
+def _counted(context: Context) -> Bool:
     device = context.trace.device
-    return device.take(device.category == Category.KERNEL)
+    counted: Bool = (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    return counted
 
 
 def _order(row: KernelByOperator) -> tuple[object, ...]:
@@ -118,7 +125,7 @@ def _order(row: KernelByOperator) -> tuple[object, ...]:
     )
 
 
-def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[tuple[object, ...]]:
+def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[_Figures]:
     """Calls, total, mean, min, max, blocks per SM and occupancy of each group."""
     dur = kernels.dur_ns
     calls, total = count_by(groups, count), sum_by(groups, dur, count)

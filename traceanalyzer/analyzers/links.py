@@ -72,5 +72,7 @@ def _by_external_id(trace: Trace, host: HostTree, rows: I64) -> I64:
     unique = np.searchsorted(ids, wanted, side="right") - first == 1
     candidate = nodes[np.where(unique, first, 0)] if len(nodes) else np.zeros(len(rows), np.int64)
     start = trace.launches.start_ns[rows]
-    contains = (host.tree.start_ns[candidate] <= start) & (start < host.tree.end_ns[candidate]) if len(nodes) else unique
+    contains = (
+        (host.tree.start_ns[candidate] <= start) & (start < host.tree.end_ns[candidate]) if len(nodes) else unique
+    )
     return np.where(unique & contains, candidate, NO_PARENT)

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import HostTree
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -88,12 +88,13 @@ def _device_time_of_launches(trace: Trace, launch: I64) -> I64:
     return sum_by(launch[linked], trace.device.dur_ns[linked], len(trace.launches))
 
 
-def _counted_launches(host: HostTree, node: I64) -> np.ndarray:  # type: ignore[type-arg]
+def _counted_launches(host: HostTree, node: I64) -> Bool:
     """Launches that have a node; those of a node that was replaced by its only child are nobody's."""
     replaced = np.zeros(len(host.tree) + 1, np.bool_)
     replaced[host.tree.parent[host.merged]] = True
     replaced[NO_PARENT] = True
-    return ~replaced[node]
+    counted: Bool = ~replaced[node]
+    return counted
 
 
 def by_name(context: Context) -> Operators:
@@ -122,18 +123,21 @@ def _cost(context: Context) -> str:
     return "device_self_ns" if len(context.trace.device) else "host_self_ns"
 
 
-def _grouped(context: Context) -> dict[str, I64]:
+def _grouped(context: Context) -> dict[str, Array]:
     """Codes of name, shapes and types of each group, and its calls and four times."""
     trace, host, times = context.trace, context.host, context.once(node_times)
-    nodes = np.flatnonzero(host.is_row(trace))
+    nodes = np.flatnonzero(host.is_row(trace) & context.in_scope(host.tree.start_ns))
     row = host.row[nodes]
     keys = (host.name[nodes], trace.host.shapes[row], trace.host.types[row])
     first, groups = group(*keys)
-    columns = [count_by(groups, len(first))]
-    for field in NodeTimes.__struct_fields__:
-        columns.append(sum_by(groups, getattr(times, field)[nodes], len(first)))
+    columns = [sum_by(groups, getattr(times, field)[nodes], len(first)) for field in NodeTimes.__struct_fields__]
     names, shapes, types = (key[first] for key in keys)
-    return {"names": names, "shapes": shapes, "types": types, "figures": np.column_stack(columns)}
+    return {
+        "names": names,
+        "shapes": shapes,
+        "types": types,
+        "figures": np.column_stack([count_by(groups, len(first)), *columns]),
+    }
 
 
 def _summed(names: I64, figures: I64) -> Iterator[tuple[int, list[int]]]:

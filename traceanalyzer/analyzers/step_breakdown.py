@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.trace import annotations, kernel_names
+from traceanalyzer.trace import kernel_names, marks
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
@@ -106,7 +106,8 @@ def analyze(context: Context) -> StepBreakdown:
 def communication_kernels(trace: Trace) -> Bool:
     """Which device events are kernels of collectives, by their metadata or their own name."""
     by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
-    return (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
+    found: Bool = (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
+    return found
 
 
 def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
@@ -121,7 +122,7 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
     def on_host(rows: Bool) -> Intervals:
         return Intervals.union(host.start_ns[rows], host_end[rows])
 
-    collective = trace.names.where(annotations.is_collective)[host.name]
+    collective = trace.names.where(marks.is_collective)[host.name]
     loader = kind == Kind.DATALOADER
     return {
         "kernel": on_device((device.category == Category.KERNEL) & ~communicates),

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.links import Links
-from traceanalyzer.trace.annotations import step_number
+from traceanalyzer.trace.marks import step_number
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8
 from traceanalyzer.trace.tables import Category
@@ -61,7 +61,12 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
         return _extend(trace, links, raw, drop_tail=True)
     operators = np.flatnonzero((host.category == Category.OPERATOR) | (host.category == Category.PYTHON))
     if len(operators):
-        return _extend(trace, links, _one(host.start_ns[operators], host.dur_ns[operators], "whole-trace"), drop_tail=True)
+        return _extend(
+            trace,
+            links,
+            _one(host.start_ns[operators], host.dur_ns[operators], "whole-trace"),
+            drop_tail=True,
+        )
     if len(trace.device):
         return _one(trace.device.start_ns, trace.device.dur_ns, "device-events")
     if len(host):

@@ -1,0 +1,1 @@
+"""From files to traces. One package per format."""

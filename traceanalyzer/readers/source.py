@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
 import sys
 import zlib
@@ -13,10 +15,9 @@ from typing import IO, Any
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.trace.model import Loss
 
-try:
-    from isal import isal_zlib as inflate_library  # two to three times the speed of zlib
-except ImportError:
-    inflate_library = zlib
+inflate_library: Any = zlib
+with contextlib.suppress(ImportError):  # two to three times the speed of zlib, with the same interface
+    inflate_library = importlib.import_module("isal.isal_zlib")
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -34,6 +35,11 @@ class Source(io.RawIOBase):
         self._raw, self._progress = raw, progress
         self._head = raw.read(2)
         self._gzip = _Gunzip(self._compressed, self.losses) if self._head == _GZIP_MAGIC else None
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to read (known only before the first read)."""
+        return not self._head
 
     def readable(self) -> bool:
         """True, as for every source."""
@@ -183,6 +189,6 @@ def open_source(path: str | Path, progress: Callable[[int], None] = _no_progress
 
 
 def _nonempty(source: Source) -> Source:
-    if not source._head:
+    if source.is_empty:
         raise UnusableInputError(f"{source.name}: is empty (0 bytes)")
     return source

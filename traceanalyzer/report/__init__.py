@@ -1,0 +1,1 @@
+"""What is said about a trace: plain data that every renderer reads."""

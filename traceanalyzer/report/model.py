@@ -69,7 +69,7 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """How steps were found: `ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`; null: none."""
 
 
-class Warning(msgspec.Struct, frozen=True):  # noqa: A001 - the contract's word
+class ReportWarning(msgspec.Struct, frozen=True):
     """Something that was lost or is doubtful, how often, and what it means."""
 
     id: str
@@ -124,7 +124,7 @@ class Report(msgspec.Struct, frozen=True):
     generator: Generator
     source: Source
     trace: TraceSummary | None
-    warnings: tuple[Warning, ...]
+    warnings: tuple[ReportWarning, ...]
     analyses: dict[str, Any]
     """Per analyzer its result, as plain data; `result` gives the typed view."""
     findings: tuple[Finding, ...]

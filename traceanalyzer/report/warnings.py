@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Warning
+from traceanalyzer.report.model import ReportWarning
 
 _TEXTS = (
     Text(
@@ -15,15 +15,30 @@ _TEXTS = (
         "incomplete event were not. The recording was probably killed while it was written.",
     ),
     Text("read-lost-event", "{count:count} damaged events were lost, the first at byte {offset:count}."),
-    Text("read-repaired-event", "{count:count} events were not valid JSON and were repaired, the first at byte {offset:count}."),
-    Text("read-not-an-event", "{count:count} elements of the event list are no events, the first at byte {offset:count}."),
+    Text(
+        "read-repaired-event",
+        "{count:count} events were not valid JSON and were repaired, the first at byte {offset:count}.",
+    ),
+    Text(
+        "read-not-an-event",
+        "{count:count} elements of the event list are no events, the first at byte {offset:count}.",
+    ),
     Text("read-no-time", "{count:count} events without a usable time were left out."),
     Text("read-no-duration", "{count:count} events without a usable duration count with 0."),
     Text("read-negative-duration", "{count:count} events with a negative duration count with 0."),
-    Text("read-absurd-time", "{count:count} events more than a day away from the rest, or longer than a day, were left out."),
-    Text("read-unsupported", "{count:count} events of the category {category} are not understood and were left out."),
+    Text(
+        "read-absurd-time",
+        "{count:count} events more than a day away from the rest, or longer than a day, were left out.",
+    ),
+    Text(
+        "read-unsupported",
+        "{count:count} events of the category {category} are not understood and were left out.",
+    ),
     Text("read-no-category", "{count:count} events without a category were left out."),
-    Text("read-damaged-metadata", "The metadata around the events is damaged; devices and options may be missing."),
+    Text(
+        "read-damaged-metadata",
+        "The metadata around the events is damaged; devices and options may be missing.",
+    ),
     Text("read-gzip-truncated", "The gzip stream ends early: what was compressed after that is missing."),
     Text("read-gzip-damaged", "The gzip stream is damaged: what was compressed after that is missing."),
     Text("read-gzip-checksum", "The gzip checksum is wrong: the content may be damaged."),
@@ -48,6 +63,6 @@ _TEXTS = (
 _BY_ID = {text.id: text for text in _TEXTS}
 
 
-def warning(id: str, count: int, params: Mapping[str, Any]) -> Warning:  # noqa: A002 - the contract's word
+def warning(id: str, count: int, params: Mapping[str, Any]) -> ReportWarning:  # noqa: A002 - the contract's word
     """The warning of an id, with the facts of the matter."""
-    return Warning(id, count, _BY_ID[id](count=count, **params))
+    return ReportWarning(id, count, _BY_ID[id](count=count, **params))

@@ -1,0 +1,1 @@
+"""What was measured: the trace, its tables, and the algebra of intervals and trees."""

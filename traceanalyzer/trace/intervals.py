@@ -59,9 +59,7 @@ class Intervals:
         return int((self.end - self.start).sum())
 
     def __or__(self, other: Intervals) -> Intervals:
-        return Intervals.union(
-            np.concatenate((self.start, other.start)), np.concatenate((self.end, other.end))
-        )
+        return Intervals.union(np.concatenate((self.start, other.start)), np.concatenate((self.end, other.end)))
 
     def __and__(self, other: Intervals) -> Intervals:
         return self._combine(other, _BOTH)
@@ -74,9 +72,7 @@ class Intervals:
         if not self or not other:
             return self if wanted == _ONLY_FIRST else Intervals.none()
         times = np.concatenate((self.start, self.end, other.start, other.end))
-        change = np.repeat(
-            np.array([1, -1, 2, -2], np.int8), [len(self), len(self), len(other), len(other)]
-        )
+        change = np.repeat(np.array([1, -1, 2, -2], np.int8), [len(self), len(self), len(other), len(other)])
         order = np.argsort(times, kind="stable")
         times, inside = times[order], np.cumsum(change[order], dtype=np.int8)
         rows = np.flatnonzero((inside[:-1] == wanted) & (times[1:] > times[:-1]))

@@ -9,8 +9,7 @@ import re
 from functools import lru_cache
 
 _COMMUNICATION = re.compile(
-    r"^(void )?(nccl|ncclDevKernel|ncclKernel|rccl|oneccl|ccl_|hccl|HcclOp|xccl)|^(allreduce|allgather|reduce_scatter)_kernel"
-    r"|oneapi::ccl|ccl_kernel|onecclDevKernel",
+    r"^(void )?(nccl|rccl|oneccl|ccl_|hccl|xccl)|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
     re.IGNORECASE,
 )
 
@@ -27,11 +26,17 @@ _MATRIX_UNITS: tuple[tuple[str, bool], ...] = (
     (r"mfma|wmma|xdlops|xdl_|_xdl|Cijk_.*_MI\d|Cijk_.*MFMA", True),
     (r"ck_tile.*(Fmha|Gemm)|FmhaFwd|FmhaBwd", True),
     # Plain arithmetic, by name.
-    (r"sgemm|dgemm|scudnn|ffma|simt|gemv|gemmSN|gemmk1|splitKreduce|splitKreduce_kernel|dot_kernel|cgemm", False),
+    (
+        r"sgemm|dgemm|scudnn|ffma|simt|gemv|gemmSN|gemmk1|splitKreduce|splitKreduce_kernel|dot_kernel|cgemm",
+        False,
+    ),
     (r"winograd|fft|implicit_convolve_sgemm|precomputed_convolve|(dgrad|wgrad)_(engine|alg0|alg1)", False),
     (r"Cijk_", False),  # Tensile without a matrix instruction
     (r"at::native|at_cuda_detail|elementwise|reduce|softmax|batch_?norm|bn_|layer_?norm|rms_?norm", False),
-    (r"nchwToNhwc|nhwcToNchw|transpose|copy|fill|memset|memcpy|pool|dropout|index|gather|scatter|sort", False),
+    (
+        r"nchwToNhwc|nhwcToNchw|transpose|copy|fill|memset|memcpy|pool|dropout|index|gather|scatter|sort",
+        False,
+    ),
     (r"triton_(poi|per|red)_", False),  # inductor: pointwise and reductions; templates (tem) may be either
     (r"multi_tensor_apply|cub::|thrust::|DeviceReduce|DeviceScan|embedding|cat_?array|CatArray", False),
     (r"rotary|silu|gelu|activation|sampl|topk|argmax", False),

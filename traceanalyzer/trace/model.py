@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I64, Table, import_pandas
+from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
     Category,
     DeviceEvents,
@@ -120,14 +120,6 @@ class Trace:
         """All events with a duration as one table, for people who want to look around."""
         return Events(self)
 
-    def between(self, start_ns: int, end_ns: int) -> Trace:
-        """The events that start within a time range; times stay what they are."""
-        cut = {
-            name: table.take((table.start_ns >= start_ns) & (table.start_ns < end_ns))
-            for name, table in tables(self).items()
-        }
-        return replace(self, **cut)
-
 
 class Events:
     """One view over all tables of slices, in the order of time."""
@@ -149,7 +141,7 @@ class Events:
         return sum(len(getattr(self._trace, name)) for name, _ in self._TABLES)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with one row per event, texts decoded, unknown values missing.
+        """A DataFrame with one row per event in the order of time, texts decoded, unknown values missing.
 
         Times are integer nanoseconds since the first event.
 
@@ -157,40 +149,34 @@ class Events:
             MissingDependencyError: pandas is not installed.
         """
         pd = import_pandas()
-        frames = [self._frame(pd, name, category) for name, category in self._TABLES]
-        filled = [frame for frame in frames if len(frame)]
+        filled = [self._frame(pd, name, category) for name, category in self._TABLES if len(getattr(self._trace, name))]
         if not filled:
-            return pd.DataFrame({"start_ns": np.empty(0, np.int64), "dur_ns": np.empty(0, np.int64)})
-        return pd.concat(filled, ignore_index=True).sort_values("start_ns", kind="stable", ignore_index=True)
+            return pd.DataFrame({"start_ns": [], "dur_ns": []}, dtype="int64")  # type: ignore[no-any-return]  # pd is Any
+        frame: pd.DataFrame = pd.concat(filled, ignore_index=True)
+        return frame.sort_values("start_ns", kind="stable", ignore_index=True)
 
     def _frame(self, pd: Any, name: str, category: Category | None) -> pd.DataFrame:
         trace, table = self._trace, getattr(self._trace, name)
+        categories = np.full(len(table), category) if category is not None else table.category
+        thread_pids, thread_tids = [t.pid for t in trace.threads], [t.tid for t in trace.threads]
+        texts = (
+            ("name", table.name, trace.names),
+            ("category", categories, [c.name.lower() for c in Category]),
+            ("shapes", getattr(table, "shapes", None), trace.shapes),
+            ("types", getattr(table, "types", None), trace.types),
+            ("grid", getattr(table, "grid", None), trace.dims),
+            ("pid", getattr(table, "thread", None), thread_pids),
+            ("tid", getattr(table, "thread", None), thread_tids),
+        )
         data: dict[str, Any] = {"start_ns": table.start_ns, "dur_ns": table.dur_ns}
-        data["name"] = _decode(pd, table.name, trace.names)
-        codes = np.full(len(table), category, np.uint8) if category is not None else table.category
-        data["category"] = _decode(pd, codes.astype(np.int32), Strings(c.name.lower() for c in Category))
-        for column, pool in (("shapes", trace.shapes), ("types", trace.types), ("grid", trace.dims)):
-            if hasattr(table, column):
-                data[column] = _decode(pd, getattr(table, column), pool)
-        if hasattr(table, "thread"):
-            data["pid"] = _decode(pd, table.thread, Strings(t.pid for t in trace.threads))
-            data["tid"] = _decode(pd, table.thread, Strings(t.tid for t in trace.threads))
+        data |= {column: np.array(pool, object)[codes] for column, codes, pool in texts if codes is not None}
         for column in ("device", "stream", "correlation", "external_id", "bytes"):
             if hasattr(table, column):
-                data[column] = _known(pd, getattr(table, column))
-        return pd.DataFrame(data)
-
-
-def _decode(pd: Any, codes: Any, pool: Strings) -> Any:
-    return pd.Categorical.from_codes(codes, list(dict.fromkeys(pool))) if _distinct(pool) else [pool[c] for c in codes]
-
-
-def _distinct(pool: Strings) -> bool:
-    return len(set(pool)) == len(pool)
-
-
-def _known(pd: Any, values: I64) -> Any:
-    return pd.array(values.astype(np.int64), dtype="Int64").__class__(values.astype(np.int64), values == -1)
+                values = getattr(table, column).astype(np.int64)
+                data[column] = pd.array(values, dtype="Int64")
+                data[column][values == UNKNOWN] = pd.NA
+        frame: pd.DataFrame = pd.DataFrame(data)
+        return frame
 
 
 def tables(trace: Trace) -> dict[str, Table]:

@@ -52,8 +52,7 @@ class Table:
     def columns(cls) -> tuple[Column, ...]:
         """Names, types, units and meanings, in order."""
         return tuple(
-            Column(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"])
-            for f in fields(cls)
+            Column(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"]) for f in fields(cls)
         )
 
     @classmethod
@@ -78,7 +77,8 @@ class Table:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return import_pandas().DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
+        frame: pd.DataFrame = import_pandas().DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
+        return frame
 
 
 def import_pandas() -> Any:

@@ -8,6 +8,7 @@ descendants follow it directly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -101,7 +102,7 @@ def _slices_by_thread(thread: Array) -> dict[int, slice]:
     if not len(thread):
         return {}
     bounds = np.concatenate(([0], np.flatnonzero(np.diff(thread)) + 1, [len(thread)]))
-    return {int(thread[a]): slice(int(a), int(b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True)}
+    return {int(thread[a]): slice(a, b) for a, b in pairwise(bounds.tolist())}
 
 
 def _nest(start: I64, end: I64, depth: Array, parent: Array, after: Array) -> int:
@@ -123,7 +124,8 @@ def _closed_before(start: I64, end: I64) -> I64:
     instant = end == start
     ends = np.sort(end[~instant]) if instant.any() else np.sort(end)
     # A slice without length ends at once: those before this one have ended, whatever their time.
-    return np.searchsorted(ends, start, side="right") + np.cumsum(instant) - instant
+    closed: I64 = np.searchsorted(ends, start, side="right") + np.cumsum(instant) - instant
+    return closed
 
 
 def _find_parents(depth: Array, parent: Array) -> None:
@@ -147,10 +149,11 @@ def _clip(start: I64, end: I64) -> int:
     for row, (begin, finish) in enumerate(zip(starts, ends, strict=True)):
         while open_ends and open_ends[-1] <= begin:
             open_ends.pop()
-        if open_ends and finish > open_ends[-1]:
-            end[row] = finish = open_ends[-1]
+        limit = open_ends[-1] if open_ends else finish
+        if finish > limit:
+            end[row] = limit
             clipped += 1
-        open_ends.append(finish)
+        open_ends.append(min(finish, limit))
     return clipped
 
 

@@ -87,11 +87,7 @@ class Grid:
     def _cut(self, row: str, spans: Sequence[Span]) -> Cells | None:
         """Slices at the spans; None if one of them would tear a word."""
         width = len(row.rstrip())
-        spans = (
-            spans[: len(self.columns)]
-            if len(spans) > len(self.columns)
-            else [*spans[:-1], (spans[-1][0], width)]
-        )
+        spans = spans[: len(self.columns)] if len(spans) > len(self.columns) else [*spans[:-1], (spans[-1][0], width)]
         cells: Cells = []
         for i, (start, end) in enumerate(spans):
             gap = row[end : spans[i + 1][0]] if i + 1 < len(spans) else ""
@@ -103,8 +99,7 @@ class Grid:
 
     def _misread(self, cells: Cells) -> int:
         return sum(
-            (text := cells[i]) is not None and read_value(self.columns[i].kind, text) is None
-            for i in self._numeric
+            (text := cells[i]) is not None and read_value(self.columns[i].kind, text) is None for i in self._numeric
         )
 
     def _is_whole(self, cells: Cells) -> bool:

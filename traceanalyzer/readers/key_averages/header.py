@@ -112,9 +112,7 @@ class _Columns:
             if match := pattern.match(line, start, end):
                 groups = match.groupdict()
                 device = groups.get("device")
-                if any(column == known.id for known in self.found) or (
-                    device and self.device not in {None, device}
-                ):
+                if any(column == known.id for known in self.found) or (device and self.device not in {None, device}):
                     return None
                 self.device = self.device or device
                 scale = 3 * " KMGTP".index(groups.get("scale") or " ")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.openings import Opening
 
 _MARKS = "#=<-~*_P`\x1b"
 """First characters of the lines that can matter here; most lines of a log have none of them."""
@@ -13,7 +16,8 @@ _AROUND = "#<`=-["
 _QUOTE = "> |"
 _BANNER = "=-~*#"
 _UNDERLINE = frozenset("=-~*_#")
-_TOP_LEVEL = "only display top-level ops"
+_TOP_LEVEL = "only display top-level ops statistics"
+_HEADER_LINES = 8
 _LONGEST = 200
 _HTML_HEADING = re.compile("<h[1-6][ >]")
 _TAG = re.compile(r"<[^<>]{0,200}>")
@@ -31,75 +35,88 @@ class Headings:
         self.top_level_only = False
         self._in_code = False
 
-    def scan(self, lines: Lines, start: int, stop: int) -> None:
-        """Take in the lines from `start` up to a table at `stop`, and set the three for that table."""
+    def scan(self, lines: Lines, start: int, opening: Opening) -> None:
+        """Take in the lines from `start` up to a table, and set title, section and scope for that table."""
+        above = _Above(lines, start, opening)
         self.title = None
-        self.top_level_only = False
-        for i in range(start, stop):
-            mark = lines.raw[i].lstrip(f"{_QUOTE}\ufeff")[:1]
-            if mark and mark in _MARKS:
-                self._take(lines, i, start, stop)
-        self.title = self._printed_header(lines, start, stop) or self.title or self.section
+        for index in above.candidates():
+            self._take(above, index)
+        header, self.top_level_only = _printed_header(above)
+        self.title = header or self.title or self.section
 
-    def _take(self, lines: Lines, index: int, start: int, stop: int) -> None:
-        text = _unquoted(lines, index)
+    def _take(self, above: _Above, index: int) -> None:
+        text = above.text(index)
         if text.startswith("```"):
             self._in_code = not self._in_code
         elif text.startswith("Profile stats for:"):  # Lightning's PyTorchProfiler
             self.title = text
         elif text.startswith("<summary") or _HTML_HEADING.match(text):
             self.title = _plain(text) or self.title
-        elif text == "</summary>":
-            self.title = self._text_above(lines, index, start) or self.title
         elif banner := _banner(text):
             self.title = banner
-        elif _is_rule(text):
-            self.title = self._text_above(lines, index, start) or self.title
-        elif heading := self._markdown(lines, index, text, start):
+        elif _is_rule(text) or text == "</summary>":
+            before = above.text(index - 1)
+            self.title = (None if _is_rule(before) else _plain(before)) or self.title
+        elif not self._in_code and (heading := _markdown(above, index)):
             self.title = self.section = heading
 
-    def _text_above(self, lines: Lines, index: int, start: int) -> str | None:
-        text = _unquoted(lines, index - 1) if index > start else ""
-        return _plain(text) if text and not _is_rule(text) else None
 
-    def _markdown(self, lines: Lines, index: int, text: str, start: int) -> str | None:
-        """A `# heading`; inside or amid code it is a comment."""
-        words = text.lstrip("#")
-        if lines[index].startswith("    "):
-            return None
-        if self._in_code or not 1 <= len(text) - len(words) <= 6 or not words[:1].isspace():
-            return None
-        above = _unquoted(lines, index - 1) if index > start else ""
-        below = _unquoted(lines, index + 1)
-        return _plain(words) if all(not text or text[0] in _AROUND for text in (above, below)) else None
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """The lines above a table, without what surrounds the table's own lines."""
 
-    def _printed_header(self, lines: Lines, start: int, stop: int) -> str | None:
-        """What torch was given as `header`: the lines between a line of `=` and the table."""
-        words: list[str] = []
-        is_double_spaced = not lines[stop + 1].strip()
-        for i in range(stop - 1, max(start, stop - 8) - 1, -1):
-            text = _unquoted(lines, i)
-            if not text and is_double_spaced:
-                continue
-            if not text:
-                break
-            if _TOP_LEVEL in text:
-                self.top_level_only = True
-                words = []
-            elif len(text) >= 20 and _is_rule(text) and text[0] == "=":
-                if words:
-                    return _plain(" ".join(reversed(words)))
-                if not self.top_level_only:
-                    break
-            elif _is_rule(text) or _banner(text):
-                break
-            else:
-                words.append(text)
+    lines: Lines
+    start: int
+    opening: Opening
+
+    def candidates(self) -> Iterator[int]:
+        """Indices of lines that may be part of a heading."""
+        has_prefix = bool(self.opening.dashes.before.strip())
+        for index in range(self.start, self.opening.top):
+            mark = self.text(index)[:1] if has_prefix else self.lines.raw[index].lstrip(f"{_QUOTE}\ufeff")[:1]
+            if mark and mark in _MARKS:
+                yield index
+
+    def text(self, index: int) -> str:
+        """A line without prefix, quotation marks and blanks around it; empty before the first one."""
+        return self.indented(index).strip().lstrip(_QUOTE) if index >= self.start else ""
+
+    def indented(self, index: int) -> str:
+        """A line without the prefix."""
+        line = self.lines[index]
+        return self.opening.dashes.strip(line) if self.opening.dashes.before.strip() else line
+
+
+def _markdown(above: _Above, index: int) -> str | None:
+    """A `# heading`; indented or amid other lines it is a comment in a program."""
+    text = above.text(index)
+    words = text.lstrip("#")
+    if above.indented(index).startswith("    ") or len(text) - len(words) > 6 or not words[:1].isspace():
         return None
+    neighbours = (above.text(index - 1), above.text(index + 1))
+    return _plain(words) if all(not other or other[0] in _AROUND for other in neighbours) else None
 
 
-def _unquoted(lines: Lines, index: int) -> str:
-    return lines[index].strip().lstrip(_QUOTE).strip()
+def _printed_header(above: _Above) -> tuple[str | None, bool]:
+    """What torch was given as `header`, below a line of `=`; and whether it notes that nested events are left out."""
+    words: list[str] = []
+    top_level_only = False
+    top = above.opening.top
+    is_double_spaced = not above.lines[top + 1].strip()
+    for index in range(top - 1, max(above.start, top - _HEADER_LINES) - 1, -1):
+        text = above.text(index)
+        if not text and is_double_spaced:
+            continue
+        if text.endswith(_TOP_LEVEL):
+            top_level_only, words = True, []
+        elif len(text) >= 20 and _is_rule(text) and text[0] == "=":
+            if words or not top_level_only:
+                return _plain(" ".join(reversed(words))), top_level_only
+        elif not text or _is_rule(text) or _banner(text):
+            break
+        else:
+            words.append(text)
+    return None, top_level_only
 
 
 def _is_rule(text: str) -> bool:

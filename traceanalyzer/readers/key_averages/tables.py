@@ -32,7 +32,7 @@ def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
     headings = Headings()
     position = 0
     while opening := next_opening(lines, position):
-        headings.scan(lines, position, opening.top)
+        headings.scan(lines, position, opening)
         body = _Body(lines, opening)
         body.read()
         table = _table(lines, opening, body, headings)

@@ -18,14 +18,14 @@ def unwrap(lines: Lines) -> Lines:
     numbers: list[int] = []
     done = index = 0
     while index < len(lines):
-        if "--" in lines.raw[index] and (wrapped := _wrapped_at(lines.raw, index)):
-            joined += lines.raw[done:index]
-            numbers += range(done + 1, index + 1)
-            for start, stop in wrapped.rows():
-                joined.append(wrapped.join(start, stop))
+        dashes = _count(lines.raw, index, dashes=True) if "--" in lines.raw[index] else 0
+        if dashes > 1 and (wrapped := _wrapped_at(lines.raw, index, dashes)):
+            joined += lines.raw[done : wrapped.top]
+            numbers += range(done + 1, wrapped.top + 1)
+            for start, done in wrapped.rows():
+                joined.append(wrapped.join(start, done))
                 numbers.append(start + 1)
-                done = stop
-        index = max(index + 1, done)
+        index = max(index + dashes, index + 1, done)
     if not done:
         return lines
     return Lines(joined + list(lines.raw[done:]), numbers + list(range(done + 1, len(lines) + 1)))
@@ -43,7 +43,7 @@ class _Wrapped:
     """First line of the dashes below the header."""
 
     def rows(self) -> list[tuple[int, int]]:
-        """First line and end of each line of the table, up to the closing dashes or the first line too wide."""
+        """First line and end of each row, head included, up to the closing dashes or a line too wide."""
         rows = [(self.top, self.top + self.pieces), (self.top + self.pieces, self.lower)]
         start, width = self.lower, self._width()
         is_full = len(clean(self.raw[self.top + self.pieces - 1])) == width
@@ -68,13 +68,15 @@ class _Wrapped:
         return max(len(clean(line)) for line in self.raw[self.top : self.lower])
 
 
-def _wrapped_at(raw: Sequence[str], top: int) -> _Wrapped | None:
-    pieces = _count(raw, top, dashes=True)
-    if not 2 <= pieces <= _MOST_PIECES:
+def _wrapped_at(raw: Sequence[str], start: int, upper: int) -> _Wrapped | None:
+    """The wrapped table whose dashes are the last of the `upper` lines from `start` on."""
+    bottom = start + upper
+    blank = int(bottom < len(raw) and not raw[bottom].strip())  # the two blanks at the end of a line, broken off
+    lower = bottom + blank + _count(raw, bottom + blank, dashes=False)
+    dashes = _count(raw, lower, dashes=True)
+    top, pieces = bottom - dashes, dashes + blank
+    if not 2 <= dashes <= min(upper, _MOST_PIECES):
         return None
-    if top + pieces < len(raw) and not raw[top + pieces].strip():
-        pieces += 1  # the two blanks at the end
-    lower = top + pieces + _count(raw, top + pieces, dashes=False)
     if [line.rstrip() for line in raw[top : top + pieces]] != [line.rstrip() for line in raw[lower : lower + pieces]]:
         return None
     wrapped = _Wrapped(raw, top, pieces, lower)
@@ -90,4 +92,4 @@ def _count(raw: Sequence[str], start: int, *, dashes: bool) -> int:
 
 
 def _only_dashes(line: str) -> bool:
-    return "--" in line and not line.strip("- \t\r")
+    return "-" in line and not line.strip("- \t\r")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -47,5 +47,5 @@ class Buffer(Generic[T]):
         return self._table(**done)
 
 
-def _as_numpy(values: array[int] | array[float], dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def _as_numpy(values: array[int] | array[float], dtype: np.dtype[Any]) -> Array:
     return np.frombuffer(values, dtype) if len(values) else np.empty(0, dtype)

@@ -16,7 +16,7 @@ from traceanalyzer.readers.kineto.events import Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.readers.kineto.values import durations, first_known, floats, integers, texts
 from traceanalyzer.trace.strings import Pool
-from traceanalyzer.trace.table import UNKNOWN, Array, Bool, I32, I64
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
     DeviceEvents,
     Flows,
@@ -129,7 +129,10 @@ class Collector:
 
     def _settle(self, dur: I64) -> None:
         """Durations that are missing, no number or negative count as 0; how many is kept."""
-        for bad, loss in ((dur == INVALID, "read-no-duration"), ((dur < 0) & (dur != INVALID), "read-negative-duration")):
+        for bad, loss in (
+            (dur == INVALID, "read-no-duration"),
+            ((dur < 0) & (dur != INVALID), "read-negative-duration"),
+        ):
             if count := int(bad.sum()):
                 self.losses[loss] += count
         np.maximum(dur, 0, out=dur)
@@ -212,7 +215,7 @@ class Collector:
     def _add_instants(self, events: Sequence[Event]) -> None:
         if unnamed := sum(e.ph == _SLICE for e in events):
             self.losses["read-no-category"] += unnamed
-        memory = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
+        memory: Sequence[Event] = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
         if not memory:
             return
         start = self._times(memory)

@@ -103,9 +103,7 @@ def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> Options:
         seen: Per option, whether the events show that it was on.
     """
     written = any(name in meta for name in _OPTIONS)
-    values = {
-        name: True if meta.get(name) or seen.get(name) else (False if written else None) for name in _OPTIONS
-    }
+    values = {name: True if meta.get(name) or seen.get(name) else (False if written else None) for name in _OPTIONS}
     return Options(**values)
 
 

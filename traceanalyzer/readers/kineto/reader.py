@@ -20,7 +20,7 @@ from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, tables
 from traceanalyzer.trace.strings import Pool, Strings
-from traceanalyzer.trace.table import I32, UNKNOWN, Table
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
 
 _FAR_NS = 24 * 3600 * 10**9
 """No profile lasts a day; what starts so far from the rest, or lasts so long, is a clock gone wrong."""
@@ -59,7 +59,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
             "give the JSON that torch.profiler exports (.json, .json.gz) or text with a key_averages() table"
         )
     filled = (collector.host, collector.launches, collector.device, collector.frames, collector.memory)
-    if not any(map(len, filled)):
+    if not any(len(buffer) for buffer in filled):
         raise UnusableInputError(
             f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
             f"list, {sum(collector.unsupported.values()):,} of them of unknown categories; "
@@ -130,7 +130,10 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
         collectives=Strings(collector.collectives.values()),
         threads=threads,
         host=replace(
-            host, thread=thread_codes[host.thread], shapes=shape_codes[host.shapes], types=type_codes[host.types]
+            host,
+            thread=thread_codes[host.thread],
+            shapes=shape_codes[host.shapes],
+            types=type_codes[host.types],
         ),
         launches=replace(launches, thread=thread_codes[launches.thread]),
         device=replace(device, grid=dim_codes[device.grid], block=dim_codes[device.block]),
@@ -179,7 +182,7 @@ def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
 def _without_strays(trace: Trace) -> Trace:
     """Drop events whose time cannot be true, count them, and let time begin with the first event."""
     all_tables = tables(trace)
-    starts = [t.start_ns for t in all_tables.values() if len(t)]  # type: ignore[attr-defined]  # all have it
+    starts = [t.start_ns for t in all_tables.values() if len(t)]
     middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
     kept = {name: _near(table, middle) for name, table in all_tables.items()}
     strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
@@ -189,20 +192,26 @@ def _without_strays(trace: Trace) -> Trace:
         all_tables = {n: t.take(kept[n]) if strays[n] else t for n, t in all_tables.items()}
         losses = (*trace.losses, Loss("read-absurd-time", strays.total()))
         trace = replace(trace, losses=tuple(sorted(losses, key=lambda loss: loss.id)))
-    starts = [t.start_ns for t in all_tables.values() if len(t)]  # type: ignore[attr-defined]
+    starts = [t.start_ns for t in all_tables.values() if len(t)]
     origin = min(int(s[0]) for s in starts)
-    shifted = {n: replace(t, start_ns=t.start_ns - origin) for n, t in all_tables.items()}  # type: ignore[attr-defined,call-arg]
+    shifted = {name: _shifted(table, origin) for name, table in all_tables.items()}
     end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
-    return replace(trace, **shifted, info=replace(trace.info, origin_ns=origin, span_ns=end))
+    changes: dict[str, Any] = {**shifted, "info": replace(trace.info, origin_ns=origin, span_ns=end)}
+    return replace(trace, **changes)
 
 
-def _near(table: Table, middle: int) -> np.ndarray:  # type: ignore[type-arg]
-    near = np.abs(table.start_ns - middle) <= _FAR_NS  # type: ignore[attr-defined]
+def _shifted(table: Table, origin: int) -> Table:
+    changes: dict[str, Any] = {"start_ns": table.start_ns - origin}
+    return replace(table, **changes)
+
+
+def _near(table: Table, middle: int) -> Bool:
+    near: Bool = np.abs(table.start_ns - middle) <= _FAR_NS
     if hasattr(table, "dur_ns"):
         near &= table.dur_ns <= _FAR_NS
     return near
 
 
-def _ends(table: Table) -> np.ndarray:  # type: ignore[type-arg]
-    dur = getattr(table, "dur_ns", 0)
-    return table.start_ns + dur  # type: ignore[attr-defined]
+def _ends(table: Table) -> I64:
+    end: I64 = table.start_ns + getattr(table, "dur_ns", 0)
+    return end

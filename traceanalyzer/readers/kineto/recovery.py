@@ -25,6 +25,8 @@ BORDER = re.compile(rb'\}\s*(,)\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
 
 _START = re.compile(r'\{\s*"(?:' + _KEYS + r')"\s*:')
 _TEXT_BORDER = re.compile(BORDER.pattern.decode())
+_LAST_CLOSE = re.compile(r"\}(?=\s*,?\s*\])")
+_END_OF_ARRAY = re.compile(r"\}\s*\](?=\s*[,}]|\s*$)")
 _SEPARATOR = re.compile(r"[\s,]*")
 _EVENT_KEY = re.compile(r'"ph"\s*:')
 
@@ -108,7 +110,7 @@ def _step(text: str, at: int, final: bool, out: Recovered) -> int | None:
 
 def _end_of_array(text: str, at: int, final: bool, out: Recovered) -> int | None:
     """The last element is broken: an end of array after it tells a damaged event from a cut file."""
-    end = re.compile(r"\}\s*\](?=\s*[,}]|\s*$)").search(text, at) if final else None
+    end = _END_OF_ARRAY.search(text, at) if final else None
     if end is None:
         return None
     out.lose("read-lost-event", at, _events_in(text[at : end.end()]))
@@ -123,25 +125,27 @@ def _events_in(lost: str) -> int:
 def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
     """Decode the JSON value at `at`, with repairs if it needs them: value, its end, was it repaired."""
     try:
-        value, end = _DECODER.raw_decode(text, at)
+        value, decoded_to = _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):
         pass
     else:
-        return value, end, not _is_strict(text[at:end])
+        return value, decoded_to, not _is_strict(text[at:decoded_to])
     border = _TEXT_BORDER.search(text, at)
     end = border.start(1) if border else _closing(text, at)
     if end is None or end - at > _REPAIR_LIMIT:
         return None, None, False
+    repaired = repair(text[at:end])
     try:
-        value, used = _DECODER.raw_decode(repair(text[at:end]))
+        value, used = _DECODER.raw_decode(repaired)
     except (ValueError, RecursionError):
         return None, None, False
-    return value, end, True
+    # What is left over would be lost in silence.
+    return (value, end, True) if not repaired[used:].strip() else (None, None, False)
 
 
 def _closing(text: str, at: int) -> int | None:
     """Where the last element of the array ends, if the array ends in this text."""
-    end = re.compile(r"\}(?=\s*,?\s*\])").search(text, at)
+    end = _LAST_CLOSE.search(text, at)
     return end.end() if end else None
 
 

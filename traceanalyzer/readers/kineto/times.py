@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from decimal import Decimal, InvalidOperation
+from functools import cache
 
 import numpy as np
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import IO
+from typing import Protocol
 
 import msgspec
 
@@ -30,10 +30,17 @@ _OPEN, _CLOSE = b"[]"
 _WHITE = b" \t\r\n"
 
 
+class Stream(Protocol):
+    """What windows are read from: `io.RawIOBase`, as far as it is needed."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer as far as the input reaches; 0 at the end."""
+
+
 class EventWindows:
     """Iterates over lists of events; what stands around them is there when the iteration is over."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Stream) -> None:
         self.before = b""
         """The text before the event array."""
         self.after = b""
@@ -80,7 +87,7 @@ class EventWindows:
             grown[: self._filled] = self._buffer[: self._filled]
             self._buffer = grown
         view = memoryview(self._buffer)[self._filled : self._filled + WINDOW]
-        count = self._stream.readinto(view)  # type: ignore[attr-defined]  # sources have it
+        count = self._stream.readinto(view)
         self._filled += count
         self.bytes_read += count
         return count > 0

@@ -1,0 +1,56 @@
+# Two commands for a newcomer: `make demo` and `make test`. The others are for contributors.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint types contracts docs check check-full benchmark format clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(READY) ## Set up and write a report from a fixture into demo/
+	@mkdir -p demo
+	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz
+	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.md -o demo/report.json
+
+test: $(READY) ## Set up and run the tests
+	$(BIN)/python -m pytest -n auto --cov=traceanalyzer --cov-report=term
+
+check: lint types contracts docs test ## Everything that CI checks
+
+check-full: $(READY) ## The tests with the large counts (minutes to hours)
+	TRACEANALYZER_FULL=1 $(BIN)/python -m pytest -n auto
+
+lint: $(READY) ## Style of the code
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## Types of the package
+	$(BIN)/mypy
+
+contracts: $(READY) ## Who may import whom
+	$(BIN)/lint-imports --no-logo
+
+docs: $(READY) ## Generated parts of the documentation are up to date
+	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python scripts/make_fixtures.py --check
+
+benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
+	$(BIN)/python -m benchmarks.compare --mb 100 1000
+
+format: $(READY) ## Format the code, rewrite generated documentation
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/python scripts/docs.py
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@

@@ -1,0 +1,63 @@
+"""What all tests share: how hard hypothesis tries, where the corpus lies, and that no test leaves a mark."""
+
+from __future__ import annotations
+
+import locale
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "full", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("full" if os.environ.get("TRACEANALYZER_FULL") == "1" else "ci")
+
+_NO_CORPUS = "TRACEANALYZER_CORPUS is not set"
+
+
+def _global_state() -> Mapping[str, Any]:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
+    return {
+        "working directory": Path.cwd(),
+        "environment": environment,
+        "locale": locale.setlocale(locale.LC_ALL),
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_state_leaks() -> Iterator[None]:
+    """Every test leaves working directory, environment and locale as it found them."""
+    before = _global_state()
+    yield
+    after = _global_state()
+    leaked = {what: (before[what], after[what]) for what in before if before[what] != after[what]}
+    assert not leaked
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder with corpus/, expected/, documents/ and tools/."""
+    folder = os.environ.get("TRACEANALYZER_CORPUS")
+    if not folder:
+        pytest.skip(_NO_CORPUS)
+    path = Path(folder)
+    assert (path / "corpus").is_dir(), f"TRACEANALYZER_CORPUS: no folder corpus/ in {path}"
+    return path
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `corpus_name` runs for each trace of the corpus."""
+    if "corpus_name" not in metafunc.fixturenames:
+        return
+    folder = os.environ.get("TRACEANALYZER_CORPUS")
+    files = sorted(Path(folder, "corpus").glob("*.json.gz")) if folder else []
+    skipped = pytest.param("", id="no corpus", marks=pytest.mark.skip(reason=_NO_CORPUS))
+    names: list[Any] = [file.name.removesuffix(".json.gz") for file in files]
+    metafunc.parametrize("corpus_name", names or [skipped])

@@ -1,0 +1,76 @@
+"""Traces from bytes, and what is in them as plain data that can be compared."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tests.builders import Layout, TraceBuilder
+from traceanalyzer.readers import kineto
+from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.model import Trace, tables
+from traceanalyzer.trace.tables import Category
+
+LOST = frozenset({"read-lost-event", "read-absurd-time", "read-no-time", "read-no-category", "read-unsupported"})
+"""Losses that count events which are in the file and in no table."""
+
+Row = dict[str, Any]
+
+
+def read(data: bytes, name: str = "trace.json") -> Trace:
+    """The trace in a text, plain or compressed."""
+    return kineto.read(Source(io.BytesIO(data), name, len(data), lambda _: None))
+
+
+def read_built(trace: TraceBuilder, layout: Layout | None = None) -> Trace:
+    """The trace that a builder writes."""
+    return read(trace.to_bytes(layout))
+
+
+def table_rows(trace: Trace, name: str) -> list[Row]:
+    """The rows of one table with every code decoded."""
+    table = tables(trace)[name]
+    pools: Mapping[str, Any] = {
+        "name": trace.names,
+        "shapes": trace.shapes,
+        "types": trace.types,
+        "grid": trace.dims,
+        "block": trace.dims,
+        "collective": trace.collectives,
+        "thread": [(thread.pid, thread.tid) for thread in trace.threads],
+        "category": [category.name for category in Category],
+    }
+    columns = {}
+    for column in table.columns():
+        values = getattr(table, column.name).tolist()
+        if column.name in pools:
+            values = [pools[column.name][code] for code in values]
+        # NaN is "unknown", and two unknowns are the same
+        columns[column.name] = [None if value != value else value for value in values]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def content(trace: Trace) -> dict[str, list[Row]]:
+    """All tables as plain rows."""
+    return {name: table_rows(trace, name) for name in tables(trace)}
+
+
+def rows_read(trace: Trace, *without: str) -> int:
+    """How many rows all tables but some have."""
+    return sum(len(table) for name, table in tables(trace).items() if name not in without)
+
+
+def losses(trace: Trace) -> Counter[str]:
+    """How often each loss occurred."""
+    counts: Counter[str] = Counter()
+    for loss in trace.losses:
+        counts[loss.id] += loss.count
+    return counts
+
+
+def lost_events(trace: Trace) -> int:
+    """How many events the reader says that it could not put into a table."""
+    cut = sum(loss.id == "read-truncated" and loss.params["bytes"] > 0 for loss in trace.losses)
+    return sum(count for loss, count in losses(trace).items() if loss in LOST) + cut

@@ -1,0 +1,5 @@
+"""`python -m traceanalyzer`."""
+
+from traceanalyzer.cli import main
+
+main()

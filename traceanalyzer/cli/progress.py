@@ -1,0 +1,64 @@
+"""Progress on standard error, for files that take more than a second, and only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE_S = 1.0
+
+
+@contextmanager
+def reading(path: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A function that takes the number of bytes after each read."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    bar = _Bar(path)
+    try:
+        yield bar.advance
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A progress bar that appears only when there is something to wait for."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._started = time.monotonic()
+        self._done = 0
+        self._progress: object = None
+        self._close: Callable[[], None] = lambda: None
+        self._update: Callable[[int], None] | None = None
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        if self._update is not None:
+            self._update(self._done)
+        elif time.monotonic() - self._started > PATIENCE_S:
+            self._open()
+
+    def close(self) -> None:
+        self._close()
+
+    def _open(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - rich is slow to import
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+        progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        file = Path(self._path)
+        task = progress.add_task("reading", total=file.stat().st_size if file.is_file() else None)
+        progress.start()
+        self._close = progress.stop
+        self._update = lambda done: progress.update(task, completed=done)

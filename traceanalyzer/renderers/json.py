@@ -1,0 +1,12 @@
+"""The report as JSON, the contract that other programs read (docs/report.schema.json)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from traceanalyzer.report.model import Report
+
+
+def render(report: Report) -> str:
+    """Indented JSON with a final newline; the same report gives the same bytes."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n"

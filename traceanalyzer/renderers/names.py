@@ -1,0 +1,23 @@
+"""Names out of a trace are hostile: they may hold escapes, markup and line breaks, and run to kilobytes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_SPACE = re.compile(r"\s+")
+
+
+def clean(name: str) -> str:
+    """One line without control characters, direction overrides and surrogates."""
+    safe = "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
+    return _SPACE.sub(" ", safe).strip()
+
+
+def shorten(name: str, width: int) -> str:
+    """At most `width` characters: the beginning says what it is, the end tells variants apart."""
+    if len(name) <= width:
+        return name
+    tail = max(0, (width - 3) // 3)
+    return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"

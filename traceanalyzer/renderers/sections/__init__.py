@@ -1,0 +1,28 @@
+"""From a report to sections, in the order of the report. One file per subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from traceanalyzer.renderers.sections import gpu, kernels, operators, overview, steps, trust
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Section
+
+_BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
+    overview.build,
+    gpu.build,
+    operators.build,
+    kernels.build,
+    steps.build,
+    trust.build,
+)
+
+
+def build(report: Report, top: int) -> tuple[Section, ...]:
+    """All sections that the report has something for.
+
+    Args:
+        report: The report.
+        top: How many rows of each ranking are shown.
+    """
+    return tuple(section for builder in _BUILDERS for section in builder(report, top))

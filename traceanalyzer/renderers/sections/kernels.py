@@ -1,0 +1,63 @@
+"""Which kernels cost most, and who launches them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("kernels-title", "Kernels")
+_BY_OPERATOR = Text("kernels-by-operator-title", "Kernels by operator")
+_NAME = Column(Text("kernels-name", "Kernel"), "", is_name=True)
+_OPERATOR = Column(Text("kernels-operator", "Operator"), "", is_name=True)
+_CALLS = Column(Text("kernels-calls", "Calls"), "count")
+_TOTAL = Column(Text("kernels-total", "Total"), "ns")
+_SHARE = Column(Text("kernels-share", "Share"), "share")
+_MEAN = Column(Text("kernels-mean", "Mean"), "ns")
+_LEAST = Column(Text("kernels-min", "Min"), "ns")
+_MOST = Column(Text("kernels-max", "Max"), "ns")
+_BLOCKS = Column(Text("kernels-blocks", "Blocks per SM"), "number")
+_OCCUPANCY = Column(Text("kernels-occupancy", "Est. occupancy"), "share")
+_TENSOR_CORES = Column(Text("kernels-tensor-cores", "Tensor cores"), "bool")
+_GRID = Column(Text("kernels-grid", "Grid"), "")
+_BLOCK = Column(Text("kernels-block", "Block"), "")
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """The ranking by name, and the one by name and operator."""
+    kernels = report.result("kernels", Kernels)
+    if kernels is None or not kernels.rows:
+        return
+    whole = sum(row.total_ns for row in kernels.rows)
+    columns = (_NAME, _CALLS, _TOTAL, _SHARE, _MEAN, _LEAST, _MOST, _BLOCKS, _OCCUPANCY, _TENSOR_CORES)
+    rows = tuple(
+        (
+            row.name,
+            row.calls,
+            row.total_ns,
+            row.total_ns / whole if whole else None,
+            row.mean_ns,
+            row.min_ns,
+            row.max_ns,
+            row.mean_blocks_per_sm,
+            row.mean_est_achieved_occupancy,
+            row.tensor_cores,
+        )
+        for row in kernels.rows[:top]
+    )
+    yield Section("kernels", TITLE, tables=(Table("kernels", columns, rows, len(kernels.rows)),))
+    by_operator = report.result("kernels_by_operator", KernelsByOperator)
+    if by_operator is not None:
+        yield Section("kernels-by-operator", _BY_OPERATOR, tables=(_operators(by_operator, top),), is_detail=True)
+
+
+def _operators(kernels: KernelsByOperator, top: int) -> Table:
+    columns = (_NAME, _OPERATOR, _GRID, _BLOCK, _CALLS, _TOTAL, _MEAN)
+    rows = tuple(
+        (row.name, row.operator, row.grid or None, row.block or None, row.calls, row.total_ns, row.mean_ns)
+        for row in kernels.rows[:top]
+    )
+    return Table("kernels_by_operator", columns, rows, len(kernels.rows))

@@ -1,0 +1,58 @@
+"""Which operators cost most?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("operators-title", "Operators by device self time")
+_HOST_TITLE = Text("operators-host-title", "Operators by host self time")
+_BY_SHAPE = Text("operators-by-shape-title", "Operators by input shapes")
+_NAME = Column(Text("operators-name", "Operator"), "", is_name=True)
+_SHAPES = Column(Text("operators-shapes", "Input shapes"), "", is_name=True)
+_CALLS = Column(Text("operators-calls", "Calls"), "count")
+_DEVICE = (
+    (Column(Text("operators-device-self", "Device self"), "ns"), "device_self_ns"),
+    (Column(Text("operators-device-share", "Share"), "share"), "share"),
+    (Column(Text("operators-device-total", "Device total"), "ns"), "device_total_ns"),
+)
+_HOST = (
+    (Column(Text("operators-host-self", "Host self"), "ns"), "host_self_ns"),
+    (Column(Text("operators-host-total", "Host total"), "ns"), "host_total_ns"),
+)
+_HOST_SHARE = (Column(Text("operators-host-share", "Share"), "share"), "share")
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """The ranking by name; the one by shapes where shapes were recorded."""
+    operators = report.result("operators", Operators)
+    if operators is None or not operators.rows:
+        return
+    on_device = any(row.device_self_ns for row in operators.rows)
+    title = TITLE if on_device else _HOST_TITLE
+    yield Section("operators", title, tables=(_table("operators", operators.rows, top, on_device),))
+    by_shape = report.result("operators_by_shape", OperatorsByShape)
+    if by_shape is not None and any(row.input_shapes for row in by_shape.rows):
+        table = _table("operators_by_shape", by_shape.rows, top, on_device, shapes=True)
+        yield Section("operators-by-shape", _BY_SHAPE, tables=(table,), is_detail=True)
+
+
+def _table(name: str, rows: tuple[Any, ...], top: int, on_device: bool, *, shapes: bool = False) -> Table:
+    """The first rows, with each one's share of the sum over all rows."""
+    ranked = "device_self_ns" if on_device else "host_self_ns"
+    whole = sum(getattr(row, ranked) for row in rows)
+    figures = (*_DEVICE, *_HOST) if on_device else (_HOST[0], _HOST_SHARE, _HOST[1])
+    columns = [_NAME, *([_SHAPES] if shapes else []), _CALLS, *(column for column, _ in figures)]
+    shown = []
+    for row in rows[:top]:
+        values = [
+            (getattr(row, ranked) / whole if whole else None) if field == "share" else getattr(row, field)
+            for _, field in figures
+        ]
+        shown.append((row.name, *([row.input_shapes] if shapes else []), row.calls, *values))
+    return Table(name, tuple(columns), tuple(shown), len(rows))

@@ -1,0 +1,41 @@
+"""Every step and its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
+from traceanalyzer.renderers.sections.overview import PART_LABELS
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("steps-title", "Steps")
+_INFERRED = Text("steps-inferred-title", "Inferred steps")
+_NAME = Text("steps-name", "Step")
+_DURATION = Text("steps-duration", "Duration")
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """One table of the steps, and one of inferred steps."""
+    breakdown = report.result("step_breakdown", StepBreakdown)
+    if breakdown is None:
+        return
+    if len(breakdown.steps) > 1:
+        yield Section("steps", TITLE, tables=(_table("steps", breakdown.steps, top),), is_detail=True)
+    if breakdown.inferred is not None:
+        table = _table("inferred_steps", breakdown.inferred.steps, top)
+        yield Section("inferred-steps", _INFERRED, tables=(table,), is_detail=True)
+
+
+def _table(name: str, steps: tuple[Step, ...], top: int) -> Table:
+    """Parts that occur in some step, and up to `top` steps in the order of time."""
+    used = [part for part in PARTS if any(getattr(step, f"{part}_ns") for step in steps)]
+    columns = [
+        Column(_NAME, ""),
+        Column(_DURATION, "ns"),
+        *(Column(PART_LABELS[part], "ns") for part in used),
+    ]
+    fields = ["name", "duration_ns", *(f"{part}_ns" for part in used)]
+    rows = tuple(tuple(getattr(step, field) for field in fields) for step in steps[:top])
+    return Table(name, tuple(columns), rows, len(steps))

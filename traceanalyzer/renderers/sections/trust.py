@@ -1,0 +1,65 @@
+"""What was read, what was lost, what could not be analyzed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report, TraceSummary
+from traceanalyzer.report.section import Column, Fact, Section, Table
+
+_WARNINGS = Text("warnings-title", "Warnings")
+_SKIPPED = Text("skipped-title", "Skipped")
+_SKIPPED_REASON = Text("skipped-reason", "{analysis}: {reason}.", note="analysis is an identifier")
+_TRACE = Text("trace-title", "Trace")
+_FILE = Text("trace-file", "File")
+_SIZE = Text("trace-size", "Size")
+_EVENTS = Text("trace-events", "Events")
+_SPAN = Text("trace-span", "Time span")
+_STEPS_FROM = Text("trace-steps-from", "Steps found by")
+_RANK = Text("trace-rank", "Rank")
+_WORLD = Text("trace-world-size", "World size")
+_OPTIONS = Text("trace-options", "Recorded")
+_DEVICES = (
+    Column(Text("device-id", "Device"), ""),
+    Column(Text("device-name", "Name"), "", is_name=True),
+    Column(Text("device-memory", "Memory"), "bytes"),
+    Column(Text("device-capability", "Compute capability"), ""),
+    Column(Text("device-sms", "Multiprocessors"), "count"),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Warnings and skipped analyses where there are any, and the facts of the file."""
+    if report.warnings:
+        yield Section("warnings", _WARNINGS, messages=tuple(w.message for w in report.warnings))
+    if report.skipped:
+        reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason.text) for s in report.skipped)
+        yield Section("skipped", _SKIPPED, messages=reasons, is_detail=True)
+    if report.trace is not None:
+        yield Section(
+            "trace",
+            _TRACE,
+            facts=tuple(fact for fact in _facts(report, report.trace) if fact.value is not None),
+            tables=tuple(_devices(report.trace, top)),
+            is_detail=True,
+        )
+
+
+def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:
+    yield Fact(_FILE, report.source.name, "")
+    yield Fact(_SIZE, report.source.size_bytes, "bytes")
+    yield Fact(_EVENTS, trace.events, "count")
+    yield Fact(_SPAN, trace.span_ns, "ns")
+    yield Fact(_STEPS_FROM, trace.steps_from, "")
+    yield Fact(_RANK, trace.rank, "count")
+    yield Fact(_WORLD, trace.world_size, "count")
+    options = [name for name in trace.options.__struct_fields__ if getattr(trace.options, name)]
+    yield Fact(_OPTIONS, ", ".join(options) or None, "")
+
+
+def _devices(trace: TraceSummary, top: int) -> Iterator[Table]:
+    described = [d for d in trace.devices if d.name is not None]
+    if described:
+        rows = tuple((d.id, d.name, d.memory_bytes, d.compute_capability, d.sm_count) for d in described[:top])
+        yield Table("devices", _DEVICES, rows, len(described))

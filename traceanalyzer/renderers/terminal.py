@@ -1,0 +1,129 @@
+"""The first screen, for a terminal of 80 columns or a log file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from traceanalyzer.renderers import sections
+from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.report import units
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Part, Section, Table
+
+TOP = 5
+WIDTH = 80
+
+_HEADER = Text("terminal-header", "{name}: {events:count} events in {span:ns}")
+_BAR_WIDTH = 36
+_INDENT = (0, 0, 0, 2)
+_KEPT = {
+    "gpu": (
+        "gpu-device",
+        "gpu-utilization",
+        "gpu-busy",
+        "gpu-sm-efficiency",
+        "gpu-occupancy",
+        "gpu-tensor-cores",
+    ),
+    "operators": (
+        "operators-name",
+        "operators-calls",
+        "operators-device-self",
+        "operators-device-share",
+        "operators-host-self",
+        "operators-host-share",
+    ),
+    "kernels": ("kernels-name", "kernels-calls", "kernels-total", "kernels-share", "kernels-mean"),
+}
+"""Columns that fit 80 characters; the others are in the other formats."""
+
+
+def render(report: Report, top: int | None = None, width: int = WIDTH) -> str:
+    """The first screen as plain text."""
+    stream = io.StringIO()
+    show(report, stream, top=top, width=width, plain=True)
+    return stream.getvalue()
+
+
+def show(
+    report: Report, stream: TextIO, *, top: int | None = None, width: int | None = None, plain: bool = False
+) -> None:
+    """Write the first screen to a stream, in colour where that is a terminal that wants it."""
+    console = Console(
+        file=stream,
+        width=width if width else (None if stream.isatty() else WIDTH),
+        color_system=None if plain else "auto",
+        force_terminal=False if plain else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    if report.trace is not None:
+        header = _HEADER(name=clean(report.source.name), events=report.trace.events, span=report.trace.span_ns)
+        console.print(RichText(header.text, style="bold"), soft_wrap=True)
+    for section in sections.build(report, TOP if top is None else top):
+        if not section.is_detail:
+            console.print()
+            console.print(Group(*_section(section, console)))
+
+
+def _section(section: Section, console: Console) -> Iterator[RenderableType]:
+    yield RichText(section.title.english, style="bold cyan")
+    for message in section.messages:
+        yield Padding(RichText(clean(message.text)), _INDENT, expand=False)
+    if section.parts:
+        yield _bars(section.parts, console)
+    for fact in section.facts:
+        yield RichText(f"  {fact.label.english}: {units.render(fact.value, fact.unit)}")
+    for table in section.tables:
+        yield _table(table, console)
+
+
+def _bars(parts: tuple[Part, ...], console: Console) -> RenderableType:
+    grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "right", "left"):
+        grid.add_column(justify=justify, no_wrap=True)
+    full, sliver = ("#", ".") if console.options.ascii_only else ("\u2588", "\u258f")
+    for part in parts:
+        bar = full * round(part.share * _BAR_WIDTH) or sliver
+        value, share = units.render(part.value, part.unit), units.share(part.share)
+        grid.add_row(part.label.english, value, share, RichText(bar, style="cyan"))
+    return Padding(grid, _INDENT, expand=False)
+
+
+def _table(table: Table, console: Console) -> RenderableType:
+    kept = _KEPT.get(table.id)
+    shown = [(i, c) for i, c in enumerate(table.columns) if kept is None or c.title.id in kept]
+    grid = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for _, column in shown:
+        grid.add_column(
+            column.title.english, justify="left" if column.is_name else "right", no_wrap=True, overflow="crop"
+        )
+    width = _name_width(table, shown, console.width)
+    for row in table.rows:
+        grid.add_row(*(_cell(row[i], column, width) for i, column in shown))
+    return Padding(grid, _INDENT, expand=False)
+
+
+def _name_width(table: Table, shown: list[tuple[int, Column]], width: int) -> int:
+    """What the other columns leave for names; each column but the last has two blanks after it."""
+    names = max(1, sum(column.is_name for _, column in shown))
+    others = 2 + 2 * (len(shown) - 1)
+    for i, column in shown:
+        if not column.is_name:
+            cells = [units.render(row[i], column.unit) for row in table.rows]
+            others += max(map(len, [*cells, column.title.english]))
+    return max(16, (width - others) // names)
+
+
+def _cell(value: object, column: Column, width: int) -> RichText:
+    text = clean(units.render(value, column.unit))
+    return RichText(shorten(text, width) if column.is_name else text)

@@ -1,0 +1,63 @@
+"""What a report shows, apart from how: sections of facts and tables. Every renderer lays out the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from traceanalyzer.report.message import Message, Text
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    title: Text
+    unit: str
+    """As in `units.render`; "" is text."""
+    is_name: bool = False
+    """A name out of the trace: long, hostile, and shown in full only where there is room."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Raw values under columns, most important row first."""
+
+    id: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    total_rows: int
+    """How many rows there are in all; those that are not shown are in the JSON report."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A labelled value."""
+
+    label: Text
+    value: Any
+    unit: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of a whole, for a bar."""
+
+    label: Text
+    value: float
+    unit: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question and its answer."""
+
+    id: str
+    title: Text
+    messages: tuple[Message, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    parts: tuple[Part, ...] = ()
+    tables: tuple[Table, ...] = ()
+    is_detail: bool = False
+    """Not on the first screen."""
