@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LEAKS = '''
+LEAKS = """
 import locale, os
 
 def test_folder(tmp_path):
@@ -24,7 +24,7 @@ def test_locale():
 def test_clean(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEFT_BEHIND", "2")
-'''
+"""
 
 
 def test_leaks_are_found(tmp_path: Path) -> None:

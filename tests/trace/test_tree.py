@@ -14,9 +14,9 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 Slice = tuple[int, int, int]
 """Thread, start, duration."""
 
-slices = st.lists(
-    st.tuples(st.sampled_from([0, 1, 40_000]), st.integers(0, 25), st.integers(0, 14)), max_size=30
-).map(lambda found: sorted(found, key=lambda s: s[1]))
+slices = st.lists(st.tuples(st.sampled_from([0, 1, 40_000]), st.integers(0, 25), st.integers(0, 14)), max_size=30).map(
+    lambda found: sorted(found, key=lambda s: s[1])
+)
 """In the order of their start, as tables are; the last thread needs more than 16 bits."""
 
 
@@ -106,22 +106,18 @@ def test_innermost_is_the_deepest_open_slice(given_slices: list[Slice], asked: l
         np.array([thread for thread, _ in asked], np.int32), np.array([time for _, time in asked], np.int64)
     )
     for (thread, time), position in zip(asked, found.tolist(), strict=True):
-        open_slices = [
-            p for p, n in enumerate(nodes) if n.thread == thread and n.start <= time < n.end
-        ]
+        open_slices = [p for p, n in enumerate(nodes) if n.thread == thread and n.start <= time < n.end]
         deepest = max(open_slices, key=lambda p: nodes[p].depth, default=NO_PARENT)
         assert position == deepest
 
 
-@given(slices, st.randoms(use_true_random=False))
-def test_sums_are_those_of_the_subtrees(given_slices: list[Slice], random: object) -> None:
+@given(slices)
+def test_sums_are_those_of_the_subtrees(given_slices: list[Slice]) -> None:
     tree, _ = build(given_slices)
     nodes, _ = naive_tree(given_slices)
     values = [(7 * p * p + 3) % 101 - 50 for p in range(len(nodes))]
     array = np.array(values, np.int64)
-    subtree = [
-        sum(v for q, v in enumerate(values) if q == p or has_ancestor(nodes, q, p)) for p in range(len(nodes))
-    ]
+    subtree = [sum(v for q, v in enumerate(values) if q == p or has_ancestor(nodes, q, p)) for p in range(len(nodes))]
     children = [sum(v for q, v in enumerate(values) if nodes[q].parent == p) for p in range(len(nodes))]
     assert tree.sums(array).tolist() == subtree
     assert tree.child_sums(array).tolist() == children

@@ -148,14 +148,14 @@ class Events:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        pd = import_pandas()
-        filled = [self._frame(pd, name, category) for name, category in self._TABLES if len(getattr(self._trace, name))]
+        pandas = import_pandas()
+        filled = [self._frame(pandas, name, category) for name, category in self._TABLES if len(getattr(self._trace, name))]
         if not filled:
-            return pd.DataFrame({"start_ns": [], "dur_ns": []}, dtype="int64")  # type: ignore[no-any-return]  # pd is Any
-        frame: pd.DataFrame = pd.concat(filled, ignore_index=True)
+            filled = [pandas.DataFrame({"start_ns": [], "dur_ns": []}, dtype="int64")]
+        frame: pd.DataFrame = pandas.concat(filled, ignore_index=True)
         return frame.sort_values("start_ns", kind="stable", ignore_index=True)
 
-    def _frame(self, pd: Any, name: str, category: Category | None) -> pd.DataFrame:
+    def _frame(self, pandas: Any, name: str, category: Category | None) -> pd.DataFrame:
         trace, table = self._trace, getattr(self._trace, name)
         categories = np.full(len(table), category) if category is not None else table.category
         thread_pids, thread_tids = [t.pid for t in trace.threads], [t.tid for t in trace.threads]
@@ -173,9 +173,9 @@ class Events:
         for column in ("device", "stream", "correlation", "external_id", "bytes"):
             if hasattr(table, column):
                 values = getattr(table, column).astype(np.int64)
-                data[column] = pd.array(values, dtype="Int64")
-                data[column][values == UNKNOWN] = pd.NA
-        frame: pd.DataFrame = pd.DataFrame(data)
+                data[column] = pandas.array(values, dtype="Int64")
+                data[column][values == UNKNOWN] = pandas.NA
+        frame: pd.DataFrame = pandas.DataFrame(data)
         return frame
 
 

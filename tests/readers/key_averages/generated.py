@@ -155,9 +155,7 @@ OLD_STYLE = Style(old=True, unit_of_size="b")
 
 def unnumbered(table: ProfilerTable) -> ProfilerTable:
     """The table without what depends on the text around it."""
-    return replace(
-        table, line=0, title=None, section=None, rows=tuple(replace(row, line=0) for row in table.rows)
-    )
+    return replace(table, line=0, title=None, section=None, rows=tuple(replace(row, line=0) for row in table.rows))
 
 
 def _each_line(change: Callable[[str], str]) -> Callable[[str], str]:
@@ -165,9 +163,7 @@ def _each_line(change: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _numbered(pattern: str) -> Callable[[str], str]:
-    return lambda text: "\n".join(
-        pattern.format(i) + line for i, line in enumerate(text.split("\n"), start=8)
-    )
+    return lambda text: "\n".join(pattern.format(i) + line for i, line in enumerate(text.split("\n"), start=8))
 
 
 def _wrapped(width: int) -> Callable[[str], str]:

@@ -76,9 +76,7 @@ def write_table(table: ProfilerTable, style: Style | None = None) -> str:
 
 def _above(table: ProfilerTable, style: Style, line: str) -> list[str]:
     lines = [line, style.header] if style.header is not None else []
-    return lines + (
-        [line, "This report only display top-level ops statistics"] if table.top_level_only else []
-    )
+    return lines + ([line, "This report only display top-level ops statistics"] if table.top_level_only else [])
 
 
 def _print_order(columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def _markdown(above: _Above, index: int) -> str | None:
 
 
 def _printed_header(above: _Above) -> tuple[str | None, bool]:
-    """What torch was given as `header`, below a line of `=`; and whether it notes that nested events are left out."""
+    """The text that torch was given as `header`, and whether it notes that nested events are left out."""
     words: list[str] = []
     top_level_only = False
     top = above.opening.top
