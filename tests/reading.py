@@ -10,7 +10,7 @@ from typing import Any
 from tests.builders import Layout, TraceBuilder
 from traceanalyzer.readers import kineto
 from traceanalyzer.readers.source import Source
-from traceanalyzer.trace.model import Trace, tables
+from traceanalyzer.trace.model import Trace, all_tables
 from traceanalyzer.trace.tables import Category
 
 LOST = frozenset({"read-lost-event", "read-absurd-time", "read-no-time", "read-no-category", "read-unsupported"})
@@ -31,7 +31,7 @@ def read_built(trace: TraceBuilder, layout: Layout | None = None) -> Trace:
 
 def table_rows(trace: Trace, name: str) -> list[Row]:
     """The rows of one table with every code decoded."""
-    table = tables(trace)[name]
+    table = all_tables(trace)[name]
     pools: Mapping[str, Any] = {
         "name": trace.names,
         "shapes": trace.shapes,
@@ -54,12 +54,12 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
 
 def content(trace: Trace) -> dict[str, list[Row]]:
     """All tables as plain rows."""
-    return {name: table_rows(trace, name) for name in tables(trace)}
+    return {name: table_rows(trace, name) for name in all_tables(trace)}
 
 
 def rows_read(trace: Trace, *without: str) -> int:
     """How many rows all tables but some have."""
-    return sum(len(table) for name, table in tables(trace).items() if name not in without)
+    return sum(len(table) for name, table in all_tables(trace).items() if name not in without)
 
 
 def losses(trace: Trace) -> Counter[str]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from traceanalyzer import analyzers
+from traceanalyzer import analyzers, readers
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import quality
+from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.errors import UsageError
-from traceanalyzer.readers import kineto
 from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
 from traceanalyzer.report.warnings import warning
-from traceanalyzer.trace.model import Trace, tables
+from traceanalyzer.report.message import Message
+from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.model import Loss, Trace, all_tables
 
 
 @dataclass(frozen=True)
@@ -54,42 +56,65 @@ class StepChoice:
         return steps.take(slice(chosen[0], chosen[-1] + 1))
 
 
-def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Trace:
-    """Read a trace.
+def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Trace | TableDocument:
+    """Read a trace, or a text with tables of `key_averages()`; the content decides.
 
     Args:
-        path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), or "-" for standard input.
+        path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, or "-" for standard input.
         progress: Called with the number of bytes after each read.
 
     Raises:
-        UnusableInputError: Missing, empty, or no trace.
+        UnusableInputError: Missing, empty, or neither of the two.
     """
     with open_source(path, progress or (lambda _: None)) as source:
-        return kineto.read(source)
+        return readers.read(source)
 
 
-def analyze(trace: Trace, steps: StepChoice | None = None) -> model.Report:
-    """Analyze a trace.
+def analyze(measured: Trace | TableDocument, steps: StepChoice | None = None) -> model.Report:
+    """Analyze a trace or the tables of a text.
 
     Args:
-        trace: What `load` returned.
-        steps: The steps that count; all by default. Tables then hold what starts within them.
+        measured: What `load` returned.
+        steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
 
     Raises:
-        UsageError: None of the chosen steps is in the trace.
+        UsageError: None of the chosen steps is in the trace, or steps were chosen of a printed table.
     """
+    if isinstance(measured, Trace):
+        return _analyze_trace(measured, steps)
+    if steps is not None and not steps.is_everything:
+        raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
+    return _analyze_document(measured)
+
+
+def _analyze_trace(trace: Trace, steps: StepChoice | None) -> model.Report:
     context = Context(trace)
     if steps is not None and not steps.is_everything:
         context = Context(trace, steps.of(context.steps))
     results, skipped = analyzers.run(context)
-    losses = [warning(loss.id, loss.count, loss.params) for loss in trace.losses]
-    doubts = [warning(doubt.id, doubt.count, doubt.params) for doubt in quality.analyze(context)]
+    source = model.Source(trace.info.name, "kineto", trace.info.size_bytes)
+    return _report(source, _summary(trace, context), results, skipped, (*trace.losses, *quality.analyze(context)))
+
+
+def _analyze_document(document: TableDocument) -> model.Report:
+    results, skipped = tables.run(document)
+    source = model.Source(document.name, "key_averages", document.size_bytes)
+    return _report(source, None, results, skipped, (*document.losses, *tables.doubts(results)))
+
+
+def _report(
+    source: model.Source,
+    summary: model.TraceSummary | None,
+    results: Mapping[str, Any],
+    skipped: Mapping[str, Message],
+    doubts: Iterable[Loss],
+) -> model.Report:
     return model.Report(
         schema_version=model.SCHEMA_VERSION,
         generator=model.Generator("traceanalyzer", __version__),
-        source=model.Source(trace.info.name, "kineto", trace.info.size_bytes),
-        trace=_summary(trace, context),
-        warnings=(*losses, *doubts),
+        source=source,
+        trace=summary,
+        warnings=tuple(warning(doubt.id, doubt.count, doubt.params) for doubt in doubts),
         analyses={key: msgspec.json.decode(msgspec.json.encode(result)) for key, result in results.items()},
         findings=(),
         skipped=tuple(model.Skipped(key, reason) for key, reason in skipped.items()),
@@ -99,7 +124,7 @@ def analyze(trace: Trace, steps: StepChoice | None = None) -> model.Report:
 def _summary(trace: Trace, context: Context) -> model.TraceSummary:
     info = trace.info
     return model.TraceSummary(
-        events=sum(map(len, tables(trace).values())),
+        events=sum(map(len, all_tables(trace).values())),
         span_ns=info.span_ns,
         base_ns=None if info.base_ns is None else info.base_ns + info.origin_ns,
         devices=tuple(msgspec.convert(device, model.Device, from_attributes=True) for device in info.devices),

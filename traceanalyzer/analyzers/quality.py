@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -16,33 +15,24 @@ _UNATTRIBUTED = 0.05
 """Share of kernel time without an operator that is worth a warning (own choice: below, tables hardly change)."""
 
 
-@dataclass(frozen=True)
-class Doubt:
-    """One check that did not pass: its id, how often, and the facts."""
-
-    id: str
-    count: int
-    params: Mapping[str, Any]
-
-
-def analyze(context: Context) -> tuple[Doubt, ...]:
+def analyze(context: Context) -> tuple[Loss, ...]:
     """All doubts, in a fixed order."""
     return tuple(_doubts(context))
 
 
-def _doubts(context: Context) -> Iterator[Doubt]:
+def _doubts(context: Context) -> Iterator[Loss]:
     trace = context.trace
     if context.steps.found_by not in ("ProfilerStep", None):
-        yield Doubt("q-no-steps", 1, {})
+        yield Loss("q-no-steps", 1, {})
     if context.host.tree.clipped:
-        yield Doubt("q-overlapping-slices", context.host.tree.clipped, {})
+        yield Loss("q-overlapping-slices", context.host.tree.clipped, {})
     kernels = trace.device.category == Category.KERNEL
     total = int(trace.device.dur_ns[kernels].sum())
     homeless = kernels & (context.links.device_node() == NO_PARENT)
     time = int(trace.device.dur_ns[homeless].sum())
     if total and time / total > _UNATTRIBUTED:
-        yield Doubt("q-unattributed", int(homeless.sum()), {"time": time, "share": time / total})
+        yield Loss("q-unattributed", int(homeless.sum()), {"time": time, "share": time / total})
     linked = np.flatnonzero(kernels & (context.links.launch != NO_PARENT))
     early = trace.device.start_ns[linked] < trace.launches.start_ns[context.links.launch[linked]]
     if early.any():
-        yield Doubt("q-clock-anomaly", int(early.sum()), {})
+        yield Loss("q-clock-anomaly", int(early.sum()), {})

@@ -1,1 +1,50 @@
-"""From files to traces. One package per format."""
+"""From files to traces and table documents. One package per format; the content decides which one reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.readers import key_averages, kineto
+from traceanalyzer.readers.kineto.header import EVENTS_KEY
+from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.model import Loss, Trace
+
+_HEAD = 1 << 20
+_LONGEST_TEXT = 256 << 20
+"""Bytes of a text that are searched for tables; no document of people is as long."""
+
+_ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{\s*\"|\]|$)")
+
+
+def read(source: Source) -> Trace | TableDocument:
+    """Read whatever the source holds.
+
+    Raises:
+        UnusableInputError: Neither a trace nor a text with a table.
+    """
+    return kineto.read(source) if _is_trace(source) else _read_text(source)
+
+
+def _is_trace(source: Source) -> bool:
+    """JSON with an event list, or JSON so long that the list may come later."""
+    head = source.peek(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head.startswith(b"["):
+        return _ARRAY_OF_OBJECTS.match(head) is not None  # a log line may begin with a bracket, too
+    return head.startswith(b"{") and (EVENTS_KEY.search(head) is not None or len(head) > _HEAD - 64)
+
+
+def _read_text(source: Source) -> TableDocument:
+    data = source.peek(_LONGEST_TEXT)
+    rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
+    document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)
+    if not document.tables:
+        raise UnusableInputError(
+            f"{source.name}: holds neither a profiler trace (JSON with a traceEvents list) nor a table of "
+            f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
+            f"{len(data):,} bytes"
+        )
+    cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()
+    return replace(document, losses=(*document.losses, *source.losses, *cut))

@@ -35,6 +35,7 @@ class Source(io.RawIOBase):
         self._raw, self._progress = raw, progress
         self._head = raw.read(2)
         self._gzip = _Gunzip(self._compressed, self.losses) if self._head == _GZIP_MAGIC else None
+        self._peeked = b""
 
     @property
     def is_empty(self) -> bool:
@@ -48,13 +49,20 @@ class Source(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer as far as the input reaches; 0 at the end."""
         view = memoryview(buffer).cast("B")
-        filled = 0
+        filled = min(len(self._peeked), len(view))
+        view[:filled], self._peeked = self._peeked[:filled], self._peeked[filled:]
         while filled < len(view):
             count = self._gzip.readinto(view[filled:]) if self._gzip else self._plain(view[filled:])
             if not count:
                 break
             filled += count
         return filled
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, at most `size`, without using them up; fewer only at the end."""
+        ahead, self._peeked = self._peeked, b""
+        self._peeked = ahead + (self.read(size - len(ahead)) or b"" if len(ahead) < size else b"")
+        return self._peeked[:size]
 
     def _plain(self, view: memoryview) -> int:
         if self._head:

@@ -46,10 +46,10 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 
-def cell(value: Any, column: Column) -> str:
+def cell(value: Any, unit: str, column: Column) -> str:
     """A table cell: names as code, so that underscores and angle brackets stay what they are."""
     if value is None or not column.is_name:
-        return escape(units.render(value, column.unit))
+        return escape(units.render(value, unit))
     return code(shorten(clean(str(value)), _NAME_WIDTH))
 
 

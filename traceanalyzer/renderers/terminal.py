@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -14,7 +15,7 @@ from rich.text import Text as RichText
 from traceanalyzer.renderers import sections
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report import units
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Part, Section, Table
 
@@ -22,9 +23,11 @@ TOP = 5
 WIDTH = 80
 
 _HEADER = Text("terminal-header", "{name}: {events:count} events in {span:ns}")
+_TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}")
 _BAR_WIDTH = 36
 _INDENT = (0, 0, 0, 2)
 _KEPT = {
+    "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
     "gpu": (
         "gpu-device",
         "gpu-utilization",
@@ -66,13 +69,18 @@ def show(
         markup=False,
         emoji=False,
     )
-    if report.trace is not None:
-        header = _HEADER(name=clean(report.source.name), events=report.trace.events, span=report.trace.span_ns)
-        console.print(RichText(header.text, style="bold"), soft_wrap=True)
+    console.print(RichText(_header(report).text, style="bold"), soft_wrap=True)
     for section in sections.build(report, TOP if top is None else top):
         if not section.is_detail:
             console.print()
             console.print(Group(*_section(section, console)))
+
+
+def _header(report: Report) -> Message:
+    name = clean(report.source.name)
+    if report.trace is None:
+        return _TABLES(name=name, count=len(report.analyses["tables"]))
+    return _HEADER(name=name, events=report.trace.events, span=report.trace.span_ns)
 
 
 def _section(section: Section, console: Console) -> Iterator[RenderableType]:
@@ -105,11 +113,14 @@ def _table(table: Table, console: Console) -> RenderableType:
     grid = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for _, column in shown:
         grid.add_column(
-            column.title.english, justify="left" if column.is_name else "right", no_wrap=True, overflow="crop"
+            column.title.english,
+            justify="left" if column.is_name or column.unit == "" else "right",
+            no_wrap=True,
+            overflow="crop",
         )
     width = _name_width(table, shown, console.width)
-    for row in table.rows:
-        grid.add_row(*(_cell(row[i], column, width) for i, column in shown))
+    for number, row in enumerate(table.rows):
+        grid.add_row(*(_cell(row[i], table.unit(number, i), column, width) for i, column in shown))
     return Padding(grid, _INDENT, expand=False)
 
 
@@ -119,11 +130,11 @@ def _name_width(table: Table, shown: list[tuple[int, Column]], width: int) -> in
     others = 2 + 2 * (len(shown) - 1)
     for i, column in shown:
         if not column.is_name:
-            cells = [units.render(row[i], column.unit) for row in table.rows]
-            others += max(map(len, [*cells, column.title.english]))
+            cells = [units.render(row[i], table.unit(number, i)) for number, row in enumerate(table.rows)]
+            others += max(map(cell_len, [*cells, column.title.english]))
     return max(16, (width - others) // names)
 
 
-def _cell(value: object, column: Column, width: int) -> RichText:
-    text = clean(units.render(value, column.unit))
+def _cell(value: object, unit: str, column: Column, width: int) -> RichText:
+    text = clean(units.render(value, unit))
     return RichText(shorten(text, width) if column.is_name else text)

@@ -28,6 +28,12 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     total_rows: int
     """How many rows there are in all; those that are not shown are in the JSON report."""
+    row_units: tuple[str, ...] = ()
+    """In a table whose rows are quantities of different units: the unit of each row, from its second cell on."""
+
+    def unit(self, row: int, column: int) -> str:
+        """The unit of a cell."""
+        return self.row_units[row] if self.row_units and column else self.columns[column].unit
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,44 @@ _TEXTS = (
     Text("read-gzip-damaged", "The gzip stream is damaged: what was compressed after that is missing."),
     Text("read-gzip-checksum", "The gzip checksum is wrong: the content may be damaged."),
     Text("read-gzip-trailing", "There is something else after the gzip stream; it was not read."),
+    Text("read-text-too-long", "Only the first {limit:bytes} of the text were searched for tables."),
+    Text(
+        "read-table-cut",
+        "{count:count} tables end without their closing line (the first begins in line {line:count}): "
+        "rows may be missing.",
+    ),
+    Text("read-table-empty", "{count:count} tables have no readable row, the first in line {line:count}."),
+    Text(
+        "read-table-column-unknown",
+        "{count:count} columns have names that are not known, the first in the table in line {line:count}.",
+    ),
+    Text(
+        "read-table-row-unreadable",
+        "{count:count} lines within tables are no rows, the first in the table in line {line:count}.",
+    ),
+    Text("read-table-row-cut", "{count:count} rows end early, the first in the table in line {line:count}."),
+    Text(
+        "read-table-value-unreadable",
+        "{count:count} values could not be read, the first in the table in line {line:count}.",
+    ),
+    Text(
+        "read-table-totals-missing",
+        "{count:count} tables have no total below them, the first in line {line:count}: shares of it are unknown.",
+    ),
+    Text(
+        "q-table-truncated",
+        "{run}: up to {share:share} of the time is in rows that are not printed (row_limit).",
+        note="run is an identifier such as run-1",
+    ),
+    Text(
+        "q-gpu-annotation-in-total",
+        "{run}: the printed device total counts annotations beside kernels (torch before 2.5), so it is too high and "
+        "shares of it too low.",
+    ),
+    Text(
+        "q-no-steps-in-table",
+        "{run}: no row tells the number of steps, so everything counts as one step.",
+    ),
     Text(
         "q-no-steps",
         "No ProfilerStep marks in the trace: it counts as one step, and figures per step are less certain. "

@@ -61,6 +61,27 @@ class Loss:
 
 
 @dataclass(frozen=True)
+class Collective:
+    """What the metadata of a collective operation says; empty or None where it does not."""
+
+    name: str
+    """As c10d writes it: allreduce, _allgather_base, ..."""
+    dtype: str = ""
+    in_elements: int | None = None
+    out_elements: int | None = None
+    group_size: int | None = None
+    group: str = ""
+    """Name of the process group."""
+    ranks: str = ""
+    """Ranks of the group, as recorded (long lists are cut by the writer)."""
+    sequence: int | None = None
+    """Number of the operation within its group: equal on all ranks."""
+
+
+NO_COLLECTIVE = Collective("")
+
+
+@dataclass(frozen=True)
 class Thread:
     """A row of the thread table: ids as text, because writers use numbers and names alike."""
 
@@ -101,8 +122,12 @@ class Trace:
     """Input types as compact JSON by code; code 0 is the empty text."""
     dims: Strings
     """Grid and block dimensions as compact JSON by code; code 0 is the empty text."""
-    collectives: Strings
-    """Names of collectives by code; code 0 is the empty text."""
+    strides: Strings
+    """Input strides as compact JSON by code; code 0 is the empty text."""
+    concrete: Strings
+    """Values of inputs that are no tensors, as compact JSON by code; code 0 is the empty text."""
+    collectives: tuple[Collective, ...]
+    """Descriptions of collectives; row 0 is `NO_COLLECTIVE`."""
     threads: tuple[Thread, ...]
     host: HostEvents
     launches: Launches
@@ -149,7 +174,9 @@ class Events:
             MissingDependencyError: pandas is not installed.
         """
         pandas = import_pandas()
-        filled = [self._frame(pandas, name, category) for name, category in self._TABLES if len(getattr(self._trace, name))]
+        filled = [
+            self._frame(pandas, name, category) for name, category in self._TABLES if len(getattr(self._trace, name))
+        ]
         if not filled:
             filled = [pandas.DataFrame({"start_ns": [], "dur_ns": []}, dtype="int64")]
         frame: pd.DataFrame = pandas.concat(filled, ignore_index=True)
@@ -179,6 +206,6 @@ class Events:
         return frame
 
 
-def tables(trace: Trace) -> dict[str, Table]:
+def all_tables(trace: Trace) -> dict[str, Table]:
     """All tables of a trace by name."""
     return {k: v for k, v in vars(trace).items() if isinstance(v, Table)}

@@ -41,6 +41,9 @@ class HostEvents(Table):
     external_id: I64 = column("i8", "", "id that launches refer to; -1 where absent")
     shapes: I32 = column("i4", "", "code of the input shapes; 0 is none recorded")
     types: I32 = column("i4", "", "code of the input types; 0 is none recorded")
+    strides: I32 = column("i4", "", "code of the input strides; 0 is none recorded")
+    concrete: I32 = column("i4", "", "code of the values of inputs that are no tensors; 0 is none recorded")
+    collective: I32 = column("i4", "", "row of the collective that the operator describes; 0 is none")
     sequence: I64 = column("i8", "", "autograd sequence number; -1 where absent")
     forward_thread: I64 = column("i8", "", "thread of the forward pass, on backward operators; 0 or -1 else")
 
@@ -76,7 +79,7 @@ class DeviceEvents(Table):
     blocks_per_sm: F64 = column("f8", "", "thread blocks over multiprocessors; NaN where absent")
     occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
     bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")
-    collective: I32 = column("i4", "", "code of the collective's name in the metadata; 0 is none")
+    collective: I32 = column("i4", "", "row of the collective that the kernel belongs to; 0 is none")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def test_lines_are_those_of_the_file() -> None:
         for found in document(name).tables:
             assert "Name" in lines[found.line - 1]
             for row in found.rows:
-                assert row.name.split("<")[0] in lines[row.line - 1]
+                assert row.name in html.unescape(lines[row.line - 1])
 
 
 def test_stacks_belong_to_their_events() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from generated import HARMLESS, LOSSY, OLD_STYLE, STYLES, tables, unnumbered
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from table_generator import HARMLESS, LOSSY, OLD_STYLE, STYLES, tables, unnumbered
 from table_writer import Style, write_table
 
 from traceanalyzer.readers.key_averages import read, sniff
@@ -29,6 +29,29 @@ def test_tables_are_read_back(change: str, table: ProfilerTable, style: Style) -
     assert not found.losses
     assert [unnumbered(t) for t in found.tables] == [table]
     assert sniff(text)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("colours", "time stamps"),
+        ("HTML", "time stamps"),
+        ("time stamps", "no trailing blanks"),
+        ("no trailing blanks", "quotation"),
+        ("no-break blanks", "indentation"),
+        ("code block", "quotation"),
+        ("quotation", "CRLF"),
+        ("notebook", "CRLF"),
+        ("full-width blanks", "wrapped at 80"),
+    ],
+)
+@settings(max_examples=20, deadline=None)
+@given(table=tables())
+def test_two_changes_at_once(first: str, second: str, table: ProfilerTable) -> None:
+    assume(not {"source_location", "flops"} <= set(table.columns))
+    found = parsed(HARMLESS[second](HARMLESS[first](write_table(table))))
+    assert not found.losses
+    assert [unnumbered(t) for t in found.tables] == [table]
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,9 +133,7 @@ def test_flipped_bytes_never_raise(table: ProfilerTable, flips: list[tuple[int, 
             assert all(abs(v) < 2**63 for f in TableRow.__slots__ if isinstance(v := getattr(row, f), int))
 
 
-ALPHABET = st.sampled_from(
-    list("-=#<>&;|` \t\r\n\x1b[0m:%.9sNameCPUtol\xa0\u3000\0") + ["Self CPU %", "  ", "--", "Name"]
-)
+ALPHABET = st.sampled_from([*"-=#<>&;|` \t\r\n\x1b[0m:%.9sNameCPUtol\xa0\u3000\0", "Self CPU %", "  ", "--", "Name"])
 
 
 @settings(max_examples=300, deadline=None)

@@ -18,6 +18,7 @@ from traceanalyzer.readers.key_averages.values import PATTERNS, Kind, read_value
 NUMERIC = frozenset({Kind.SHARE, Kind.TIME, Kind.BYTES, Kind.COUNT, Kind.NODE})
 """Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
 
+_BARE = frozenset({Kind.COUNT, Kind.NODE, Kind.FLOPS})
 _MEASURED = (Kind.SHARE, Kind.TIME, Kind.BYTES)
 _VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
 _SHAPES = re.compile(r"\[\S*(?: \S+)*")
@@ -49,24 +50,26 @@ class Grid:
 
     def source_of_continuation(self, row: str) -> str | None:
         """The stack frame on a row that is blank elsewhere, or None."""
-        blank = len(row) - len(row.lstrip())
-        at = min(
-            (s for c, s in zip(self.columns, self._spans, strict=False) if c.kind is Kind.SOURCE),
-            default=None,
-        )
-        aligned = at is not None and blank >= at[0]
-        return row.strip() if aligned or _FRAME.search(row) else None
+        starts = [
+            span[0] for column, span in zip(self.columns, self._spans, strict=False) if column.kind is Kind.SOURCE
+        ]
+        is_blank_before = any(not row[:start].strip() for start in starts)
+        return row.strip() if is_blank_before or _FRAME.search(row) else None
 
     def drop_cut_cell(self, row: str, cells: Cells) -> None:
-        """Of a row at which the table breaks off, forget a last number that may lack digits."""
+        """Of a row at which the table breaks off, forget a last value that may lack characters."""
         present = [i for i, cell in enumerate(cells) if cell]
         if not present:
             return
         last = present[-1]
-        column, text = self.columns[last], cells[last] or ""
-        has_unit = text[-1:] in "%sSbB" or column.kind not in NUMERIC
-        reaches_edge = last < len(self._spans) and len(row.rstrip()) == self._spans[last][1]
-        if not has_unit and not reaches_edge and row == row.rstrip():
+        kind, text = self.columns[last].kind, cells[last] or ""
+        if kind is Kind.SOURCE and any(column.kind is Kind.FLOPS for column in self.columns):
+            kind = Kind.FLOPS  # which torch prints there
+        if kind not in PATTERNS:
+            return
+        is_bare = kind in _BARE or text == "0"  # other values end in their unit
+        reaches_edge = last < len(self._spans) and len(row) == self._spans[last][1]
+        if not read_value(kind, text) or (is_bare and not reaches_edge and row == row.rstrip()):
             cells[last] = None
 
     @property

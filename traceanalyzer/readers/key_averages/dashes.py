@@ -16,6 +16,7 @@ _SHORTEST = 3
 """Dashes of a first run. Shorter ones are a list item, or the dash in the prefix of a log."""
 _LONGEST_SUFFIX = 8
 """Characters behind a line of dashes that may be decoration, such as a frame or the end of a JSON text."""
+_LONGEST_PREFIX = 1000
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,11 @@ class Dashes:
 
     @cached_property
     def _prefix(self) -> re.Pattern[str]:
-        """Matches `before` on the other lines too, where a log counts on."""
-        parts = re.split("([0-9]+)", self.before)
-        return re.compile("".join("[0-9]+" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+        return _counting(self.before)
+
+    @cached_property
+    def _bare_prefix(self) -> re.Pattern[str]:
+        return _counting(self.before.rstrip())
 
     def strip(self, line: str) -> str:
         """Take away from another line of the table what surrounds this one.
@@ -42,7 +45,13 @@ class Dashes:
             line = line.rstrip()[: -len(self.after)]
         if match := self._prefix.match(line):
             return line[match.end() :]
-        return "" if line.strip() == self.before.strip() else line
+        return "" if self._bare_prefix.fullmatch(line.rstrip()) else line
+
+
+def _counting(prefix: str) -> re.Pattern[str]:
+    """Matches a prefix also where it counts on, as line numbers and time stamps do."""
+    parts = re.split("([0-9]+)", prefix)
+    return re.compile("".join("[0-9]+" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
 
 
 def find_dashes(line: str) -> Dashes | None:
@@ -53,9 +62,7 @@ def find_dashes(line: str) -> Dashes | None:
     after = line[end:].strip()
     start = len(line[:end].rstrip("- \t"))
     runs = [match.span() for match in _RUN.finditer(line, start, end)]
-    while runs and runs[0][1] - runs[0][0] < _SHORTEST:
-        del runs[0]
-    if not runs or len(after) > _LONGEST_SUFFIX:
+    first = next((a for a, b in runs if b - a >= _SHORTEST), None)
+    if first is None or first > _LONGEST_PREFIX or len(after) > _LONGEST_SUFFIX:
         return None
-    first = runs[0][0]
-    return Dashes(tuple((a - first, b - first) for a, b in runs), line[:first], after)
+    return Dashes(tuple((a - first, b - first) for a, b in runs if a >= first), line[:first], after)

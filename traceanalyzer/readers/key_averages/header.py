@@ -46,7 +46,7 @@ _VOCABULARY = [(re.compile(rf"{pattern}(?!\S)"), column, kind) for pattern, colu
 _NAME = re.compile(r"(?<!\S)Name(?!\S)")
 _CELL = re.compile(r"\S+(?: \S+)*")
 """Words with one blank between them; torch puts two between columns."""
-_WORD = re.compile(r"\S+ ?")
+_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,9 @@ def parse_header(line: str) -> Header | None:
         header.add(line, *cell.span())
     kinds = [column.kind for column in header.found if column.id]
     measured = sum(kind in {Kind.TIME, Kind.BYTES} for kind in kinds)
-    # Three known columns, one of them a time or a size: lists of packages have a Name and a Version.
-    return Header(tuple(header.found), header.device) if measured and len(kinds) >= 3 else None
+    # Lists of packages have a Name and a Version; tables in Markdown have as many bars as names.
+    is_profile = measured and len(kinds) >= 3 and 2 * len(kinds) > len(header.found)
+    return Header(tuple(header.found), header.device) if is_profile else None
 
 
 class _Columns:
@@ -100,12 +101,11 @@ class _Columns:
             self.found.append(Column(None, Kind.UNKNOWN, start, end))
             return
         while start < end:
-            if column := self._match(line, start, end):
-                self.found.append(column)
-                start = column.end + 1
-            else:
-                word = _WORD.match(line, start, end)
-                start = word.end() if word else end
+            word = _WORD.match(line, start, end)
+            stop = word.end() if word else end
+            column = self._match(line, start, end) or Column(None, Kind.UNKNOWN, start, stop)
+            self.found.append(column)
+            start = column.end + 1
 
     def _match(self, line: str, start: int, end: int) -> Column | None:
         for pattern, column, kind in _VOCABULARY:

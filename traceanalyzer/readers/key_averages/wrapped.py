@@ -41,17 +41,19 @@ class _Wrapped:
     """Lines to one line of dashes, and to one row at least."""
     lower: int
     """First line of the dashes below the header."""
+    width: int
+    """Characters of a piece."""
 
     def rows(self) -> list[tuple[int, int]]:
         """First line and end of each row, head included, up to the closing dashes or a line too wide."""
         rows = [(self.top, self.top + self.pieces), (self.top + self.pieces, self.lower)]
-        start, width = self.lower, self._width()
-        is_full = len(clean(self.raw[self.top + self.pieces - 1])) == width
+        start = self.lower
+        is_full = len(clean(self.raw[self.top + self.pieces - 1])) == self.width
         while start + self.pieces <= len(self.raw):
             stop = start + self.pieces
-            while not is_full and stop < len(self.raw) and len(clean(self.raw[stop - 1])) == width:
+            while not is_full and stop < len(self.raw) and len(clean(self.raw[stop - 1])) == self.width:
                 stop += 1  # a stack frame wider than its column; wrong if it ends with the line
-            if any(len(clean(line)) > width for line in self.raw[start:stop]):
+            if any(len(clean(line)) > self.width for line in self.raw[start:stop]):
                 break
             rows.append((start, stop))
             if start > self.lower and self.join(start, stop) == self.join(*rows[0]):
@@ -61,26 +63,22 @@ class _Wrapped:
 
     def join(self, start: int, stop: int) -> str:
         """One line from its pieces."""
-        width = self._width()
-        return "".join(clean(line).ljust(width) for line in self.raw[start:stop]).rstrip()
-
-    def _width(self) -> int:
-        return max(len(clean(line)) for line in self.raw[self.top : self.lower])
+        return "".join(clean(line).ljust(self.width) for line in self.raw[start:stop]).rstrip()
 
 
 def _wrapped_at(raw: Sequence[str], start: int, upper: int) -> _Wrapped | None:
     """The wrapped table whose dashes are the last of the `upper` lines from `start` on."""
     bottom = start + upper
-    blank = int(bottom < len(raw) and not raw[bottom].strip())  # the two blanks at the end of a line, broken off
+    blank = int(bottom < len(raw) and not clean(raw[bottom]).strip())  # the two blanks at the end of a line, broken off
     lower = bottom + blank + _count(raw, bottom + blank, dashes=False)
     dashes = _count(raw, lower, dashes=True)
     top, pieces = bottom - dashes, dashes + blank
     if not 2 <= dashes <= min(upper, _MOST_PIECES):
         return None
-    if [line.rstrip() for line in raw[top : top + pieces]] != [line.rstrip() for line in raw[lower : lower + pieces]]:
-        return None
-    wrapped = _Wrapped(raw, top, pieces, lower)
-    return wrapped if parse_header(wrapped.join(top + pieces, lower)) else None
+    width = max(len(clean(line)) for line in raw[top:lower])
+    wrapped = _Wrapped(raw, top, pieces, lower, width)
+    same = wrapped.join(top, top + pieces) == wrapped.join(lower, lower + pieces)
+    return wrapped if same and parse_header(wrapped.join(top + pieces, lower)) else None
 
 
 def _count(raw: Sequence[str], start: int, *, dashes: bool) -> int:
@@ -92,4 +90,4 @@ def _count(raw: Sequence[str], start: int, *, dashes: bool) -> int:
 
 
 def _only_dashes(line: str) -> bool:
-    return "-" in line and not line.strip("- \t\r")
+    return "-" in line and not clean(line).strip("- \t")

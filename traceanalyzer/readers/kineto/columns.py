@@ -14,7 +14,8 @@ from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import Group, classify
 from traceanalyzer.readers.kineto.events import Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import durations, first_known, floats, integers, texts
+from traceanalyzer.readers.kineto.values import collectives, durations, first_known, floats, integers, texts
+from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import Pool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
@@ -42,7 +43,9 @@ class Collector:
         self.shapes: Pool[bytes] = Pool(b"")
         self.types: Pool[bytes] = Pool(b"")
         self.dims: Pool[bytes] = Pool(b"")
-        self.collectives: Pool[str] = Pool("")
+        self.strides: Pool[bytes] = Pool(b"")
+        self.concrete: Pool[bytes] = Pool(b"")
+        self.collectives: Pool[Collective] = Pool(NO_COLLECTIVE)
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
@@ -151,6 +154,9 @@ class Collector:
             external_id=_external_id(args),
             shapes=shapes,
             types=texts(args, "types", self.types),
+            strides=texts(args, "strides", self.strides),
+            concrete=texts(args, "concrete", self.concrete),
+            collective=collectives(args, self.collectives),
             sequence=integers(args, "sequence"),
             forward_thread=integers(args, "forward_thread"),
         )
@@ -179,7 +185,7 @@ class Collector:
             blocks_per_sm=floats(args, "blocks_per_sm"),
             occupancy=floats(args, "occupancy"),
             bytes=integers(args, "bytes"),
-            collective=self.collectives.codes((str(a.collective) for a in args), len(args)),
+            collective=collectives(args, self.collectives),
         )
 
     def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:

@@ -22,6 +22,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
     types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
+    strides: Raw = msgspec.field(name="Input Strides", default=NO_TEXT)
+    concrete: Raw = msgspec.field(name="Concrete Inputs", default=NO_TEXT)
     sequence: object = msgspec.field(name="Sequence number", default=-1)
     forward_thread: object = msgspec.field(name="Fwd thread id", default=-1)
     device: object = -1
@@ -34,6 +36,13 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     occupancy: object = msgspec.field(name="est. achieved occupancy %", default=None)
     bytes: object = -1
     collective: object = msgspec.field(name="Collective name", default="")
+    dtype: object = ""
+    in_elements: object = msgspec.field(name="In msg nelems", default=None)
+    out_elements: object = msgspec.field(name="Out msg nelems", default=None)
+    group_size: object = msgspec.field(name="Group size", default=None)
+    group: object = msgspec.field(name="Process Group Name", default="")
+    ranks: object = msgspec.field(name="Process Group Ranks", default="")
+    group_sequence: object = msgspec.field(name="Seq", default=None)
     device_type: object = msgspec.field(name="Device Type", default=-1)
     device_id: object = msgspec.field(name="Device Id", default=-1)
     memory_bytes: object = msgspec.field(name="Bytes", default=0)

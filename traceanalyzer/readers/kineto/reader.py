@@ -18,7 +18,7 @@ from traceanalyzer.readers.kineto import header
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
-from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, tables
+from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
 from traceanalyzer.trace.strings import Pool, Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
 
@@ -91,6 +91,8 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     shapes, shape_codes = _texts(collector.shapes)
     types, type_codes = _texts(collector.types)
     dims, dim_codes = _texts(collector.dims)
+    strides, stride_codes = _texts(collector.strides)
+    concrete, concrete_codes = _texts(collector.concrete)
     unsupported = collector.unsupported
     host = collector.host.finish()
     launches = collector.launches.finish()
@@ -127,13 +129,17 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
         shapes=shapes,
         types=types,
         dims=dims,
-        collectives=Strings(collector.collectives.values()),
+        strides=strides,
+        concrete=concrete,
+        collectives=tuple(collector.collectives.values()),
         threads=threads,
         host=replace(
             host,
             thread=thread_codes[host.thread],
             shapes=shape_codes[host.shapes],
             types=type_codes[host.types],
+            strides=stride_codes[host.strides],
+            concrete=concrete_codes[host.concrete],
         ),
         launches=replace(launches, thread=thread_codes[launches.thread]),
         device=replace(device, grid=dim_codes[device.grid], block=dim_codes[device.block]),
@@ -181,20 +187,20 @@ def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
 
 def _without_strays(trace: Trace) -> Trace:
     """Drop events whose time cannot be true, count them, and let time begin with the first event."""
-    all_tables = tables(trace)
-    starts = [t.start_ns for t in all_tables.values() if len(t)]
+    found = all_tables(trace)
+    starts = [t.start_ns for t in found.values() if len(t)]
     middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
-    kept = {name: _near(table, middle) for name, table in all_tables.items()}
+    kept = {name: _near(table, middle) for name, table in found.items()}
     strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
-    if strays.total() > _FEW * sum(map(len, all_tables.values())) + 1:
+    if strays.total() > _FEW * sum(map(len, found.values())) + 1:
         strays.clear()
     if strays.total():
-        all_tables = {n: t.take(kept[n]) if strays[n] else t for n, t in all_tables.items()}
+        found = {n: t.take(kept[n]) if strays[n] else t for n, t in found.items()}
         losses = (*trace.losses, Loss("read-absurd-time", strays.total()))
         trace = replace(trace, losses=tuple(sorted(losses, key=lambda loss: loss.id)))
-    starts = [t.start_ns for t in all_tables.values() if len(t)]
+    starts = [t.start_ns for t in found.values() if len(t)]
     origin = min(int(s[0]) for s in starts)
-    shifted = {name: _shifted(table, origin) for name, table in all_tables.items()}
+    shifted = {name: _shifted(table, origin) for name, table in found.items()}
     end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
     changes: dict[str, Any] = {**shifted, "info": replace(trace.info, origin_ns=origin, span_ns=end)}
     return replace(trace, **changes)

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from traceanalyzer.readers.kineto.events import NO_TEXT, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID
+from traceanalyzer.trace.model import Collective
 from traceanalyzer.trace.strings import Pool
 from traceanalyzer.trace.table import F64, I32, I64, UNKNOWN
 
@@ -59,6 +60,35 @@ def texts(args: Sequence[Args], field: str, pool: Pool[bytes]) -> I32:
     if raws.count(NO_TEXT) == len(raws):  # compares by identity first: half the files record no texts
         return np.zeros(len(raws), np.int32)
     return pool.codes(map(bytes, raws), len(raws))
+
+
+def collectives(args: Sequence[Args], pool: Pool[Collective]) -> I32:
+    """Rows of the descriptions of collectives; row 0 for events that have none."""
+    names = list(map(attrgetter("collective"), args))
+    codes = np.zeros(len(names), np.int32)
+    if names.count("") < len(names):
+        for row, name in enumerate(names):
+            if name != "":
+                codes[row] = pool.encode(_collective(args[row]))
+    return codes
+
+
+def _collective(args: Args) -> Collective:
+    return Collective(
+        name=str(args.collective),
+        dtype=str(args.dtype),
+        in_elements=_count(args.in_elements),
+        out_elements=_count(args.out_elements),
+        group_size=_count(args.group_size),
+        group=str(args.group),
+        ranks=str(args.ranks),
+        sequence=_count(args.group_sequence),
+    )
+
+
+def _count(value: Any) -> int | None:
+    number = _integer(value, UNKNOWN)
+    return None if number < 0 else number
 
 
 def first_known(column: I64, args: Sequence[Args], fallback: str) -> I64:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from traceanalyzer.renderers.sections import gpu, kernels, operators, overview, steps, trust
+from traceanalyzer.renderers.sections import gpu, kernels, operators, overview, runs, steps, trust
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     overview.build,
+    runs.build,
     gpu.build,
     operators.build,
     kernels.build,

@@ -102,7 +102,7 @@ def rows(draw: st.DrawFn, ids: tuple[str, ...], words: list[str]) -> TableRow:
     fields: dict[str, Any] = {"name": draw(names(words)), "resolution": {}}
     fields["name_truncated"] = fields["name"].endswith("...")
     for column in ids:
-        if column.endswith("_ns") or column.endswith("_bytes"):
+        if column.endswith(("_ns", "_bytes")):
             value, step = draw(times() if column.endswith("_ns") else sizes())
             fields[column] = value
             fields["resolution"][column] = step

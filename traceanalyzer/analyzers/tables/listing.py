@@ -1,0 +1,64 @@
+"""Which tables does the document hold? Every row and every column, as printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.analyzers.tables.kinds import classify
+from traceanalyzer.analyzers.tables.runs import RunView
+from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
+
+_ALWAYS = ("line", "name_truncated", "shapes_truncated")
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """The lines below a table; null where they are not printed."""
+
+    self_cpu_ns: int | None
+    self_device_ns: int | None
+
+
+class PrintedTable(msgspec.Struct, frozen=True):
+    """One table of the document."""
+
+    title: str | None
+    line: int
+    """1-based line of its header."""
+    columns: tuple[str, ...]
+    device: str | None
+    """As printed: CUDA, XPU, NPU, ..."""
+    rows: tuple[dict[str, Any], ...]
+    """Per row its kind, its line, and a value for each column; null is not printed or not readable."""
+    totals: Totals
+    complete: bool
+    """The end of the table was seen; torch may have cut rows all the same (row_limit)."""
+    run: str
+
+
+def analyze(document: TableDocument, views: Sequence[RunView]) -> tuple[PrintedTable, ...]:
+    """All tables in the order of the document."""
+    run_of = {id(table): view.id for view in views for table in view.tables}
+    return tuple(_table(table, run_of[id(table)]) for table in document.tables)
+
+
+def _table(table: ProfilerTable, run: str) -> PrintedTable:
+    return PrintedTable(
+        title=table.title,
+        line=table.line,
+        columns=table.columns,
+        device=table.device,
+        rows=tuple(
+            {"kind": kind.value, **_values(row, table.columns)}
+            for row, kind in zip(table.rows, classify(table.rows), strict=True)
+        ),
+        totals=Totals(table.totals.self_cpu_ns, table.totals.self_device_ns),
+        complete=table.complete,
+        run=run,
+    )
+
+
+def _values(row: TableRow, columns: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in (*_ALWAYS, *columns)}

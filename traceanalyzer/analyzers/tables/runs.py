@@ -1,0 +1,233 @@
+"""Which runs do the tables describe, and where did their time go?
+
+Tables with the same totals were printed from the same profile (sorted by CPU, sorted by device, grouped by
+shape) and are joined into one view; tables with other totals are another run, before or after a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from traceanalyzer.analyzers.tables import shape_costs
+from traceanalyzer.analyzers.tables.kinds import Kind, classify, is_dataloader, is_sync
+from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
+
+
+class Hot(msgspec.Struct, frozen=True):
+    """One operator or kernel: all its rows of one name (cut names may stand for several)."""
+
+    name: str
+    name_truncated: bool
+    calls: int | None
+    device_self_ns: int | None
+    device_share: float | None
+    """Of the run's device time."""
+    host_self_ns: int | None
+    host_share: float | None
+    """Of the run's host time."""
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """Copies or fills of one kind."""
+
+    name: str
+    calls: int | None
+    device_ns: int | None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One profile. Shares are of the profiled time, never of wall clock: a table has no clock."""
+
+    id: str
+    title: str | None
+    steps: int
+    steps_from: str | None
+    """The row whose calls are the number of steps; null: none was found, and everything counts as one."""
+    cpu_ns: int | None
+    """Self CPU time of all events, summed over threads."""
+    device_ns: int | None
+    """Self device time of all kernels, copies and fills, as torch printed it."""
+    wall_estimate_ns_per_step: float | None
+    """max(host, device) per step. Too low where host time lies outside of operators, too high where threads
+    overlap."""
+    device_share_at_most: float | None
+    """Device time over that estimate: the device was busy for at most this share, if the estimate is not too high."""
+    dataloader_ns: int | None
+    """Self CPU time of waits for batches; null where no row shows any."""
+    sync_ns: int | None
+    """Self CPU time in runtime calls that wait for the device; null where no row shows any."""
+    copies: tuple[Copy, ...]
+    allocated_bytes: int | None
+    """Sum of what operators allocated on the device and kept while they ran, freed later or not: traffic, no peak."""
+    cpu_hidden_share: float | None
+    """Host time in rows that are not printed (row_limit)."""
+    device_hidden_share: float | None
+    """Device time in kernels, copies and fills that are not printed (row_limit)."""
+    annotations_in_total: bool | None
+    """Device annotations are part of the printed total (torch before 2.5), which is then too high; null: unknown."""
+    operators: tuple[Hot, ...]
+    kernels: tuple[Hot, ...]
+    shape_costs: tuple[shape_costs.ShapeCost, ...]
+    tables: tuple[int, ...]
+    """Positions of its tables in the document."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """The tables of one run, joined."""
+
+    id: str
+    title: str | None
+    tables: tuple[ProfilerTable, ...]
+    positions: tuple[int, ...]
+
+    @property
+    def by_name(self) -> list[tuple[TableRow, Kind]]:
+        """Each row once, from the tables that are not grouped by shape where there are any."""
+        flat = [table for table in self.tables if "input_shapes" not in table.columns]
+        return _distinct(flat or self.tables)
+
+    @property
+    def by_shape(self) -> list[TableRow]:
+        """Operator rows of the tables that are grouped by shape, each once."""
+        grouped = [table for table in self.tables if "input_shapes" in table.columns]
+        return [row for row, kind in _distinct(grouped) if kind is Kind.OPERATOR]
+
+
+def group(document: TableDocument) -> tuple[RunView, ...]:
+    """Tables of equal totals belong together; a table without totals belongs to the one before it."""
+    members: list[tuple[object, list[int]]] = []
+    for position, table in enumerate(document.tables):
+        totals = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
+        known = any(value is not None for value in totals)
+        same = [entry for entry in members if known and entry[0] == totals]
+        if same:
+            same[0][1].append(position)
+        elif not known and members and _continues(document, members[-1][1][-1], position):
+            members[-1][1].append(position)
+        else:
+            members.append((totals if known else position, [position]))
+    return tuple(_view(document, number, positions) for number, (_, positions) in enumerate(members, 1))
+
+
+def _continues(document: TableDocument, before: int, position: int) -> bool:
+    """A table whose end was cut off stands under the same heading as the one before it."""
+    section = document.tables[position].section
+    return section is not None and section == document.tables[before].section
+
+
+def _view(document: TableDocument, number: int, positions: list[int]) -> RunView:
+    tables = tuple(document.tables[position] for position in positions)
+    title = next((table.section for table in tables if table.section), None) or tables[0].title
+    return RunView(f"run-{number}", title, tables, tuple(positions))
+
+
+def _distinct(tables: Iterable[ProfilerTable]) -> list[tuple[TableRow, Kind]]:
+    """Rows of several tables of one profile; what is printed twice alike is one row."""
+    seen: dict[object, tuple[TableRow, Kind]] = {}
+    for table in tables:
+        copies: dict[object, int] = {}  # within one table, equal rows are different events (cut names)
+        for row, kind in zip(table.rows, classify(table.rows), strict=True):
+            what = (row.name, row.overload_name, row.input_shapes, row.source_location, row.calls)
+            identity = (*what, row.self_cpu_ns, row.cpu_total_ns, row.self_device_ns, row.device_total_ns)
+            copies[identity] = copies.get(identity, 0) + 1
+            seen.setdefault((identity, copies[identity]), (row, kind))
+    return list(seen.values())
+
+
+def analyze(view: RunView) -> Run:
+    """The figures of one run."""
+    rows = view.by_name
+    totals = [table.totals for table in view.tables]
+    cpu = next((t.self_cpu_ns for t in totals if t.self_cpu_ns is not None), None)
+    device = next((t.self_device_ns for t in totals if t.self_device_ns is not None), None)
+    steps, steps_from = _steps(rows)
+    largest = max((value for value in (cpu, device) if value is not None), default=None)
+    shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (Kind.KERNEL, Kind.COPY))
+    spans = _sum(row.self_device_ns for row, kind in rows if kind is Kind.ANNOTATION and not row.self_cpu_ns)
+    return Run(
+        id=view.id,
+        title=view.title,
+        steps=steps,
+        steps_from=steps_from,
+        cpu_ns=cpu,
+        device_ns=device,
+        wall_estimate_ns_per_step=None if largest is None else largest / steps,
+        device_share_at_most=device / largest if device is not None and largest else None,
+        dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
+        sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is Kind.RUNTIME and is_sync(row.name)),
+        copies=tuple(Copy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is Kind.COPY),
+        allocated_bytes=_allocated(rows),
+        cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
+        device_hidden_share=_hidden(device, shown_device),
+        annotations_in_total=_annotations_in_total(device, shown_device, spans),
+        operators=_hot(rows, Kind.OPERATOR, cpu, device),
+        kernels=_hot(rows, Kind.KERNEL, cpu, device),
+        shape_costs=shape_costs.analyze(view.by_shape),
+        tables=view.positions,
+    )
+
+
+def _steps(rows: list[tuple[TableRow, Kind]]) -> tuple[int, str | None]:
+    """Calls of the profiler's steps, else of the optimizer's, else of the loader's; else 1."""
+    for prefix in ("ProfilerStep", "Optimizer.step", "enumerate(DataLoader)#"):
+        named = [row for row, _ in rows if row.name.startswith(prefix) and row.calls]
+        if named:
+            if prefix == "ProfilerStep" and all("#" in row.name for row in named):
+                return len({row.name for row in named}), "ProfilerStep"  # one row a step before torch 1.9
+            best = max(named, key=lambda row: (row.self_cpu_ns or 0, row.calls or 0))
+            return best.calls or 1, best.name
+    return 1, None
+
+
+def _allocated(rows: list[tuple[TableRow, Kind]]) -> int | None:
+    """Frees are negative sums of other operators and say nothing of what was allocated."""
+    sizes = [row.self_device_mem_bytes for row, _ in rows if row.self_device_mem_bytes is not None]
+    return sum(size for size in sizes if size > 0) if sizes else None
+
+
+def _hidden(total: int | None, shown: int | None) -> float | None:
+    """What is missing; printed sums are rounded, so a little less than nothing is nothing."""
+    return max(0.0, 1 - (shown or 0) / total) if total else None
+
+
+def _annotations_in_total(total: int | None, kernels: int | None, spans: int | None) -> bool | None:
+    """Torch before 2.5 summed device annotations like kernels. Decidable where the printed rows leave one way."""
+    if not total or not spans:
+        return False if total and kernels else None
+    if (kernels or 0) + spans > total * 1.01:  # one percent: rounding of the printed rows
+        return False
+    return True if (kernels or 0) + spans > total * 0.99 else None
+
+
+def _hot(rows: list[tuple[TableRow, Kind]], kind: Kind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:
+    """Rows of one kind, the most device time first (host time where there is no device)."""
+    found: dict[object, list[TableRow]] = {}
+    for position, (row, row_kind) in enumerate(rows):
+        if row_kind is kind:
+            # Rows of one whole name are one operator; cut names may belong to different ones.
+            found.setdefault(position if row.name_truncated else row.name, []).append(row)
+    hot = [_sum_up(members, cpu, device) for members in found.values()]
+    return tuple(sorted(hot, key=lambda h: (-(h.device_self_ns or 0), -(h.host_self_ns or 0), h.name, h.calls or 0)))
+
+
+def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
+    on_device, on_host = _sum(row.self_device_ns for row in rows), _sum(row.self_cpu_ns for row in rows)
+    return Hot(
+        name=rows[0].name,
+        name_truncated=rows[0].name_truncated,
+        calls=_sum(row.calls for row in rows),
+        device_self_ns=on_device,
+        device_share=on_device / device if on_device is not None and device else None,
+        host_self_ns=on_host,
+        host_share=on_host / cpu if on_host is not None and cpu else None,
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,195 @@
+"""What printed tables say: each run in figures, two or more side by side, and its hot rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from traceanalyzer.analyzers.tables.runs import Hot, Run
+from traceanalyzer.analyzers.tables.shape_costs import ShapeCost
+from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Fact, Section, Table
+
+_TITLE = Text("runs-title", "Run {id}: {title}")
+_COMPARED = Text("runs-compared-title", "Runs side by side")
+_TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
+_METRIC = Column(Text("runs-metric", "Per step"), "")
+_OPERATOR = Column(Text("runs-operator", "Operator"), "", is_name=True)
+_TITLE_WIDTH = 24
+
+_BOUND = Text(
+    "runs-bound",
+    "Profiled time per step is about {wall:ns} ({steps:count} steps): host {cpu:ns}, device {device:ns}, so the "
+    "device was busy for at most {share:share} of it.",
+)
+_HOST_ONLY = Text("runs-host-only", "Profiled host time per step is {cpu:ns} ({steps:count} steps).")
+_BOUND_ONCE = Text(
+    "runs-bound-once",
+    "Profiled time is about {wall:ns}: host {cpu:ns}, device {device:ns}, so the device was busy for at most "
+    "{share:share} of it.",
+)
+_HOST_ONLY_ONCE = Text("runs-host-only-once", "Profiled host time is {cpu:ns}.")
+_NO_TOTAL = Text("runs-no-total", "The table has no total; the profiled time is unknown.")
+
+_STEPS = Text("runs-steps", "Steps")
+_STEPS_FROM = Text("runs-steps-from", "Steps counted by")
+_WALL = Text("runs-wall", "Profiled time, estimate")
+_HOST = Text("runs-host", "Host (self CPU)")
+_DEVICE = Text("runs-device", "Device")
+_LOADER = Text("runs-loader", "DataLoader")
+_SYNC = Text("runs-sync", "Host waits for device")
+_SHARE = Text("runs-device-share", "Device busy, at most")
+_ALLOCATED = Text("runs-allocated", "Allocations (no peak)")
+_COPIES = Text("runs-copies", "Copies and fills")
+_HIDDEN = Text("runs-hidden", "Device time in rows that are not printed")
+
+_OPERATORS = Text("runs-operators", "Operators")
+_KERNELS = Text("runs-kernels", "Kernels")
+_SHAPES = Text("runs-shapes", "Costs by input shapes")
+_HOT_COLUMNS = (
+    Column(Text("runs-name", "Name"), "", is_name=True),
+    Column(Text("runs-calls", "Calls"), "count"),
+    Column(Text("runs-device-self", "Device self"), "ns"),
+    Column(Text("runs-share", "Share"), "share"),
+    Column(Text("runs-host-self", "Host self"), "ns"),
+    Column(Text("runs-host-share", "Host share"), "share"),
+)
+_COPY_COLUMNS = (_HOT_COLUMNS[0], _HOT_COLUMNS[1], Column(Text("runs-device-time", "Device"), "ns"))
+_SHAPE_COLUMNS = (
+    Column(Text("runs-shape-operator", "Operator"), "", is_name=True),
+    Column(Text("runs-input-shapes", "Input shapes"), "", is_name=True),
+    Column(Text("runs-shape-calls", "Calls"), "count"),
+    Column(Text("runs-shape-device", "Device"), "ns"),
+    Column(Text("runs-per-call", "Per call"), "ns"),
+    Column(Text("runs-bytes", "Bytes at 4 per element"), "bytes"),
+    Column(Text("runs-peer", "Cheapest of the same size"), "ns"),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """The runs of a document; nothing for a trace."""
+    runs = report.result("runs", tuple[Run, ...]) or ()
+    if len(runs) > 1:
+        yield Section("runs", _COMPARED, tables=(_compared(runs),))
+        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),))
+    for run in runs:
+        yield from _run(run, top, alone=len(runs) == 1)
+
+
+def _run(run: Run, top: int, *, alone: bool) -> Iterator[Section]:
+    title = Text("run-title", _TITLE(id=run.id, title=clean(run.title or "")).text.removesuffix(": "))
+    yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)))
+    for name, label, table in (
+        ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
+        ("kernels", _KERNELS, _hot("run_kernels", run.kernels, top)),
+        ("copies", _COPIES, _copies(run, top)),
+        ("shapes", _SHAPES, _shapes(run.shape_costs, top)),
+    ):
+        if table.rows:
+            is_detail = not alone and name != "operators"
+            yield Section(
+                f"{run.id}-{name}", label, tables=(table,), is_detail=is_detail or name in ("copies", "shapes")
+            )
+
+
+def _summary(run: Run) -> Message:
+    if run.cpu_ns is None or run.wall_estimate_ns_per_step is None:
+        return _NO_TOTAL()
+    if run.device_ns is None:
+        return (_HOST_ONLY if run.steps > 1 else _HOST_ONLY_ONCE)(cpu=run.cpu_ns / run.steps, steps=run.steps)
+    return (_BOUND if run.steps > 1 else _BOUND_ONCE)(
+        wall=run.wall_estimate_ns_per_step,
+        steps=run.steps,
+        cpu=run.cpu_ns / run.steps,
+        device=run.device_ns / run.steps,
+        share=run.device_share_at_most,
+    )
+
+
+_Figure = tuple[Text, str, Callable[[Run], Any]]
+
+_PER_STEP: tuple[_Figure, ...] = (
+    (_WALL, "ns", lambda run: run.wall_estimate_ns_per_step),
+    (_HOST, "ns", lambda run: _per_step(run, run.cpu_ns)),
+    (_DEVICE, "ns", lambda run: _per_step(run, run.device_ns)),
+    (_SHARE, "share", lambda run: run.device_share_at_most),
+    (_LOADER, "ns", lambda run: _per_step(run, run.dataloader_ns)),
+    (_SYNC, "ns", lambda run: _per_step(run, run.sync_ns)),
+    (_ALLOCATED, "bytes", lambda run: _per_step(run, run.allocated_bytes)),
+)
+
+
+def _per_step(run: Run, value: int | None) -> float | None:
+    return None if value is None else value / run.steps
+
+
+def _facts(run: Run) -> Iterator[Fact]:
+    facts = [
+        Fact(_STEPS, run.steps, "count"),
+        Fact(_STEPS_FROM, run.steps_from, ""),
+        *(Fact(label, value(run), unit) for label, unit, value in _PER_STEP[4:]),
+        Fact(_HIDDEN, run.device_hidden_share, "share"),
+    ]
+    yield from (fact for fact in facts if fact.value is not None)
+
+
+def _compared(runs: tuple[Run, ...]) -> Table:
+    """One row per figure, one column per run."""
+    figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
+    known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
+    rows = tuple((label.english, *(value(run) for run in runs)) for label, _, value in known)
+    columns = (_METRIC, *(_column(run, "number") for run in runs))
+    return Table("runs", columns, rows, len(rows), row_units=tuple(unit for _, unit, _ in known))
+
+
+def _column(run: Run, unit: str) -> Column:
+    return Column(Text("runs-run", shorten(clean(run.title or run.id), _TITLE_WIDTH)), unit)
+
+
+def _operators_compared(runs: tuple[Run, ...], top: int) -> Table:
+    """The operators that cost most in some run."""
+    costs: dict[str, list[float | None]] = {}
+    for position, run in enumerate(runs):
+        for hot in run.operators:
+            if not hot.name_truncated and (time := _time(run, hot)) is not None:
+                costs.setdefault(hot.name, [None] * len(runs))[position] = time / run.steps
+    ranked = sorted(costs.items(), key=lambda item: (-max(c or 0 for c in item[1]), item[0]))
+    columns = (_OPERATOR, *(_column(run, "ns") for run in runs))
+    return Table("runs_operators", columns, tuple((name, *values) for name, values in ranked[:top]), len(ranked))
+
+
+def _time(run: Run, hot: Hot) -> int | None:
+    return hot.host_self_ns if run.device_ns is None else hot.device_self_ns
+
+
+def _hot(name: str, rows: tuple[Hot, ...], top: int) -> Table:
+    on_device = any(row.device_self_ns for row in rows)
+    fields = ("name", "calls", "device_self_ns", "device_share", "host_self_ns", "host_share")
+    shown = [i for i, field in enumerate(fields) if on_device or not field.startswith("device")]
+    if name == "run_kernels":
+        shown = shown[:4]
+    values = tuple(tuple(getattr(row, fields[i]) for i in shown) for row in rows[:top])
+    return Table(name, tuple(_HOT_COLUMNS[i] for i in shown), values, len(rows))
+
+
+def _copies(run: Run, top: int) -> Table:
+    rows = tuple((copy.name, copy.calls, copy.device_ns) for copy in run.copies[:top])
+    return Table("copies", _COPY_COLUMNS, rows, len(run.copies))
+
+
+def _shapes(costs: tuple[ShapeCost, ...], top: int) -> Table:
+    rows = tuple(
+        (
+            cost.name,
+            cost.input_shapes,
+            cost.calls,
+            cost.device_ns,
+            cost.device_ns_per_call,
+            cost.bytes_at_4_per_element,
+            cost.peer.device_ns_per_call if cost.peer else None,
+        )
+        for cost in costs[:top]
+    )
+    return Table("shape_costs", _SHAPE_COLUMNS, rows, len(costs))

@@ -1,0 +1,107 @@
+"""What an operator's input shapes imply: elements of its output, and elements read and written.
+
+Only operators whose output follows from the shapes alone have a model; all others have none. Elements are
+counted, not bytes: printed tables have shapes but no types.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+
+Shape = tuple[int, ...]
+
+_BINARY = frozenset(
+    "mul add sub rsub div mul_ add_ sub_ div_ maximum minimum pow eq ne lt le gt ge logical_and logical_or "
+    "bitwise_and bitwise_or threshold_backward sigmoid_backward tanh_backward gelu_backward silu_backward "
+    "addcmul addcdiv where masked_fill masked_fill_ mse_loss lerp atan2 fmod remainder".split()
+)
+_UNARY = frozenset(
+    "relu relu_ clamp_min clamp_max clamp clamp_ neg exp log sqrt rsqrt sigmoid tanh gelu silu abs sin cos erf "
+    "reciprocal bitwise_not logical_not dropout native_dropout _softmax _log_softmax softmax log_softmax clone "
+    "contiguous fill_ zero_ hardtanh leaky_relu elu square ceil floor round sign cumsum".split()
+)
+
+
+@dataclass(frozen=True)
+class Implied:
+    """Elements that a call works on."""
+
+    output: int
+    moved: int
+    """Elements of all inputs and of the output, each once."""
+
+
+def parse(text: str | None) -> list[Shape] | None:
+    """Shapes of the arguments; () where an argument is no tensor (or a scalar); None for anything else."""
+    if not text:
+        return None
+    try:
+        value = msgspec.json.decode(text.encode())
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(value, list):
+        return None
+    shapes = [_shape(item) for item in value]
+    return None if any(shape is None for shape in shapes) else [shape for shape in shapes if shape is not None]
+
+
+def _shape(value: object) -> Shape | None:
+    if not isinstance(value, list):
+        return None
+    if all(isinstance(size, int) and size >= 0 for size in value):
+        return tuple(value)
+    return None  # a list of tensors, or something else that has no single shape
+
+
+def implied(operator: str, shapes: list[Shape]) -> Implied | None:
+    """The elements of one call, or None where there is no model."""
+    name = operator.removeprefix("aten::")
+    tensors = [shape for shape in shapes if shape]
+    output = _output(name, shapes, tensors)
+    if output is None:
+        return None
+    size = math.prod(output)
+    return Implied(size, size + sum(map(math.prod, tensors)))
+
+
+def _output(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
+    if not tensors:
+        return None
+    if name in _UNARY:
+        return tensors[0]
+    if name in _BINARY:
+        return broadcast(tensors)
+    if name == "copy_":
+        return shapes[0] or None
+    if name in ("mm", "addmm", "linear"):
+        return _matrix_product(name, shapes, tensors)
+    if name in ("bmm", "baddbmm") and len(tensors) >= 2:
+        a, b = tensors[-2:]
+        return (a[0], a[1], b[2]) if len(a) == len(b) == 3 and a[2] == b[1] else None
+    return None
+
+
+def _matrix_product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
+    """`mm(a, b)`, `addmm(bias, a, b)`, `linear(x, weight, bias)`."""
+    if name == "linear":
+        if len(tensors) < 2 or len(tensors[1]) != 2 or tensors[0][-1] != tensors[1][1]:
+            return None
+        return (*tensors[0][:-1], tensors[1][0])
+    operands = shapes[1:3] if name == "addmm" else shapes[:2]
+    if len(operands) < 2 or any(len(shape) != 2 for shape in operands) or operands[0][1] != operands[1][0]:
+        return None
+    return (operands[0][0], operands[1][1])
+
+
+def broadcast(shapes: list[Shape]) -> Shape | None:
+    """The common shape of tensors that are broadcast together, or None if they do not fit."""
+    result: list[int] = []
+    for axis in range(1, max(map(len, shapes)) + 1):
+        sizes = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}
+        if len(sizes) > 1:
+            return None
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(reversed(result))
