@@ -36,6 +36,8 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
         "name": trace.names,
         "shapes": trace.shapes,
         "types": trace.types,
+        "strides": trace.strides,
+        "concrete": trace.concrete,
         "grid": trace.dims,
         "block": trace.dims,
         "collective": trace.collectives,
@@ -45,6 +47,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
     columns = {}
     for column in table.columns():
         values = getattr(table, column.name).tolist()
+        assert column.name in pools or not column.meaning.startswith(("code of", "row of")), column.name
         if column.name in pools:
             values = [pools[column.name][code] for code in values]
         # NaN is "unknown", and two unknowns are the same

@@ -75,6 +75,7 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdout: int = subprocess.PIPE,
+    patience_s: float = PATIENCE_S,
 ) -> Run:
     """Run as a program."""
     run = subprocess.run(
@@ -84,7 +85,7 @@ def spawn(
         stderr=subprocess.PIPE,
         env=environment(**(env or {})),
         cwd=cwd,
-        timeout=PATIENCE_S,
+        timeout=patience_s,
         check=False,
     )
     return Run(run.returncode, run.stdout or b"", run.stderr)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import PROGRAM, TRAINING, Run, assert_one_line, call, spawn
+from tests.cli.running import FIXTURES, PROGRAM, TRAINING, Run, assert_one_line, call, spawn
 
 FOREIGN = "# My notes\n"
+SMALL = FIXTURES / "synthetic" / "cpu_only.json"
 
 
 def file_of(folder: Path, name: str, *arguments: str) -> str:
@@ -191,10 +192,15 @@ def test_files_are_written_although_standard_output_is_closed(tmp_path: Path) ->
 
 
 def test_a_pipe_with_a_name_is_written_to(tmp_path: Path) -> None:
-    """As a shell's `-o >(command)` does."""
-    os.mkfifo(tmp_path / "pipe")
-    collect = ("sh", "-c", f"cat '{tmp_path}/pipe' & \"$@\"; code=$?; wait; exit $code", "sh", *PROGRAM)
-    run = spawn("report", TRAINING, "--quiet", "--format", "json", "-o", tmp_path / "pipe", program=collect)
-    assert run.code == 0
-    assert json.loads(run.out)
-    assert (tmp_path / "pipe").is_fifo()
+    """As a shell's `-o >(command)` asks for."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    both_ends = os.open(pipe, os.O_RDWR)
+    try:
+        run = spawn("report", SMALL, "--quiet", "--format", "markdown", "-o", pipe, patience_s=20)
+        received = os.read(both_ends, 65_536) if run.code == 0 else b""
+    finally:
+        os.close(both_ends)
+    assert (run.code, run.err) == (0, "")
+    assert received == call("report", SMALL, "--format", "markdown").stdout
+    assert pipe.is_fifo()

@@ -176,13 +176,14 @@ def test_ctrl_c_ends_quietly_with_130() -> None:
     assert (out, err.strip()) == (b"", b"")
 
 
-def progress_of(file: Path, *arguments: str) -> str:
-    command = (sys.executable, "-c", IMPATIENT, "report", str(file), "-o", os.devnull + "-", *arguments)
-    return _on_terminal((*command[:5], *arguments), 80, "stderr", {})
+def progress_of(*arguments: str) -> str:
+    """Standard error of a run that shows progress at once, where standard error is a terminal."""
+    command = (sys.executable, "-c", IMPATIENT, "report", str(TRAINING), *arguments)
+    return _on_terminal(command, 80, "stderr", {})
 
 
 def test_progress_is_shown_on_a_terminal_and_cleared() -> None:
-    shown = progress_of(TRAINING)
+    shown = progress_of()
     assert "reading" in shown
     after = shown.rsplit("reading", 1)[1]
     assert "\x1b[2K" in after, "the line is erased"
@@ -190,7 +191,7 @@ def test_progress_is_shown_on_a_terminal_and_cleared() -> None:
 
 
 def test_quiet_shows_no_progress() -> None:
-    assert progress_of(TRAINING, "--quiet") == ""
+    assert progress_of("--quiet") == ""
 
 
 def test_a_log_file_gets_no_progress() -> None:

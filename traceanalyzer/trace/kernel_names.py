@@ -9,37 +9,33 @@ import re
 from functools import lru_cache
 
 _COMMUNICATION = re.compile(
-    r"^(void )?(nccl|rccl|oneccl|ccl_|hccl|xccl)|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
+    r"^(void )?(nccl|rccl|msccl|oneccl|ccl_|hccl|xccl)|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
     re.IGNORECASE,
 )
 
-_MATRIX_UNITS: tuple[tuple[str, bool], ...] = (
-    # NVIDIA, by the shape of the instruction that the library puts into the name.
-    (r"[hs]884|[hs]1688|16816|16832|1688|i8816|c1688|hmma|imma|dmma|qgmma|hgmma|igmma|bgmma|_884", True),
-    (r"wgmma|gmma|tcgen05|utcmma", True),
-    (r"tensorop|nvjet|xmma_(implicit_gemm|gemm|sparse|warp_specialized)", True),
-    (r"first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group|dgrad_1x1_stride_2x2", True),  # cuDNN, fp16
-    (r"flash_(fwd|bwd)|flash::|fmha|FlashAttn|mha_(fwd|bwd)|cudnn_generated_fort_native_sdpa", True),
-    (r"(sm(80|86|89|90|100|103|120)_xmma|cutlass.*_(bf16|f16|tf32|e4m3|e5m2)_)", True),
-    (r"deep_gemm|marlin|machete", True),
-    # AMD: MFMA (CDNA) and WMMA (RDNA) instructions; Tensile writes them as MI16x16, CK as xdl(ops).
-    (r"mfma|wmma|xdlops|xdl_|_xdl|Cijk_.*_MI\d|Cijk_.*MFMA", True),
-    (r"ck_tile.*(Fmha|Gemm)|FmhaFwd|FmhaBwd", True),
-    # Plain arithmetic, by name.
-    (
-        r"sgemm|dgemm|scudnn|ffma|simt|gemv|gemmSN|gemmk1|splitKreduce|splitKreduce_kernel|dot_kernel|cgemm",
-        False,
-    ),
-    (r"winograd|fft|implicit_convolve_sgemm|precomputed_convolve|(dgrad|wgrad)_(engine|alg0|alg1)", False),
-    (r"Cijk_", False),  # Tensile without a matrix instruction
-    (r"at::native|at_cuda_detail|elementwise|reduce|softmax|batch_?norm|bn_|layer_?norm|rms_?norm", False),
-    (
-        r"nchwToNhwc|nhwcToNchw|transpose|copy|fill|memset|memcpy|pool|dropout|index|gather|scatter|sort",
-        False,
-    ),
-    (r"triton_(poi|per|red)_", False),  # inductor: pointwise and reductions; templates (tem) may be either
-    (r"multi_tensor_apply|cub::|thrust::|DeviceReduce|DeviceScan|embedding|cat_?array|CatArray", False),
-    (r"rotary|silu|gelu|activation|sampl|topk|argmax", False),
+_MATRIX_UNITS: tuple[tuple[str, bool | None], ...] = (
+    # Generated code: its numbers are serial numbers. Templates (tem) hold products, on which unit is not said.
+    (r"^triton_tem_", None),
+    (r"^triton_(poi|per|red|for)_", False),
+    # Kernels beside the products, in libraries whose names would tell otherwise.
+    (r"flash_bwd_(dot_do_o|convert_d|clear_d)|splitkv_combine|BwdPreprocess|BwdPostprocess|FwdCombine|repack", False),
+    (r"^(void )?at::native::(?!tinygemm)|at_cuda_detail|cub::|thrust::|multi_tensor_apply", False),
+    # Arithmetic outside of matrix units, by the library's own word.
+    (r"simt|ffma|sgemm|scudnn|gemv|gemmSN|gemmk1|dot_kernel|splitKreduce|f32_aligned\w*_sm(50|70|75)", False),
+    (r"miopenGcnAsmConv1x1|winograd|fft|precomputed_convolve|(dgrad|wgrad)_(engine|alg0|alg1)", False),
+    # NVIDIA: the shape of the matrix instruction, or the library's word for it.
+    (r"(?<![a-z])[hsdci](884|1688|8816|16816|16832|161616|16864)(?!\d)|(?<![a-z])d884gemm", True),
+    (r"tensorop|tensor\d+x\d+x\d+|[hiqdb]mma(?![a-z])|wgmma|gmma|umma|tcgen05|MMA_Atom|CollectiveMma|tinygemm", True),
+    (r"nvjet|xmma_(cudnn|(\w+_)?implicit_gemm|gemm|sparse|warp_specialized)|sm\d+_xmma", True),
+    (r"first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group|dgrad_1x1_stride_2x2", True),  # cuDNN, half
+    (r"flash_(fwd|bwd)|flash::|fmha|FlashAttn|mha_(fwd|bwd)|native_sdpa|deep_gemm|marlin|machete", True),
+    # AMD: MFMA (CDNA) and WMMA (RDNA) instructions; Tensile writes MI16x16, CK xdl(ops), MIOpen gtcx.
+    (r"mfma|wmma|xdlops|xdl_|_xdl|Cijk_.*_MI\d|igemm_\w+_gtcx|ck_tile.*(Fmha|Gemm)", True),
+    # Everything else that is known not to be a product on matrix units.
+    (r"dgemm|cgemm|zgemm|implicit_convolve|Cijk_", False),
+    (r"elementwise|reduce|softmax|batch_?norm|bn_|layer_?norm|rms_?norm|rotary|silu|gelu|activation", False),
+    (r"nchwToNhwc|nhwcToNchw|transpose|copy|fill|memset|memcpy|pool|dropout|index|gather|scatter|sort", False),
+    (r"embedding|cat_?array|sampl|topk|argmax", False),
 )
 
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), used) for pattern, used in _MATRIX_UNITS)

@@ -101,6 +101,8 @@ class TraceInfo:
     """From the start of the first to the end of the last event."""
     base_ns: int | None = None
     """`baseTimeNanoseconds`: what to add to the file's clock for absolute time."""
+    profiler_start_ns: int | None = None
+    """When the profiler began, from its own span; ns since the first event, so mostly negative."""
     devices: tuple[Device, ...] = ()
     options: Options = Options()
     rank: int | None = None

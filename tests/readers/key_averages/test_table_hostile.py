@@ -85,3 +85,16 @@ def test_a_closing_line_of_another_table_does_not_close() -> None:
 def test_a_table_without_rows_is_counted() -> None:
     document = read(HEAD + "\nwords\n", "text", None)
     assert [(loss.id, loss.count) for loss in document.losses] == [("read-table-empty", 1)]
+
+
+@pytest.mark.parametrize("name", ["Cache Hits", "Node ID", "Total MFLOPs", "Source Location"])
+def test_any_cut_of_any_column_is_read(name: str) -> None:
+    """A column without a reader of its own must not be asked for a value."""
+    lines = [
+        f"{line.ljust(len(DASHES))}  {text}"
+        for line, text in zip(HEAD.splitlines(), ["-" * 15, name, "-" * 15], strict=True)
+    ]
+    text = "\n".join([*lines, f"{TABLE.splitlines()[3]}               7  "])
+    for end in range(len(text)):
+        for table in read(text[:end], "text", None).tables:
+            assert [row.name for row in table.rows] == ["aten::add"]

@@ -18,6 +18,9 @@ from traceanalyzer.readers.key_averages.values import PATTERNS, Kind, read_value
 NUMERIC = frozenset({Kind.SHARE, Kind.TIME, Kind.BYTES, Kind.COUNT, Kind.NODE})
 """Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
 
+_WORD = r"\S+"
+"""What an unknown column holds, for all that is known."""
+
 _BARE = frozenset({Kind.COUNT, Kind.NODE, Kind.FLOPS})
 _MEASURED = (Kind.SHARE, Kind.TIME, Kind.BYTES)
 _VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
@@ -135,8 +138,7 @@ class Grid:
     @cached_property
     def _sequence(self) -> re.Pattern[str]:
         middle = self.columns[self._numeric[0] : self._numeric[-1] + 1]
-        # Columns of texts never stand between numbers, so that unknown ones are all that there can be.
-        groups = (f"({PATTERNS.get(column.kind, PATTERNS[Kind.UNKNOWN])})" for column in middle)
+        groups = (f"({PATTERNS.get(column.kind, _WORD)})" for column in middle)
         return re.compile(f"(?<= ){' '.join(groups)}(?!\\S)")
 
 

@@ -45,13 +45,10 @@ PATTERNS: dict[Kind, str] = {
     Kind.COUNT: r"[0-9]{1,15}",
     Kind.NODE: r"-?[0-9]{1,15}",
     Kind.FLOPS: rf"{_NUMBER}|--",
-    Kind.UNKNOWN: r"\S+",
 }
 """Texts of the kinds that can be told by their looks."""
 
-_WHOLE: dict[Kind, re.Pattern[str]] = {
-    kind: re.compile(pattern) for kind, pattern in PATTERNS.items() if kind is not Kind.UNKNOWN
-}
+_WHOLE = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))? ?(\D*)")
 
 

@@ -23,6 +23,8 @@ class Group(IntEnum):
     IGNORED = 9
     """Understood, and of no use: flow arrows whose ends share a correlation id, counters, spans."""
     UNKNOWN = 10
+    SPAN = 11
+    """The profiler's own span; of use is only its start."""
 
 
 _OPERATOR, _ANNOTATION = (Group.HOST, Category.OPERATOR), (Group.HOST, Category.ANNOTATION)
@@ -68,7 +70,7 @@ CATEGORIES: dict[str, tuple[Group, Category | None]] = {
     "async_cpu_to_gpu": _IGNORED,
     "cpu_to_cuda": _IGNORED,
     "external_correlation": _IGNORED,
-    "trace": _IGNORED,
+    "trace": (Group.SPAN, None),
 }
 
 _UNKNOWN = (Group.UNKNOWN, None)

@@ -49,6 +49,8 @@ class Collector:
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
+        self.profiler_start: int | None = None
+        """Start of the profiler's own span, in the file's clock."""
         self.host = Buffer(HostEvents)
         self.launches = Buffer(Launches)
         self.device = Buffer(DeviceEvents)
@@ -85,6 +87,8 @@ class Collector:
             self._add_flows(_where(flows, events))
         if (instants := groups == Group.INSTANT).any():
             self._add_instants(_where(instants, events))
+        if self.profiler_start is None and (spans := groups == Group.SPAN).any():
+            self._find_profiler_start(_where(spans, events))
 
     @property
     def unsupported(self) -> dict[str, int]:
@@ -217,6 +221,12 @@ class Collector:
             flow=np.array([e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events]),
             is_start=np.array([e.ph == "s" for e in events]),
         )
+
+    def _find_profiler_start(self, spans: Sequence[Event]) -> None:
+        own = [span for span in spans if span.name.startswith("PyTorch Profiler")]
+        starts = nanoseconds(map(attrgetter("ts"), own), len(own))
+        if (known := starts[starts != INVALID]).size:
+            self.profiler_start = int(known[0])
 
     def _add_instants(self, events: Sequence[Event]) -> None:
         if unnamed := sum(e.ph == _SLICE for e in events):

@@ -12,6 +12,9 @@ from msgspec import Raw
 
 NO_TEXT = Raw(b"")
 
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for text that is no JSON, no UTF-8, or nested too deep."""
+
 
 class Args(msgspec.Struct, gc=False, frozen=True):
     """The arguments that some analysis uses; all others are skipped while decoding."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.trace.model import Device, Options
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -51,8 +52,8 @@ def metadata(before: bytes, after: bytes) -> tuple[dict[str, Any], bool]:
 
 def _decode(text: bytes) -> dict[str, Any] | None:
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        value = msgspec.json.decode(text.decode("utf-8", "replace"))
+    except NOT_JSON:
         return None
     return value if isinstance(value, dict) else None
 

@@ -16,6 +16,7 @@ import numpy as np
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import header
 from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
@@ -118,6 +119,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             origin_ns=0,
             span_ns=0,
             base_ns=header.integer(meta.get("baseTimeNanoseconds")),
+            profiler_start_ns=collector.profiler_start,
             devices=_all_devices(header.devices(meta), device.device),
             options=header.options(meta, seen),
             rank=header.integer(distributed.get("rank")),
@@ -174,7 +176,10 @@ def _texts(pool: Pool[bytes]) -> tuple[Strings, I32]:
 
 
 def _compact(raw: bytes) -> str:
-    text = msgspec.json.format(raw, indent=-1).decode("utf-8", "replace") if raw else ""
+    try:
+        text = msgspec.json.format(raw, indent=-1).decode("utf-8", "replace") if raw else ""
+    except NOT_JSON:
+        return ""
     return "" if text == "null" else text
 
 
@@ -202,7 +207,10 @@ def _without_strays(trace: Trace) -> Trace:
     origin = min(int(s[0]) for s in starts)
     shifted = {name: _shifted(table, origin) for name, table in found.items()}
     end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
-    changes: dict[str, Any] = {**shifted, "info": replace(trace.info, origin_ns=origin, span_ns=end)}
+    began = trace.info.profiler_start_ns
+    began = began - origin if began is not None and abs(began - middle) <= _FAR_NS else None
+    info = replace(trace.info, origin_ns=origin, span_ns=end, profiler_start_ns=began)
+    changes: dict[str, Any] = {**shifted, "info": info}
     return replace(trace, **changes)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_ARGS, Args, Event
+from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_ARGS, NOT_JSON, Args, Event
 
 _KEYS = "ph|cat|name|pid|tid|ts|dur|args|id|bp|s"
 BORDER = re.compile(rb'\}\s*(,)\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
@@ -153,7 +153,7 @@ def _is_strict(chunk: str) -> bool:
     """Whether the text is JSON as it stands: the lenient decoder also takes NaN, control characters, any bytes."""
     try:
         msgspec.json.decode(chunk.encode(), type=Raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    except (*NOT_JSON, UnicodeEncodeError):
         return False
     return True
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from traceanalyzer.readers.kineto.events import Event
+from traceanalyzer.readers.kineto.events import NOT_JSON, Event
 from traceanalyzer.readers.kineto.header import find_events
 from traceanalyzer.readers.kineto.recovery import BORDER, recover
 
@@ -153,7 +153,7 @@ class EventWindows:
         buffer[0], buffer[cut] = _OPEN, _CLOSE
         try:
             return self._decoder.decode(memoryview(buffer)[: cut + 1])
-        except (msgspec.DecodeError, RecursionError):  # ValidationError is a DecodeError
+        except NOT_JSON:
             return None
         finally:
             buffer[0], buffer[cut] = first, last

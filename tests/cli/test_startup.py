@@ -1,0 +1,113 @@
+"""Help is fast and complete: it imports no library but click, and shows how every command is called."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import FIXTURES, PROGRAM, call, spawn
+from traceanalyzer.cli import COMMANDS
+
+HEAVY = ("numpy", "rich", "jinja2", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
+IMPORTS = """
+import sys
+sys.argv = ["traceanalyzer", *sys.argv[1:]]
+try:
+    from traceanalyzer.cli import main
+    main()
+finally:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+def imported(*arguments: str) -> set[str]:
+    """Top-level modules that a run has imported."""
+    run = spawn(*arguments, program=(sys.executable, "-c", IMPORTS))
+    assert run.code == 0
+    return set(run.err.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("--version",)], ids=" ".join)
+def test_starting_imports_only_click(arguments: tuple[str, ...]) -> None:
+    modules = imported(*arguments)
+    assert "click" in modules
+    assert not modules.intersection(HEAVY)
+
+
+def test_a_report_imports_only_what_it_needs() -> None:
+    modules = imported("report", "--quiet", "--format", "json", str(FIXTURES / "synthetic" / "cpu_only.json"))
+    assert {"numpy", "msgspec"} <= modules
+    assert not modules.intersection({"rich", "jinja2", "pandas", "torch"})
+
+
+def test_the_package_alone_imports_nothing() -> None:
+    code = "import sys, traceanalyzer; dir(traceanalyzer); print(*sys.modules)"
+    run = spawn(program=(sys.executable, "-c", code))
+    assert run.code == 0
+    assert not set(run.out.split()).intersection((*HEAVY, "click"))
+
+
+# What the help says
+
+
+def help_of(*command: str) -> list[str]:
+    run = call(*command, "--help")
+    assert (run.code, run.err) == (0, "")
+    return run.out.splitlines()
+
+
+def examples(lines: list[str]) -> list[str]:
+    """Lines that show a call: indented, and the program's name in them."""
+    return [line.strip() for line in lines if line.startswith("    ") and "traceanalyzer " in line]
+
+
+def test_help_lists_every_command() -> None:
+    lines = help_of()
+    for name, summary in COMMANDS.items():
+        assert any(line.split(maxsplit=1) == [name, summary] for line in lines)
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
+def test_help_shows_examples_on_lines_of_their_own(command: tuple[str, ...]) -> None:
+    lines = help_of(*command)
+    found = examples(lines)
+    assert found
+    assert not [line for line in lines if "\\b" in line], "click's mark for a paragraph that is not wrapped"
+    for example in found:
+        assert f"traceanalyzer {' '.join(command)}" in example
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_explained(command: str) -> None:
+    text = "\n".join(help_of(command)).partition("Options:\n")[2]
+    options = [part for part in text.split("\n  -") if part.strip()]
+    assert len(options) >= 2
+    for option in options:
+        assert len(option.split()) >= 4, option
+
+
+def test_the_summary_in_the_list_is_the_first_sentence_of_the_command() -> None:
+    for name, summary in COMMANDS.items():
+        assert summary.rstrip(".") in " ".join(help_of(name))
+
+
+def test_help_needs_no_more_than_80_columns() -> None:
+    for command in ((), *((name,) for name in COMMANDS)):
+        assert max(map(len, help_of(*command))) <= 80
+
+
+def test_the_examples_work(tmp_path: Path) -> None:
+    """Each one, with the small fixture in place of the files that it names."""
+    data = (FIXTURES / "synthetic" / "cpu_only.json").read_bytes()
+    for name in ("trace.json", "trace.json.gz"):
+        (tmp_path / name).write_bytes(data)
+    found = dict.fromkeys(line for command in ((), ("report",)) for line in examples(help_of(*command)))
+    for example in found:
+        shell = example.replace("traceanalyzer", shlex.join(PROGRAM), 1)
+        run = spawn(program=("sh", "-c", shell), cwd=tmp_path, env={"PYTHONPATH": str(FIXTURES.parent)})
+        assert run.code == 0, example
+    assert (tmp_path / "report.md").exists()
+    assert (tmp_path / "report.json").exists()
