@@ -21,7 +21,7 @@ from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.model import Report
 
 PLAIN = "plain_name"
-LINKS = re.compile(r"(?<![\w`])[@#](?=[\w-])|https?://|www\.(?=\w)|javascript:", re.IGNORECASE)
+LINKS = re.compile(r"(?<![\w`])[@#](?=[\w-])|https?://|www\.(?=\w)", re.IGNORECASE)
 """What GitHub and GitLab make links or notifications of wherever it stands in text, escaped or not."""
 MAKERS = {"marked": marked, "unmarked": unmarked}
 KINDS = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from traceanalyzer.analyzers import gpu, kernels, operators, step_breakdown
+from traceanalyzer.analyzers import gpu, kernels, operators, step_breakdown, timeline
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tables import Category
@@ -50,6 +50,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
+    Analyzer("timeline", timeline.Timeline, timeline.analyze, _without_steps),
     Analyzer("kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, _without_kernels),
 )
 

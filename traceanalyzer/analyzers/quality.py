@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,27 +13,82 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _UNATTRIBUTED = 0.05
-"""Share of kernel time without an operator that is worth a warning (own choice: below, tables hardly change)."""
+"""Share of kernel time without an operator that is worth a warning (own choice: below, no ranking changes)."""
+
+_OPAQUE = 0.2
+"""Share of kernels that graphs launched from which on operators say little of the device."""
+
+_FEW_STEPS = 3
+"""Steps below which a mean says little."""
+
+_WARM_UP = 1.5
+"""A first step of more than this times the median of the others is still warming up (own choice)."""
+
+_LAUNCH = re.compile(r"(cuda|hip|cu)\w*Launch\w*Kernel")
+_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+_CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
+_REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})
 
 
 def analyze(context: Context) -> tuple[Loss, ...]:
     """All doubts, in a fixed order."""
-    return tuple(_doubts(context))
+    return tuple(doubt for check in (_file, _steps, _recording, _links) for doubt in check(context))
 
 
-def _doubts(context: Context) -> Iterator[Loss]:
+def _file(context: Context) -> Iterator[Loss]:
+    losses = {loss.id: loss.count for loss in context.trace.losses}
+    if losses.keys() & _CUT:
+        yield Loss("q-truncated-file", 1)
+    if repaired := sum(count for loss, count in losses.items() if loss in _REPAIRED):
+        yield Loss("q-repaired-json", repaired)
+    info = context.trace.info
+    if info.world_size is not None and info.world_size > 1:
+        yield Loss("q-single-rank-of-many", 1, {"world_size": info.world_size})
+
+
+def _steps(context: Context) -> Iterator[Loss]:
+    steps = context.steps
+    if steps.found_by is None:
+        return
+    if steps.found_by != "ProfilerStep":
+        yield Loss("q-no-steps", 1)
+        return
+    if len(steps) < _FEW_STEPS:
+        yield Loss("q-few-steps", len(steps))
+    if steps.cut:
+        yield Loss("q-last-step-cut", steps.cut)
+    length = steps.end_ns - steps.start_ns
+    if len(steps) >= _FEW_STEPS and length[0] > _WARM_UP * np.median(length[1:]):
+        yield Loss("q-warmup-included", 1, {"first": int(length[0]), "median": float(np.median(length[1:]))})
+
+
+def _recording(context: Context) -> Iterator[Loss]:
     trace = context.trace
-    if context.steps.found_by not in ("ProfilerStep", None):
-        yield Loss("q-no-steps", 1, {})
+    launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
+    if launching and not len(trace.device):
+        yield Loss("q-no-gpu-events", launching)
+    if len(trace.host) and len(trace.shapes) < 2:
+        yield Loss("q-shapes-missing", 1)
+    slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
+    if "with_stack" in slowing:
+        yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
+
+
+def _links(context: Context) -> Iterator[Loss]:
+    trace, launch = context.trace, context.links.launch
     if context.host.tree.clipped:
-        yield Loss("q-overlapping-slices", context.host.tree.clipped, {})
+        yield Loss("q-overlapping-slices", context.host.tree.clipped)
     kernels = trace.device.category == Category.KERNEL
     total = int(trace.device.dur_ns[kernels].sum())
     homeless = kernels & (context.links.device_node() == NO_PARENT)
     time = int(trace.device.dur_ns[homeless].sum())
     if total and time / total > _UNATTRIBUTED:
         yield Loss("q-unattributed", int(homeless.sum()), {"time": time, "share": time / total})
-    linked = np.flatnonzero(kernels & (context.links.launch != NO_PARENT))
-    early = trace.device.start_ns[linked] < trace.launches.start_ns[context.links.launch[linked]]
+    linked = np.flatnonzero(kernels & (launch != NO_PARENT))
+    early = trace.device.start_ns[linked] < trace.launches.start_ns[launch[linked]]
     if early.any():
-        yield Loss("q-clock-anomaly", int(early.sum()), {})
+        yield Loss("q-clock-anomaly", int(early.sum()))
+    graph = trace.names.where(lambda n: _GRAPH_LAUNCH.match(n) is not None)
+    in_graphs = int(graph[trace.launches.name[launch[linked]]].sum())
+    if in_graphs and in_graphs >= _OPAQUE * kernels.sum():
+        yield Loss("q-graph-opaque", in_graphs, {"share": in_graphs / int(kernels.sum())})

@@ -32,6 +32,9 @@ class Steps:
     found_by: str | None
     """`ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`, the name of an annotation, or None."""
 
+    cut: int = 0
+    """Steps at the end that were left out, because the recording ended within them."""
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -42,7 +45,7 @@ class Steps:
 
     def take(self, rows: slice) -> Steps:
         """Some of the steps."""
-        return Steps(self.names[rows], self.start_ns[rows], self.end_ns[rows], self.found_by)
+        return Steps(self.names[rows], self.start_ns[rows], self.end_ns[rows], self.found_by, self.cut)
 
 
 def find(trace: Trace, kind: U8, links: Links) -> Steps:
@@ -134,7 +137,7 @@ def _extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps
         last = int(device_end[events].max()) if len(events) else int(start[step])
         previous = end[step] = max(int(end[step]), last, int(start[step]))
     kept = _without_tail(counts) if drop_tail and len(raw) > 1 else len(raw)
-    return Steps(raw.names, start, end, raw.found_by).take(slice(0, kept))
+    return Steps(raw.names, start, end, raw.found_by, len(raw) - kept).take(slice(0, kept))
 
 
 def _without_tail(counts: I64) -> int:

@@ -95,6 +95,37 @@ _TEXTS = (
         "{count:count} kernels ({time:ns}, {share:share} of kernel time) belong to no operator: their launch was "
         "not recorded, or lies outside every operator.",
     ),
+    Text("q-truncated-file", "The file is not whole: all figures are of the part that could be read."),
+    Text("q-repaired-json", "{count:count} pieces of the file were damaged; figures may miss what was lost."),
+    Text(
+        "q-single-rank-of-many",
+        "This is one rank of {world_size:count}: waiting for other ranks looks like communication.",
+    ),
+    Text(
+        "q-few-steps",
+        "Only {count:count} marked steps: means say little. Record at least 3 after the warm-up.",
+    ),
+    Text("q-last-step-cut", "{count:count} steps at the end were cut by the end of the recording and left out."),
+    Text(
+        "q-warmup-included",
+        "The first step takes {first:ns}, the others {median:ns} in the median: it is still warming up. "
+        "Use schedule(wait=..., warmup=...), or --skip-warmup 1.",
+    ),
+    Text(
+        "q-no-gpu-events",
+        "{count:count} kernel launches but no kernels: the device was not recorded. Check that the profiler may use "
+        "CUPTI or roctracer, and ProfilerActivity.CUDA.",
+    ),
+    Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),
+    Text(
+        "q-stack-overhead",
+        "Recorded with {options}, which slows the host down: host times are too high, and the GPU looks more idle "
+        "than it is without the profiler.",
+    ),
+    Text(
+        "q-graph-opaque",
+        "{count:count} kernels ({share:share}) were launched by graphs: they belong to the launch, not to operators.",
+    ),
     Text("q-clock-anomaly", "{count:count} kernels start before the call that launched them: clocks disagree."),
 )
 

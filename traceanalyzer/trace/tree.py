@@ -31,7 +31,8 @@ class Tree:
     """Position after the last descendant: the slices of a subtree are `position:after[position]`."""
     clipped: int
     """Slices that started inside another and ended after it; they end where their parent ends."""
-    _threads: dict[int, slice]
+    threads: dict[int, slice]
+    """Where the slices of each thread lie."""
 
     @classmethod
     def build(cls, thread: I32, start_ns: I64, dur_ns: I64) -> tuple[Tree, I64]:
@@ -65,7 +66,7 @@ class Tree:
         found = np.full(len(times), NO_PARENT, np.int64)
         order = np.argsort(thread, kind="stable")
         for number, points in _slices_by_thread(thread[order]).items():
-            part = self._threads.get(number)
+            part = self.threads.get(number)
             if part is not None:
                 asked = order[points]
                 inside = _innermost(self.start_ns[part], self.end_ns[part], self.depth[part], times[asked])

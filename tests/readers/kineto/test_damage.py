@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.builders import LAYOUTS
 from tests.builders.damage import clean
 from tests.builders.situations import forked_processes, old_categories, streams_shared_by_devices
-from tests.reading import content, read
+from tests.reading import read, rows_in_file_time
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.trace.model import Trace
@@ -51,16 +51,6 @@ def spans(name: str) -> list[tuple[int, int]]:
         at = end
 
 
-def rows(trace: Trace) -> Rows:
-    """All rows, with times in the clock of the file."""
-    origin = trace.info.origin_ns
-    return Counter(
-        repr((table, row | {"start_ns": row["start_ns"] + origin}))
-        for table, found in content(trace).items()
-        for row in found
-    )
-
-
 def trace_of(data: bytes) -> Trace | None:
     """The trace; None where the file is unusable. Any other error fails the test."""
     try:
@@ -71,7 +61,7 @@ def trace_of(data: bytes) -> Trace | None:
 
 def rows_of(data: bytes) -> Rows | None:
     trace = trace_of(data)
-    return None if trace is None else rows(trace)
+    return None if trace is None else rows_in_file_time(trace)
 
 
 @cache
@@ -126,7 +116,7 @@ def test_overwritten_bytes_never_crash(name: str, changes: list[tuple[float, int
     if trace is not None:
         summary = analyze(trace).trace
         assert summary is not None
-        assert summary.events == rows(trace).total()
+        assert summary.events == rows_in_file_time(trace).total()
 
 
 @given(names, bytes_anywhere)

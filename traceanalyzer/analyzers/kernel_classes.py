@@ -1,0 +1,115 @@
+"""What kind of work does the GPU do: matrix products, convolutions, copies, ...?
+
+Kernels are sorted into classes by their names (`trace.kernel_classes`). A name that no pattern explains is in
+no class, and its time is told, so that the shares can be judged.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.kernel_classes import KernelClass as Class
+from traceanalyzer.trace.kernel_classes import kernel_class
+from traceanalyzer.trace.table import Bool
+from traceanalyzer.trace.tables import Category
+
+_NAMES_SHOWN = 10
+"""Unexplained names in the result (own choice: enough to extend the table, little enough to read)."""
+
+_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
+
+
+class KernelClass(msgspec.Struct, frozen=True):
+    """All kernels of one class."""
+
+    name: str
+    """`gemm`, `convolution`, `attention`, `normalization`, `elementwise`, `reduction`, `copy`, `communication`,
+    `optimizer`, `triton`, or `other` for kernels that are known and nothing of these."""
+    calls: int
+    total_ns: int
+    share: float | None
+    """Of the time of all kernels; null if that is 0."""
+    kernels: int
+    """Distinct kernel names."""
+    longest: str
+    """The kernel with the most time in the class."""
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """All calls of one kernel, by name."""
+
+    name: str
+    calls: int
+    total_ns: int
+    share: float | None
+    """Of the time of all kernels; null if that is 0."""
+
+
+class KernelClasses(msgspec.Struct, frozen=True):
+    """Classes, the one with the most time first; with what is unexplained they sum to the time of all kernels."""
+
+    rows: tuple[KernelClass, ...]
+    total_ns: int
+    """Time of all kernels, overlap counted twice."""
+    unexplained_calls: int
+    unexplained_ns: int
+    unexplained_share: float | None
+    """Of the time of all kernels; null if that is 0."""
+    unexplained: tuple[Kernel, ...]
+    """The unexplained names with the most time."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why the question cannot be asked of a trace."""
+    return None if (context.trace.device.category == Category.KERNEL).any() else _NO_KERNELS()
+
+
+def analyze(context: Context) -> KernelClasses:
+    """Sort all kernels into classes. Every kernel counts, whoever launched it."""
+    device, names = context.trace.device, context.trace.names
+    kernels = np.flatnonzero(_counted(context))
+    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
+    calls = count_by(kernel, len(codes)).tolist()
+    times = sum_by(kernel, device.dur_ns[kernels], len(codes)).tolist()
+    total = sum(times)
+    members: dict[Class | None, list[Kernel]] = {}
+    for code, number, time in zip(codes.tolist(), calls, times, strict=True):
+        name = names[code]
+        members.setdefault(kernel_class(name), []).append(Kernel(name, number, time, _share(time, total)))
+    for rows in members.values():
+        rows.sort(key=lambda row: (-row.total_ns, row.name))
+    unexplained = members.pop(None, [])
+    time = sum(row.total_ns for row in unexplained)
+    return KernelClasses(
+        rows=tuple(
+            sorted(
+                (_class(found, rows, total) for found, rows in members.items() if found is not None),
+                key=lambda row: (-row.total_ns, row.name),
+            )
+        ),
+        total_ns=total,
+        unexplained_calls=sum(row.calls for row in unexplained),
+        unexplained_ns=time,
+        unexplained_share=_share(time, total),
+        unexplained=tuple(unexplained[:_NAMES_SHOWN]),
+    )
+
+
+def _counted(context: Context) -> Bool:
+    device = context.trace.device
+    counted: Bool = (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    return counted
+
+
+def _class(found: Class, rows: list[Kernel], total: int) -> KernelClass:
+    time = sum(row.total_ns for row in rows)
+    calls = sum(row.calls for row in rows)
+    return KernelClass(found.value, calls, time, _share(time, total), len(rows), rows[0].name)
+
+
+def _share(time: int, total: int) -> float | None:
+    return time / total if total else None

@@ -1,0 +1,153 @@
+"""What would `key_averages()` of torch.profiler say of this trace?
+
+The rows are torch's, from the same events by the same rules: which events count, what nests in what, which
+launches and kernels belong to which operator, where memory goes. docs/key_averages.md tells them, and where
+the file does not hold what torch knew.
+
+Times are microseconds in float64, computed in torch's order, because a table that agrees to the last digit
+has to round what torch rounded: 0.5005 us may be 0.500 or 0.501. The sums in whole nanoseconds are
+properties.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.key_averages import flops
+from traceanalyzer.analyzers.key_averages.events import Events, collect
+from traceanalyzer.analyzers.key_averages.figures import Figures, measure
+from traceanalyzer.analyzers.key_averages.shapes import printed
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import F64, I32, I64, Array
+
+
+class Average(msgspec.Struct, frozen=True):
+    """All events of one name (and input shapes) on one kind of device, as torch averages them."""
+
+    name: str
+    calls: int
+    on_device: bool
+    """A row of kernels, copies or annotations on the device; its CPU times are 0."""
+    is_user_annotation: bool
+    self_cpu_us: float
+    cpu_total_us: float
+    self_device_us: float
+    device_total_us: float
+    cpu_mem_bytes: int
+    """Allocated minus freed during the events, whatever thread did it; like all memory, no peak."""
+    self_cpu_mem_bytes: int
+    device_mem_bytes: int
+    self_device_mem_bytes: int
+    flops: int
+    """Of the operators that torch has a formula for; 0 elsewhere, and without `with_flops`."""
+    input_shapes: str | None
+    """As Python prints the list; None where rows are not divided by shapes."""
+    is_async: bool = False
+    """Started and ended on different threads: no trace says that, so it is always false."""
+
+    @property
+    def self_cpu_ns(self) -> int:
+        """Time of the events without what is nested in them."""
+        return round(self.self_cpu_us * 1000)
+
+    @property
+    def cpu_total_ns(self) -> int:
+        """Time of the events."""
+        return round(self.cpu_total_us * 1000)
+
+    @property
+    def self_device_ns(self) -> int:
+        """Time of what the events put on the device themselves."""
+        return round(self.self_device_us * 1000)
+
+    @property
+    def device_total_ns(self) -> int:
+        """Time of what the events and all that is nested in them put on the device."""
+        return round(self.device_total_us * 1000)
+
+    @property
+    def cpu_avg_us(self) -> float:
+        """CPU time of a call."""
+        return self.cpu_total_us / self.calls
+
+    @property
+    def device_avg_us(self) -> float:
+        """Device time of a call."""
+        return self.device_total_us / self.calls
+
+
+class KeyAverages(msgspec.Struct, frozen=True):
+    """The rows in the order in which their first events started, and what the columns depend on."""
+
+    rows: tuple[Average, ...]
+    device: str | None
+    """The device as column headers name it (CUDA, also for AMD; XPU); None where nothing tells of one."""
+    profile_memory: bool
+    with_flops: bool
+
+
+def analyze(context: Context, by_shape: bool = False) -> KeyAverages:
+    """Average the events of a trace (of the chosen steps: those that start within them).
+
+    Args:
+        context: The trace; nesting is that of the whole trace, whatever steps are chosen.
+        by_shape: Divide the rows by input shapes, as `group_by_input_shape` does.
+    """
+    trace = context.trace
+    events = context.once(collect)
+    figures = measure(trace, events)
+    counted = np.flatnonzero(figures.counted & context.in_scope(events.start_ns))
+    texts, shapes = printed(trace.shapes, events.shapes) if by_shape else ([], np.zeros(len(events), np.int32))
+    with_flops = trace.info.options.with_flops is True
+    costs = flops.of_events(trace, events) if with_flops else np.zeros(len(events), np.int64)
+    keys = (events.name, events.on_device, events.is_user_annotation, shapes)
+    rows = _grouped(events, figures, costs, texts, shapes, counted, keys)
+    return KeyAverages(rows, _device(trace), _has_memory(trace), with_flops)
+
+
+def _grouped(
+    events: Events, figures: Figures, costs: I64, texts: list[str], shapes: I32, counted: I64, keys: tuple[Array, ...]
+) -> tuple[Average, ...]:
+    if not len(counted):
+        return ()
+    first, groups = group(*(key[counted] for key in keys))
+    appearance = np.argsort(first)
+    size, first = len(first), counted[first[appearance]]
+    place = np.empty(size, np.int64)
+    place[appearance] = np.arange(size)
+    groups = place[groups]
+    columns: list[Array] = [
+        events.name[first],
+        count_by(groups, size),
+        events.on_device[first],
+        events.is_user_annotation[first],
+        *(_in_order(groups, times[counted], size) for times in figures.times),
+        *(sum_by(groups, sizes[counted], size) for sizes in figures.memory),
+        sum_by(groups, costs[counted], size),
+        shapes[first],
+    ]
+    return tuple(
+        Average(events.names[name], *figures, texts[shape] if texts else None)
+        for name, *figures, shape in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def _in_order(groups: I64, values: F64, size: int) -> F64:
+    """Sums that add one event after the other, as torch does."""
+    sums: F64 = np.bincount(groups, weights=values, minlength=size)
+    return sums
+
+
+def _has_memory(trace: Trace) -> bool:
+    said = trace.info.options.profile_memory
+    return len(trace.memory) > 0 if said is None else said
+
+
+def _device(trace: Trace) -> str | None:
+    """What torch calls the device in columns: CUDA stands for AMD's, too."""
+    vendors = {device.vendor for device in trace.info.devices}
+    used = bool(vendors or len(trace.device) or len(trace.gpu_annotations) or len(trace.syncs))
+    return ("XPU" if "Intel" in vendors else "CUDA") if used else None

@@ -1,0 +1,92 @@
+"""Times and memory of every event, in torch's arithmetic: microseconds in float64, added in torch's order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.key_averages.events import Events, Kind
+from traceanalyzer.analyzers.key_averages.memory import during, sizes_by_place
+from traceanalyzer.analyzers.key_averages.nesting import Nesting, levels, nest
+from traceanalyzer.analyzers.key_averages.owners import Owners
+from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import F64, I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Columns over all events."""
+
+    counted: Bool
+    """Events that torch kept when it took duplicates out."""
+    times: tuple[F64, F64, F64, F64]
+    """Self CPU, CPU total, self device, device total, in microseconds."""
+    memory: tuple[I64, I64, I64, I64]
+    """CPU, self CPU, device, self device, in bytes."""
+
+
+def measure(trace: Trace, events: Events) -> Figures:
+    """Times and memory of all events."""
+    began = trace.info.profiler_start_ns or 0
+    elapsed = (events.end_ns - began) / 1000 - (events.start_ns - began) / 1000
+    on_device = events.on_device
+    cpu = np.flatnonzero(~on_device)
+    cpu = cpu[np.argsort(events.thread[cpu], kind="stable")]
+    nesting = nest(events.thread[cpu], events.start_ns[cpu], events.end_ns[cpu], events.name[cpu])
+    counted = np.ones(len(events), np.bool_)
+    counted[cpu[nesting.duplicate]] = False
+    children = np.flatnonzero((nesting.parent != NO_PARENT) & ~nesting.duplicate)
+    return Figures(
+        counted,
+        (*_cpu_times(elapsed, cpu, nesting, children), *_device_times(events, elapsed, cpu, nesting)),
+        _memory(trace, events, cpu, nesting, children),
+    )
+
+
+def _cpu_times(elapsed: F64, cpu: I64, nesting: Nesting, children: I64) -> tuple[F64, F64]:
+    total, own = np.zeros(len(elapsed)), np.zeros(len(elapsed))
+    total[cpu] = elapsed[cpu]
+    nested = np.bincount(nesting.parent[children], weights=elapsed[cpu[children]], minlength=len(cpu))
+    own[cpu] = elapsed[cpu] - nested
+    return own, total
+
+
+def _device_times(events: Events, elapsed: F64, cpu: I64, nesting: Nesting) -> tuple[F64, F64]:
+    """Device events count in full; operators have their kernels, and those of what is nested in them."""
+    own = np.where(events.on_device, elapsed, 0.0)
+    total = own.copy()
+    kernels = _kernel_times(events, elapsed)[cpu][nesting.innermost]
+    if kernels.any():
+        nested = np.zeros(len(cpu))
+        for level in levels(np.where(nesting.duplicate, NO_PARENT, nesting.parent)):
+            inner = level[(nesting.parent[level] != NO_PARENT) & ~nesting.duplicate[level]]
+            np.add.at(nested, nesting.parent[inner], kernels[inner] + nested[inner])
+        total[cpu] = kernels + nested
+        own[cpu] = total[cpu] - nested
+    return own, total
+
+
+def _kernel_times(events: Events, elapsed: F64) -> F64:
+    """Of each event on the CPU: the time of the device events that name it."""
+    device = np.flatnonzero(events.on_device & (events.linked > 0))
+    position, owner = Owners(np.where(events.on_device, 0, events.ident)).all(events.linked[device])
+    times: F64 = np.bincount(owner, weights=elapsed[device[position]], minlength=len(events))
+    return times
+
+
+def _memory(
+    trace: Trace, events: Events, cpu: I64, nesting: Nesting, children: I64
+) -> tuple[I64, I64, I64, I64]:
+    places = during(trace.memory, events.start_ns[cpu], events.end_ns[cpu])
+    alone = np.flatnonzero(events.kind[cpu] == Kind.MEMORY)
+    columns = []
+    for held, sizes in zip(places, sizes_by_place(trace.memory), strict=True):
+        held[alone] = sizes[events.row[cpu[alone]]]  # not those of other records of the same time
+        total, own = np.zeros((2, len(events)), np.int64)
+        total[cpu] = held
+        own[cpu] = held - sum_by(nesting.parent[children], held[children], len(cpu))
+        columns += [total, own]
+    return (columns[0], columns[1], columns[2], columns[3])

@@ -1,0 +1,35 @@
+"""Input shapes as torch prints them: as a Python list, in which a list of tensors is an empty list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.trace.strings import Pool, Strings
+from traceanalyzer.trace.table import I32
+
+
+def printed(shapes: Strings, codes: I32) -> tuple[list[str], I32]:
+    """The distinct texts, and the row in them for each code of a trace's pool."""
+    pool: Pool[str] = Pool()
+    rows = pool.codes(map(_printed, shapes), len(shapes))
+    return pool.values(), rows[codes]
+
+
+def parse(text: str) -> list[list[int]]:
+    """Shapes of all inputs; [] for what is no tensor, and for what cannot be read."""
+    try:
+        value: Any = msgspec.json.decode(text) if text else []
+    except msgspec.DecodeError:
+        return []
+    return [_shape(item) for item in value] if isinstance(value, list) else []
+
+
+def _shape(item: Any) -> list[int]:
+    plain = isinstance(item, list) and all(isinstance(size, int) for size in item)
+    return item if plain else []
+
+
+def _printed(text: str) -> str:
+    return str(parse(text))

@@ -1,0 +1,159 @@
+"""What does one step look like? Lanes of slices, no finer than a report can draw.
+
+Slices shorter than the resolution are drawn together: neighbours of one depth within one cell of the
+resolution become one slice without a name, which says how many they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.table import I32, I64, Array
+
+CELLS = 1000
+"""Cells of the resolution in the step: two per pixel of a plot 500 pixels wide (own choice)."""
+
+MAX_DEPTH = 6
+"""Levels of nested operators that are drawn (own choice: deeper ones are thinner than a line)."""
+
+
+MAX_LANES = 24
+"""Lanes of each kind that are drawn (own choice: more fit no screen)."""
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """A bar of a lane."""
+
+    start_ns: int
+    """Since the start of the step."""
+    duration_ns: int
+    depth: int
+    name: int | None
+    """Position in the timeline's names; null where it stands for several."""
+    count: int
+    """Events that it stands for."""
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """One host thread or one stream of one device."""
+
+    kind: str
+    """`host`, `launches` (runtime calls of a thread) or `device`."""
+    label: str
+    """`pid/tid` of a thread, `device/stream` of a stream."""
+    slices: tuple[Slice, ...]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The step whose duration is nearest to the median."""
+
+    step: str
+    start_ns: int
+    duration_ns: int
+    resolution_ns: int
+    names: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+    hidden_lanes: int
+    """Threads and streams with less to show than the `MAX_LANES` of their kind."""
+
+
+def analyze(context: Context) -> Timeline:
+    """Lanes of the typical step: threads with most to show first, then streams."""
+    steps = context.steps
+    length = steps.end_ns - steps.start_ns
+    chosen = int(np.argmin(np.abs(length - np.median(length))))
+    start, end = int(steps.start_ns[chosen]), int(steps.end_ns[chosen])
+    cell = max(1, -(-(end - start) // CELLS))
+    names: Pool[int] = Pool()
+    frame = _Frame(start, end, cell, names.encode)
+    kinds = (*_host_lanes(context, frame), _device_lanes(context, frame))
+    return Timeline(
+        steps.names[chosen],
+        start,
+        end - start,
+        cell,
+        tuple(context.trace.names[code] for code in names.values()),
+        tuple(lane for lanes in kinds for lane in lanes[:MAX_LANES]),
+        sum(max(0, len(lanes) - MAX_LANES) for lanes in kinds),
+    )
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    """The part of time that is drawn, and how names become positions."""
+
+    start: int
+    end: int
+    cell: int
+    encode: Callable[[int], int]
+
+
+def _host_lanes(context: Context, frame: _Frame) -> tuple[list[Lane], list[Lane]]:
+    """Nested operators and annotations of each thread, and the runtime calls of each thread."""
+    tree, launches = context.host.tree, context.trace.launches
+    thread = np.empty(len(tree), np.int32)
+    for number, part in tree.threads.items():
+        thread[part] = number
+    labels = [f"{t.pid}/{t.tid}" for t in context.trace.threads]
+    visible = tree.depth < MAX_DEPTH
+    nested = _Bars(thread, tree.start_ns, tree.end_ns, context.host.name, tree.depth)
+    calls = _Bars(launches.thread, launches.start_ns, launches.start_ns + launches.dur_ns, launches.name)
+    return _lanes("host", nested.take(visible), labels, frame), _lanes("launches", calls, labels, frame)
+
+
+def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
+    """Kernels, copies and fills of each stream of each device."""
+    device = context.trace.device
+    places, lane = np.unique(np.column_stack((device.device, device.stream)), axis=0, return_inverse=True)
+    bars = _Bars(lane.ravel(), device.start_ns, device.start_ns + device.dur_ns, device.name)
+    return _lanes("device", bars, [f"{d}/{s}" for d, s in places.tolist()], frame)
+
+
+class _Bars:
+    """Slices of many lanes as columns."""
+
+    def __init__(self, lane: Array, start: I64, end: I64, name: I32, depth: I32 | None = None) -> None:
+        self.lane, self.start, self.end, self.name = lane, start, end, name
+        self.depth = np.zeros(len(start), np.int32) if depth is None else depth
+
+    def take(self, rows: Array) -> _Bars:
+        """Some of them."""
+        return _Bars(self.lane[rows], self.start[rows], self.end[rows], self.name[rows], self.depth[rows])
+
+
+def _lanes(kind: str, bars: _Bars, labels: list[str], frame: _Frame) -> list[Lane]:
+    """The lanes that have something in the frame, the busiest first."""
+    visible = bars.take((bars.end > frame.start) & (bars.start < frame.end))
+    found = [
+        Lane(kind, labels[number], _slices(visible.take(visible.lane == number), frame))
+        for number in np.unique(visible.lane).tolist()
+    ]
+    return sorted(found, key=lambda lane: (-sum(s.duration_ns for s in lane.slices if not s.depth), lane.label))
+
+
+def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
+    """Long slices as they are, short ones by cell and depth, in the order of time."""
+    start, end = bars.start.clip(frame.start) - frame.start, bars.end.clip(max=frame.end) - frame.start
+    long = end - start >= frame.cell
+    columns = (start, end, bars.depth, bars.name)
+    slices = [
+        Slice(a, b - a, depth, frame.encode(name), 1)
+        for a, b, depth, name in zip(*(column[long].tolist() for column in columns), strict=True)
+    ]
+    short = np.flatnonzero(~long)
+    if len(short):
+        cells = start[short] // frame.cell * MAX_DEPTH + bars.depth[short]
+        _, first, group, counts = np.unique(cells, return_index=True, return_inverse=True, return_counts=True)
+        low, high = np.full(len(first), frame.end), np.zeros(len(first), np.int64)
+        np.minimum.at(low, group, start[short])
+        np.maximum.at(high, group, end[short])
+        rows = zip(low.tolist(), high.tolist(), short[first].tolist(), counts.tolist(), strict=True)
+        slices += [
+            Slice(a, b - a, int(bars.depth[row]), frame.encode(int(bars.name[row])) if n == 1 else None, n)
+            for a, b, row, n in rows
+        ]
+    return tuple(sorted(slices, key=lambda s: (s.start_ns, s.depth, -s.duration_ns, s.name is None, s.name or 0)))

@@ -1,0 +1,55 @@
+"""What kind of work does the GPU do?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.kernel_classes import KernelClasses
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("kernel-classes-title", "Kernels by kind of work")
+_UNEXPLAINED = Text(
+    "kernel-classes-unexplained",
+    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not tell what they do.",
+)
+_CLASS = Column(Text("kernel-classes-class", "Class"), "")
+_KERNELS = Column(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count")
+_CALLS = Column(Text("kernel-classes-calls", "Calls"), "count")
+_TOTAL = Column(Text("kernel-classes-total", "Total"), "ns")
+_SHARE = Column(Text("kernel-classes-share", "Share"), "share")
+_LONGEST = Column(Text("kernel-classes-longest", "Longest kernel"), "", is_name=True)
+_NAME = Column(Text("kernel-classes-name", "Unexplained kernel"), "", is_name=True)
+
+_LABELS = {
+    "gemm": Text("kernel-class-gemm", "Matrix products"),
+    "convolution": Text("kernel-class-convolution", "Convolution"),
+    "attention": Text("kernel-class-attention", "Fused attention"),
+    "normalization": Text("kernel-class-normalization", "Normalization"),
+    "elementwise": Text("kernel-class-elementwise", "Elementwise"),
+    "reduction": Text("kernel-class-reduction", "Reduction, softmax"),
+    "copy": Text("kernel-class-copy", "Copy, layout, fill"),
+    "communication": Text("kernel-class-communication", "Communication"),
+    "optimizer": Text("kernel-class-optimizer", "Optimizer, lists of tensors"),
+    "triton": Text("kernel-class-triton", "Triton"),
+    "other": Text("kernel-class-other", "Other"),
+}
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """One table of classes, and one of the names that are in none."""
+    found = report.result("kernel_classes", KernelClasses)
+    if found is None or not (found.rows or found.unexplained):
+        return
+    columns = (_CLASS, _KERNELS, _CALLS, _TOTAL, _SHARE, _LONGEST)
+    rows = tuple(
+        (_LABELS[row.name]().text, row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
+    )
+    messages: tuple[Message, ...] = ()
+    tables = [Table("kernel_classes", columns, rows, len(rows))]
+    if found.unexplained_ns:
+        messages = (_UNEXPLAINED(share=found.unexplained_share, time=found.unexplained_ns),)
+        names = tuple((row.name, row.calls, row.total_ns, row.share) for row in found.unexplained[:top])
+        tables.append(Table("kernel_classes_unexplained", (_NAME, _CALLS, _TOTAL, _SHARE), names, len(names)))
+    yield Section("kernel-classes", TITLE, messages=messages, tables=tuple(tables), is_detail=True)
