@@ -1,0 +1,145 @@
+"""Doubts: one trace that is above suspicion, and one for each suspicion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.builders import TraceBuilder, distributed_info
+from tests.builders.damage import clean
+from tests.reading import read, read_built
+from traceanalyzer.analyzers import quality
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.report.warnings import warning
+
+
+def sound(steps: int = 4, first: int = 100, **options: object) -> TraceBuilder:
+    """Steps of 100 us, each with an operator that launches a kernel."""
+    trace = TraceBuilder(options=("record_shapes",), **options)  # type: ignore[arg-type]
+    start = 0
+    for number in range(steps):
+        dur = first if number == 0 else 100
+        trace.step(number, start, dur)
+        trace.op("aten::mm", start + 10, 50, shapes=[[8, 8], [8, 8]], types=["float", "float"])
+        trace.launch_kernel("gemm", start + 40, 30, at=start + 20)
+        start += dur
+    return trace
+
+
+def doubts(trace: TraceBuilder) -> dict[str, int]:
+    return {doubt.id: doubt.count for doubt in quality.analyze(Context(read_built(trace)))}
+
+
+def test_a_sound_trace_raises_no_doubt() -> None:
+    assert doubts(sound()) == {}
+
+
+def unmarked() -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 10, 50, shapes=[[8, 8]], types=["float"])
+    return trace
+
+
+def launches_only() -> TraceBuilder:
+    silent = TraceBuilder(options=("record_shapes",))
+    for number in range(3):
+        silent.step(number, number * 100, 100)
+        silent.op("aten::mm", number * 100 + 10, 50, shapes=[[8, 8]], types=["float"])
+        silent.launch("cudaLaunchKernel", number * 100 + 20, 5)
+    return silent
+
+
+def with_stack() -> TraceBuilder:
+    trace = sound()
+    trace.options = ("record_shapes", "with_stack")
+    trace.python_function("train.py(1): <module>", 0, 400)
+    return trace
+
+
+def overlapping() -> TraceBuilder:
+    trace = sound()
+    trace.op("aten::a", 72, 10, shapes=[[8]], types=["float"])
+    trace.op("aten::b", 78, 10, shapes=[[8]], types=["float"])
+    return trace
+
+
+def early_kernel() -> TraceBuilder:
+    trace = sound()
+    trace.launch_kernel("gemm", 310, 1, at=320)
+    return trace
+
+
+def homeless_kernels() -> TraceBuilder:
+    trace = sound()
+    trace.kernel("gemm", 150, 20, correlation=999_999)
+    return trace
+
+
+def graphs() -> TraceBuilder:
+    trace = sound()
+    trace.graph_launch(320, 5, [("gemm", 330 + i, 1, {}) for i in range(5)])
+    return trace
+
+
+def without_shapes() -> TraceBuilder:
+    trace = TraceBuilder()
+    for number in range(3):
+        trace.step(number, number * 100, 100)
+        trace.op("aten::mm", number * 100 + 10, 50)
+    return trace
+
+
+def cut_at_the_end() -> TraceBuilder:
+    trace = sound()
+    trace.step(4, 400, 100)
+    for step in range(4):
+        for extra in range(9):
+            trace.launch_kernel("relu", step * 100 + 80 + extra, 1, at=step * 100 + 61 + extra, call_dur=1)
+    trace.launch_kernel("gemm", 430, 10, at=410)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("doubt", "make", "count"),
+    [
+        ("q-no-steps", unmarked, 1),
+        ("q-few-steps", lambda: sound(steps=2), 2),
+        ("q-warmup-included", lambda: sound(first=151), 1),
+        ("q-last-step-cut", cut_at_the_end, 1),
+        ("q-no-gpu-events", launches_only, 3),
+        ("q-shapes-missing", without_shapes, 1),
+        ("q-stack-overhead", with_stack, 1),
+        ("q-overlapping-slices", overlapping, 1),
+        ("q-clock-anomaly", early_kernel, 1),
+        ("q-unattributed", homeless_kernels, 1),
+        ("q-graph-opaque", graphs, 5),
+        ("q-single-rank-of-many", lambda: sound(distributed=distributed_info(0, 8)), 1),
+    ],
+)
+def test_each_doubt_has_a_trace_that_raises_it(doubt: str, make: Callable[[], TraceBuilder], count: int) -> None:
+    assert doubts(make()).get(doubt) == count
+
+
+def test_a_first_step_of_half_again_the_others_is_no_warm_up() -> None:
+    assert "q-warmup-included" not in doubts(sound(first=150))
+
+
+def test_one_rank_alone_is_the_whole_run() -> None:
+    assert "q-single-rank-of-many" not in doubts(sound(distributed=distributed_info(0, 1)))
+
+
+def test_a_cut_and_a_repaired_file_raise_doubts() -> None:
+    data = clean().to_bytes()
+    cut = read(data[: len(data) * 2 // 3])
+    assert "q-truncated-file" in {doubt.id for doubt in quality.analyze(Context(cut))}
+    repaired = read(data.replace(b"aten::relu", b"aten::\nrelu"))
+    assert {d.id: d.count for d in quality.analyze(Context(repaired))}["q-repaired-json"] == 1
+
+
+@pytest.mark.parametrize(
+    "make", [unmarked, launches_only, with_stack, overlapping, graphs, homeless_kernels, cut_at_the_end]
+)
+def test_every_doubt_has_words(make: Callable[[], TraceBuilder]) -> None:
+    for doubt in quality.analyze(Context(read_built(make()))):
+        assert warning(doubt.id, doubt.count, doubt.params).message.text

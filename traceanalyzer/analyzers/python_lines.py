@@ -1,0 +1,147 @@
+"""Which lines of Python cost most host time, and which launch the work of the device?
+
+With stacks, the profiler records the call of every Python function as a frame, `file.py(123): name`. Frames of
+one thread nest. Time in built-in functions and in the frames of `nn.Module`, which have no line, belongs to the
+line that called them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: it was recorded without with_stack=True")
+_LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """All calls of one Python function."""
+
+    name: str
+    """`file.py(123): function`, as recorded: the line at which the profiler first saw the call."""
+    calls: int
+    """Calls that overlap the chosen steps."""
+    host_self_ns: int
+    """Time in the function itself, in built-in functions and in operators that it called."""
+    host_total_ns: int
+    """Time from its calls to its returns; calls within a call of the same function count once."""
+    device_self_ns: int
+    """Durations of what was launched while the function was the innermost one, each in full."""
+    device_total_ns: int
+    """The same for launches anywhere within its calls; each launch counts once."""
+
+
+class PythonLines(msgspec.Struct, frozen=True):
+    """Lines, the one with the most device self time first (host self time where nothing ran on a device)."""
+
+    rows: tuple[Line, ...]
+    device_ns: int
+    """Durations of everything on devices, launched by Python or not."""
+    unattributed_device_ns: int
+    """The part launched by no recorded line: by the threads of autograd, or without a launch in the trace."""
+
+
+@dataclass(frozen=True)
+class LineTree:
+    """Frames that have a line, nested."""
+
+    tree: Tree
+    name: I32
+    """Code of the name of each frame, in the order of the tree."""
+
+    def names_at(self, thread: I32, times: I64) -> I32:
+        """The code of the innermost line that runs on a thread at a time, -1 for none."""
+        position = self.tree.innermost(thread, times)
+        return np.append(self.name, np.int32(-1))[position]
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say of lines, or None."""
+    return None if len(context.once(line_tree).tree) else _NO_FRAMES()
+
+
+def line_tree(context: Context) -> LineTree:
+    """The frames of the trace that have a line."""
+    frames = context.trace.frames
+    rows = np.flatnonzero(context.trace.names.where(is_line)[frames.name])
+    tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
+    return LineTree(tree, frames.name[rows[order]])
+
+
+def is_line(name: str) -> bool:
+    """A frame of Python code: `file.py(123): function`."""
+    return _LINE.fullmatch(name) is not None
+
+
+def analyze(context: Context) -> PythonLines:
+    """One row per function, and what belongs to none."""
+    lines = context.once(line_tree)
+    tree, size = lines.tree, len(lines.tree)
+    start, end = _clipped(context, tree)
+    host_total = end - start
+    host_self = host_total - tree.child_sums(host_total)
+    launched, owner, device = _device_time(context, lines)
+    device_self = sum_by(owner, device, size)
+    device_total = tree.sums(device_self)
+    counted = np.flatnonzero((host_total > 0) | (device_total > 0) | (tree.start_ns == tree.end_ns))
+    first, groups = group(lines.name[counted])
+    once = outermost(lines)[counted]
+    columns = [
+        count_by(groups, len(first)),
+        sum_by(groups, host_self[counted], len(first)),
+        sum_by(groups[once], host_total[counted][once], len(first)),
+        sum_by(groups, device_self[counted], len(first)),
+        sum_by(groups[once], device_total[counted][once], len(first)),
+    ]
+    names = context.trace.names
+    rows = [
+        Line(names[name], *values)
+        for name, values in zip(
+            lines.name[counted][first].tolist(), np.column_stack(columns).tolist(), strict=True
+        )
+    ]
+    cost = "device_self_ns" if len(context.trace.device) else "host_self_ns"
+    order = sorted(rows, key=lambda row: (-getattr(row, cost), -row.host_self_ns, row.name))
+    return PythonLines(tuple(order), launched, launched - int(device.sum()))
+
+
+def outermost(lines: LineTree) -> Bool:
+    """Frames that lie in no other frame of the same name, so that recursion counts once."""
+    size = len(lines.tree)
+    order = np.argsort(lines.name, kind="stable")
+    # Subtrees are ranges of positions: a frame is inside if an earlier one of its name reaches beyond it.
+    shift = np.unique(lines.name, return_inverse=True)[1][order].astype(np.int64) * (size + 1)
+    reach = np.maximum.accumulate(lines.tree.after[order] + shift)
+    inside = np.append(False, reach[:-1] > order[1:] + shift[1:])[:size]
+    result = np.empty(size, np.bool_)
+    result[order] = ~inside
+    return result
+
+
+def _clipped(context: Context, tree: Tree) -> tuple[I64, I64]:
+    """Starts and ends of the frames within the chosen steps; functions such as `main` start long before."""
+    window = context.steps.window
+    if window is None or bool(context.in_scope(np.array([-1]))[0]):  # no choice was made: -1 is in no step
+        return tree.start_ns, tree.end_ns
+    return tree.start_ns.clip(*window), tree.end_ns.clip(*window)
+
+
+def _device_time(context: Context, lines: LineTree) -> tuple[int, I64, I64]:
+    """Device time of all, and the position of the line and the duration for each event that has a line."""
+    trace = context.trace
+    events = np.flatnonzero(context.in_scope(trace.device.start_ns))
+    total = int(trace.device.dur_ns[events].sum())
+    launch = context.links.launch[events]
+    events, launch = events[launch != NO_PARENT], launch[launch != NO_PARENT]
+    position = lines.tree.innermost(trace.launches.thread[launch], trace.launches.start_ns[launch])
+    found = position != NO_PARENT
+    return total, position[found], trace.device.dur_ns[events[found]]
