@@ -13,6 +13,7 @@ import msgspec
 from cogapp import Cog
 
 from traceanalyzer import analyzers
+from traceanalyzer.analyzers import tables
 from traceanalyzer.report.model import Report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,8 +22,8 @@ PAGES = ("README.md", "docs/metrics.md")
 
 
 def schema() -> str:
-    """JSON Schema of the report, with the result of every analyzer under its key."""
-    results = {a.key: a.result for a in analyzers.ANALYZERS}
+    """JSON Schema of the report, with the result of every analyzer, of traces and of tables, under its key."""
+    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS
     (whole, *parts), components = msgspec.json.schema_components(
         [Report, *results.values()], ref_template="#/$defs/{name}"
     )

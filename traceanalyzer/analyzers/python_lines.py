@@ -86,13 +86,13 @@ def analyze(context: Context) -> PythonLines:
     """One row per function, and what belongs to none."""
     lines = context.once(line_tree)
     tree, size = lines.tree, len(lines.tree)
-    start, end = _clipped(context, tree)
+    start, end, touches = _clipped(context, tree)
     host_total = end - start
     host_self = host_total - tree.child_sums(host_total)
     launched, owner, device = _device_time(context, lines)
     device_self = sum_by(owner, device, size)
     device_total = tree.sums(device_self)
-    counted = np.flatnonzero((host_total > 0) | (device_total > 0) | (tree.start_ns == tree.end_ns))
+    counted = np.flatnonzero(touches)
     first, groups = group(lines.name[counted])
     once = outermost(lines)[counted]
     columns = [
@@ -105,9 +105,7 @@ def analyze(context: Context) -> PythonLines:
     names = context.trace.names
     rows = [
         Line(names[name], *values)
-        for name, values in zip(
-            lines.name[counted][first].tolist(), np.column_stack(columns).tolist(), strict=True
-        )
+        for name, values in zip(lines.name[counted][first].tolist(), np.column_stack(columns).tolist(), strict=True)
     ]
     cost = "device_self_ns" if len(context.trace.device) else "host_self_ns"
     order = sorted(rows, key=lambda row: (-getattr(row, cost), -row.host_self_ns, row.name))
@@ -127,21 +125,34 @@ def outermost(lines: LineTree) -> Bool:
     return result
 
 
-def _clipped(context: Context, tree: Tree) -> tuple[I64, I64]:
-    """Starts and ends of the frames within the chosen steps; functions such as `main` start long before."""
-    window = context.steps.window
-    if window is None or bool(context.in_scope(np.array([-1]))[0]):  # no choice was made: -1 is in no step
-        return tree.start_ns, tree.end_ns
-    return tree.start_ns.clip(*window), tree.end_ns.clip(*window)
+def _scope(context: Context) -> tuple[int, int] | None:
+    """From the first to the last of the chosen steps; None if everything counts."""
+    no_choice = bool(context.in_scope(np.array([-1]))[0])  # before every step
+    return None if no_choice else context.steps.window
+
+
+def _clipped(context: Context, tree: Tree) -> tuple[I64, I64, Bool]:
+    """Starts and ends of the frames within the chosen steps, and which frames touch them.
+
+    Functions such as `main` start long before the chosen steps, so frames are cut, not left out.
+    """
+    scope = _scope(context)
+    if scope is None:
+        return tree.start_ns, tree.end_ns, np.ones(len(tree), np.bool_)
+    touches = (tree.start_ns < scope[1]) & ((tree.end_ns > scope[0]) | (tree.start_ns == scope[0]))
+    return tree.start_ns.clip(*scope), tree.end_ns.clip(*scope), touches
 
 
 def _device_time(context: Context, lines: LineTree) -> tuple[int, I64, I64]:
-    """Device time of all, and the position of the line and the duration for each event that has a line."""
-    trace = context.trace
-    events = np.flatnonzero(context.in_scope(trace.device.start_ns))
-    total = int(trace.device.dur_ns[events].sum())
-    launch = context.links.launch[events]
-    events, launch = events[launch != NO_PARENT], launch[launch != NO_PARENT]
-    position = lines.tree.innermost(trace.launches.thread[launch], trace.launches.start_ns[launch])
+    """Device time of all, and the position of the line and the duration for each event that has a line.
+
+    What was launched in the chosen steps counts, and what ran in them if its launch is not in the trace.
+    """
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    linked = launch != NO_PARENT
+    counted = context.in_scope(np.where(linked, np.append(launches.start_ns, 0)[launch], device.start_ns))
+    total = int(device.dur_ns[counted].sum())
+    events = np.flatnonzero(counted & linked)
+    position = lines.tree.innermost(launches.thread[launch[events]], launches.start_ns[launch[events]])
     found = position != NO_PARENT
-    return total, position[found], trace.device.dur_ns[events[found]]
+    return total, position[found], device.dur_ns[events[found]]

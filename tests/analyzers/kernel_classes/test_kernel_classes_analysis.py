@@ -93,7 +93,9 @@ def test_only_the_chosen_steps_count() -> None:
     assert [r.total_ns for r in kernel_classes.analyze(chosen).rows] == [21_000]
 
 
-@given(st.lists(st.tuples(st.sampled_from([GEMM, GEMM_2, COPY, NCCL, "mine", "yours"]), st.integers(0, 50))))
+@given(
+    st.lists(st.tuples(st.sampled_from([GEMM, GEMM_2, COPY, NCCL, "mine", "yours"]), st.integers(0, 50)), min_size=1)
+)
 def test_classes_and_the_unexplained_sum_to_all_kernels(kernels: list[tuple[str, int]]) -> None:
     trace = TraceBuilder()
     for number, (name, dur) in enumerate(kernels):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
-import zlib
 from collections import Counter
 from functools import cache
 
@@ -17,6 +17,7 @@ from tests.builders.situations import forked_processes, old_categories, streams_
 from tests.reading import read, rows_in_file_time
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Trace
 
 Rows = Counter[str]
@@ -82,7 +83,7 @@ def whole_events(name: str, size: int) -> int:
 def test_a_cut_file_is_read_up_to_the_cut(name: str, share: float) -> None:
     size = int(share * len(TEXTS[name]))
     count = whole_events(name, size)
-    assert rows_of(TEXTS[name][:size]) in (rows_of_first(name, count), rows_of_first(name, count - 1))
+    assert rows_of(TEXTS[name][:size]) in (rows_of_first(name, count), rows_of_first(name, max(count - 1, 0)))
 
 
 @given(names, st.floats(0, 1))
@@ -100,8 +101,9 @@ def test_a_cut_file_says_so(name: str, share: float) -> None:
 def test_a_cut_gzip_file_is_read_as_far_as_it_inflates(name: str, share: float, level: int) -> None:
     packed = gzip.compress(TEXTS[name], level, mtime=0)
     packed = packed[: int(share * len(packed))]
-    inflated = zlib.decompressobj(31).decompress(packed)
-    assert rows_of(packed) in [rows_of_first(name, max(whole_events(name, len(inflated)) - n, 0)) for n in (0, 1)]
+    inflated = Source(io.BytesIO(packed), name, None, lambda _: None).read(len(TEXTS[name])) or b""
+    count = whole_events(name, len(inflated))
+    assert rows_of(packed) in (rows_of_first(name, count), rows_of_first(name, max(count - 1, 0)))
 
 
 bytes_anywhere = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=20)

@@ -17,11 +17,11 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.key_averages import flops
 from traceanalyzer.analyzers.key_averages.events import Events, collect
-from traceanalyzer.analyzers.key_averages.figures import Figures, measure
-from traceanalyzer.analyzers.key_averages.shapes import printed
+from traceanalyzer.analyzers.key_averages.figures import Figures, add_up, measure
+from traceanalyzer.analyzers.key_averages.shapes import Shapes, printed
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import F64, I32, I64, Array
+from traceanalyzer.trace.table import I64
 
 
 class Average(msgspec.Struct, frozen=True):
@@ -98,47 +98,48 @@ def analyze(context: Context, by_shape: bool = False) -> KeyAverages:
     """
     trace = context.trace
     events = context.once(collect)
-    figures = measure(trace, events)
+    figures = context.once(_figures)
     counted = np.flatnonzero(figures.counted & context.in_scope(events.start_ns))
-    texts, shapes = printed(trace.shapes, events.shapes) if by_shape else ([], np.zeros(len(events), np.int32))
+    shapes = printed(trace.shapes, events.shapes) if by_shape else None
     with_flops = trace.info.options.with_flops is True
     costs = flops.of_events(trace, events) if with_flops else np.zeros(len(events), np.int64)
-    keys = (events.name, events.on_device, events.is_user_annotation, shapes)
-    rows = _grouped(events, figures, costs, texts, shapes, counted, keys)
+    rows = _averages(events, figures, costs, shapes, counted) if len(counted) else ()
     return KeyAverages(rows, _device(trace), _has_memory(trace), with_flops)
 
 
-def _grouped(
-    events: Events, figures: Figures, costs: I64, texts: list[str], shapes: I32, counted: I64, keys: tuple[Array, ...]
-) -> tuple[Average, ...]:
-    if not len(counted):
-        return ()
-    first, groups = group(*(key[counted] for key in keys))
+def _figures(context: Context) -> Figures:
+    return measure(context.trace, context.once(collect))
+
+
+def _averages(events: Events, figures: Figures, costs: I64, shapes: Shapes | None, counted: I64) -> tuple[Average, ...]:
+    """One row per group, in the order in which their first events started."""
+    keys = [events.name, events.on_device, events.is_user_annotation, *([shapes.row] if shapes else [])]
+    first, groups = _in_order(*group(*(key[counted] for key in keys)))
+    size, first = len(first), counted[first]
+    times = zip(("self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us"), figures.times, strict=True)
+    places = ("cpu_mem_bytes", "self_cpu_mem_bytes", "device_mem_bytes", "self_device_mem_bytes")
+    columns = {
+        "name": [events.names[code] for code in events.name[first].tolist()],
+        "calls": count_by(groups, size).tolist(),
+        "on_device": events.on_device[first].tolist(),
+        "is_user_annotation": events.is_user_annotation[first].tolist(),
+        **{field: add_up(groups, values[counted], size).tolist() for field, values in times},
+        **{
+            field: sum_by(groups, sizes[counted], size).tolist()
+            for field, sizes in zip(places, figures.memory, strict=True)
+        },
+        "flops": sum_by(groups, costs[counted], size).tolist(),
+        "input_shapes": [shapes.texts[row] for row in shapes.row[first].tolist()] if shapes else [None] * size,
+    }
+    return tuple(Average(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True))
+
+
+def _in_order(first: I64, groups: I64) -> tuple[I64, I64]:
+    """Groups renumbered by their first rows."""
     appearance = np.argsort(first)
-    size, first = len(first), counted[first[appearance]]
-    place = np.empty(size, np.int64)
-    place[appearance] = np.arange(size)
-    groups = place[groups]
-    columns: list[Array] = [
-        events.name[first],
-        count_by(groups, size),
-        events.on_device[first],
-        events.is_user_annotation[first],
-        *(_in_order(groups, times[counted], size) for times in figures.times),
-        *(sum_by(groups, sizes[counted], size) for sizes in figures.memory),
-        sum_by(groups, costs[counted], size),
-        shapes[first],
-    ]
-    return tuple(
-        Average(events.names[name], *figures, texts[shape] if texts else None)
-        for name, *figures, shape in zip(*(column.tolist() for column in columns), strict=True)
-    )
-
-
-def _in_order(groups: I64, values: F64, size: int) -> F64:
-    """Sums that add one event after the other, as torch does."""
-    sums: F64 = np.bincount(groups, weights=values, minlength=size)
-    return sums
+    number = np.empty(len(first), np.int64)
+    number[appearance] = np.arange(len(first))
+    return first[appearance], number[groups]
 
 
 def _has_memory(trace: Trace) -> bool:

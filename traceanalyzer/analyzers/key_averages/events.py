@@ -15,7 +15,16 @@ from traceanalyzer.trace import marks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Pool
 from traceanalyzer.trace.table import I32, I64, U8, Array, Bool
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tables import (
+    Category,
+    DeviceEvents,
+    Frames,
+    GpuAnnotations,
+    HostEvents,
+    Launches,
+    Overheads,
+    Syncs,
+)
 
 MEMORY = "[memory]"
 
@@ -77,15 +86,18 @@ class Events:
     @property
     def on_device(self) -> Bool:
         """Events that ran on the device."""
-        return self.kind >= Kind.DEVICE
+        on_device: Bool = self.kind >= Kind.DEVICE
+        return on_device
 
     @property
     def is_user_annotation(self) -> Bool:
         """Ranges that somebody named, on the CPU or on the device."""
-        return (self.kind == Kind.ANNOTATION) | (self.kind == Kind.DEVICE_ANNOTATION)
+        annotation: Bool = (self.kind == Kind.ANNOTATION) | (self.kind == Kind.DEVICE_ANNOTATION)
+        return annotation
 
 
 Columns = dict[str, Array]
+Slices = HostEvents | Frames | Launches | Overheads | DeviceEvents | Syncs | GpuAnnotations
 
 
 def collect(context: Context) -> Events:
@@ -114,10 +126,10 @@ def _slices(context: Context) -> Iterable[Columns]:
     host, launches, device = trace.host, trace.launches, trace.device
     stopped = _stopping_thread(trace)
     linked = linked_ids(context)
-    annotation = host.category == Category.ANNOTATION
+    named = host.category == Category.ANNOTATION
     yield _columns(
         host,
-        np.where(annotation, Kind.ANNOTATION, Kind.OPERATOR),
+        np.where(named, Kind.ANNOTATION, Kind.OPERATOR),
         thread=host.thread,
         ident=np.maximum(host.external_id, 0),
         shapes=host.shapes,
@@ -136,8 +148,8 @@ def _slices(context: Context) -> Iterable[Columns]:
     yield _columns(trace.gpu_annotations, Kind.DEVICE_ANNOTATION)
 
 
-def _columns(table: Array, kind: Array | Kind, **known: Array) -> Columns:
-    size = len(table)
+def _columns(table: Slices, kind: Array | Kind, **known: Array) -> Columns:
+    size = len(table.start_ns)
     columns: Columns = {
         "start_ns": table.start_ns,
         "end_ns": table.start_ns + table.dur_ns,

@@ -28,6 +28,11 @@ class Figures:
     """CPU, self CPU, device, self device, in bytes."""
 
 
+def add_up(groups: I64, values: F64, size: int) -> F64:
+    """Sums by group that add one value after the other, as torch does: `bincount` is such a loop."""
+    return np.asarray(np.bincount(groups, weights=values, minlength=size), np.float64)
+
+
 def measure(trace: Trace, events: Events) -> Figures:
     """Times and memory of all events."""
     began = trace.info.profiler_start_ns or 0
@@ -49,8 +54,7 @@ def measure(trace: Trace, events: Events) -> Figures:
 def _cpu_times(elapsed: F64, cpu: I64, nesting: Nesting, children: I64) -> tuple[F64, F64]:
     total, own = np.zeros(len(elapsed)), np.zeros(len(elapsed))
     total[cpu] = elapsed[cpu]
-    nested = np.bincount(nesting.parent[children], weights=elapsed[cpu[children]], minlength=len(cpu))
-    own[cpu] = elapsed[cpu] - nested
+    own[cpu] = elapsed[cpu] - add_up(nesting.parent[children], elapsed[cpu[children]], len(cpu))
     return own, total
 
 
@@ -73,13 +77,10 @@ def _kernel_times(events: Events, elapsed: F64) -> F64:
     """Of each event on the CPU: the time of the device events that name it."""
     device = np.flatnonzero(events.on_device & (events.linked > 0))
     position, owner = Owners(np.where(events.on_device, 0, events.ident)).all(events.linked[device])
-    times: F64 = np.bincount(owner, weights=elapsed[device[position]], minlength=len(events))
-    return times
+    return add_up(owner, elapsed[device[position]], len(events))
 
 
-def _memory(
-    trace: Trace, events: Events, cpu: I64, nesting: Nesting, children: I64
-) -> tuple[I64, I64, I64, I64]:
+def _memory(trace: Trace, events: Events, cpu: I64, nesting: Nesting, children: I64) -> tuple[I64, I64, I64, I64]:
     places = during(trace.memory, events.start_ns[cpu], events.end_ns[cpu])
     alone = np.flatnonzero(events.kind[cpu] == Kind.MEMORY)
     columns = []

@@ -31,7 +31,9 @@ def of_events(trace: Trace, events: Events) -> I64:
     if len(rows):
         host = trace.host.take(events.row[rows])
         first, groups = group(host.name, host.shapes, host.types, host.concrete)
-        calls = zip(*(getattr(host, key)[first].tolist() for key in ("name", "shapes", "types", "concrete")), strict=True)
+        calls = zip(
+            *(getattr(host, key)[first].tolist() for key in ("name", "shapes", "types", "concrete")), strict=True
+        )
         costs = [
             _cost(trace.names[name], trace.shapes[shapes], trace.types[types], trace.concrete[concrete])
             for name, shapes, types, concrete in calls

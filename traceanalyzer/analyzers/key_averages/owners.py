@@ -51,13 +51,13 @@ class Linked:
 def linked_ids(context: Context) -> Linked:
     """The ids that the trace says, or, where it confuses them with correlations, those it should have said."""
     trace = context.trace
-    launches, device = _by_containment(context) if _confused(trace) else _as_written(trace)
-    by_correlation = Owners(np.maximum(trace.launches.correlation, 0)).last(trace.syncs.correlation)
-    return Linked(launches, device, np.append(launches, 0)[by_correlation])
-
-
-def _as_written(trace: Trace) -> tuple[I64, I64]:
-    return np.maximum(trace.launches.external_id, 0), np.maximum(trace.device.external_id, 0)
+    launches = _by_containment(context) if _confused(trace) else _as_written(trace)
+    calls = Owners(np.maximum(trace.launches.correlation, 0))
+    of_call = np.append(launches, 0)
+    written = np.maximum(trace.device.external_id, 0)
+    doubtful = (written == trace.device.correlation) & (written > 0)
+    device = np.where(doubtful, of_call[calls.last(trace.device.correlation)], written)
+    return Linked(launches, device, of_call[calls.last(trace.syncs.correlation)])
 
 
 def _confused(trace: Trace) -> bool:
@@ -68,8 +68,22 @@ def _confused(trace: Trace) -> bool:
     return bool(len(same) and same.mean() > 0.5)
 
 
-def _by_containment(context: Context) -> tuple[I64, I64]:
+def _by_containment(context: Context) -> I64:
     """The id of the innermost operator around the launch."""
     ids = np.maximum(context.trace.host.external_id, 0)
     of_node = np.append(ids[context.host.row], 0) if len(ids) else np.zeros(len(context.host.row) + 1, np.int64)
-    return of_node[context.links.node], of_node[context.links.device_node()]
+    return of_node[context.links.node]
+
+
+def _as_written(trace: Trace) -> I64:
+    """Until 2024 writers gave a call without an operator its correlation for an id, where an operator may have it."""
+    host, launches = trace.host, trace.launches
+    ids = np.maximum(launches.external_id, 0)
+    doubtful = np.flatnonzero((ids == launches.correlation) & (ids > 0))
+    if len(doubtful) and len(host):
+        owner = Owners(np.maximum(host.external_id, 0)).last(ids[doubtful])
+        start, end = host.start_ns[owner], host.start_ns[owner] + host.dur_ns[owner]
+        at = launches.start_ns[doubtful]
+        around = (owner != NO_PARENT) & (host.thread[owner] == launches.thread[doubtful]) & (start <= at) & (at < end)
+        ids[doubtful[~around]] = 0
+    return ids

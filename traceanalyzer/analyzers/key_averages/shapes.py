@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,11 +11,19 @@ from traceanalyzer.trace.strings import Pool, Strings
 from traceanalyzer.trace.table import I32
 
 
-def printed(shapes: Strings, codes: I32) -> tuple[list[str], I32]:
-    """The distinct texts, and the row in them for each code of a trace's pool."""
+@dataclass(frozen=True)
+class Shapes:
+    """Input shapes of events: the distinct texts, and for each event the row of its own."""
+
+    texts: list[str]
+    row: I32
+
+
+def printed(shapes: Strings, codes: I32) -> Shapes:
+    """The texts of events, given the codes of theirs in a trace's pool."""
     pool: Pool[str] = Pool()
     rows = pool.codes(map(_printed, shapes), len(shapes))
-    return pool.values(), rows[codes]
+    return Shapes(pool.values(), rows[codes])
 
 
 def parse(text: str) -> list[list[int]]:

@@ -1,0 +1,181 @@
+"""Which tables belong together, and what a run says."""
+
+from __future__ import annotations
+
+import pytest
+from making import MS, SHAPED, document, row, table
+
+from traceanalyzer.analyzers import tables
+from traceanalyzer.analyzers.tables.runs import Run, analyze, group
+from traceanalyzer.trace.document import ProfilerTable
+
+
+def run_of(*found: ProfilerTable) -> Run:
+    (view,) = group(document(*found))
+    return analyze(view)
+
+
+def test_tables_of_equal_totals_are_one_run() -> None:
+    by_cpu = table(row("aten::mm", 10, 40), cpu=100, device=80, title="by CPU")
+    by_device = table(row("gemm_kernel", 0, 40), cpu=100, device=80, title="by CUDA")
+    after = table(row("aten::mm", 5, 4), cpu=50, device=8)
+    views = group(document(by_cpu, by_device, after))
+    assert [view.positions for view in views] == [(0, 1), (2,)]
+    assert [view.id for view in views] == ["run-1", "run-2"]
+
+
+def test_tables_of_one_run_need_not_be_neighbours() -> None:
+    one, other = table(row("aten::mm", 1), cpu=100), table(row("aten::mm", 2), cpu=90)
+    assert [view.positions for view in group(document(one, other, one))] == [(0, 2), (1,)]
+
+
+def test_a_cut_table_belongs_to_the_run_of_its_section() -> None:
+    whole = table(row("aten::mm", 10), section="Before")
+    cut = table(row("aten::mm", 9), cpu=None, section="Before")
+    elsewhere = table(row("aten::mm", 9), cpu=None, section="After")
+    assert [view.positions for view in group(document(whole, cut, elsewhere))] == [(0, 1), (2,)]
+
+
+def test_a_row_that_is_printed_in_two_tables_counts_once() -> None:
+    shared = row("aten::mm", 10, 40, calls=3)
+    run = run_of(table(shared, row("aten::relu", 5, 20), device=80), table(shared, row("aten::add", 1, 20), device=80))
+    assert {hot.name: hot.device_self_ns for hot in run.operators} == {
+        "aten::mm": 40 * MS,
+        "aten::relu": 20 * MS,
+        "aten::add": 20 * MS,
+    }
+
+
+def test_rows_of_one_name_with_overloads_are_one_operator() -> None:
+    run = run_of(table(row("aten::add", 10, 4, calls=2), row("aten::add", 3, 5, calls=1), device=20))
+    (add,) = run.operators
+    assert (add.calls, add.device_self_ns, add.host_self_ns) == (3, 9 * MS, 13 * MS)
+    assert add.device_share == pytest.approx(9 / 20)
+
+
+def test_cut_names_may_be_different_kernels() -> None:
+    cut = "void at::native::elementwise_kernel<128, 2, at::nati..."
+    run = run_of(table(row(cut, 0, 9, name_truncated=True), row(cut, 0, 3, name_truncated=True), device=12))
+    assert [kernel.device_self_ns for kernel in run.kernels] == [9 * MS, 3 * MS]
+
+
+def test_operators_and_their_kernels_are_never_added() -> None:
+    run = run_of(table(row("aten::mm", 10, 40), row("volta_sgemm_128x64_nn", 0, 40), device=40))
+    assert [hot.name for hot in run.operators] == ["aten::mm"]
+    assert [hot.name for hot in run.kernels] == ["volta_sgemm_128x64_nn"]
+    assert run.device_hidden_share == 0
+
+
+def test_device_spans_of_annotations_are_no_kernels() -> None:
+    run = run_of(
+        table(
+            row("forward", 20, 0), row("forward", 0, 70), row("backward", 0, 50), row("gemm_kernel", 0, 40), device=40
+        )
+    )
+    assert [hot.name for hot in run.kernels] == ["gemm_kernel"]
+    assert run.annotations_in_total is False
+
+
+def test_a_total_that_counts_spans_is_told() -> None:
+    run = run_of(table(row("forward", 0, 60), row("gemm_kernel", 0, 40), device=100))
+    assert run.annotations_in_total is True
+
+
+def test_whether_spans_are_in_the_total_is_unknown_where_rows_are_missing() -> None:
+    run = run_of(table(row("forward", 0, 30), row("gemm_kernel", 0, 40), device=100))
+    assert run.annotations_in_total is None
+
+
+@pytest.mark.parametrize(
+    ("names", "steps", "by"),
+    [
+        (["ProfilerStep*", "Optimizer.step#SGD.step"], 7, "ProfilerStep*"),
+        (
+            ["Optimizer.step#SGD.step", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"],
+            7,
+            "Optimizer.step#SGD.step",
+        ),
+        (
+            ["enumerate(DataLoader)#_MultiProcessingDataLoaderIter..."],
+            7,
+            "enumerate(DataLoader)#_MultiProcessingDataLoaderIter...",
+        ),
+        (["aten::mm"], 1, None),
+    ],
+)
+def test_steps_are_counted_by_the_best_row(names: list[str], steps: int, by: str | None) -> None:
+    rows = [row(name, 5, calls=7 + i, name_truncated=name.endswith("...")) for i, name in enumerate(names)]
+    run = run_of(table(*rows))
+    assert (run.steps, run.steps_from) == (steps, by)
+
+
+def test_one_row_per_step_of_old_torch() -> None:
+    run = run_of(table(row("ProfilerStep#3", 5), row("ProfilerStep#4", 5), row("aten::mm", 1)))
+    assert (run.steps, run.steps_from) == (2, "ProfilerStep")
+
+
+def test_the_estimate_of_wall_time_is_the_larger_of_host_and_device() -> None:
+    run = run_of(table(row("ProfilerStep*", 1, calls=10), row("aten::mm", 99, 30), cpu=100, device=30))
+    assert run.wall_estimate_ns_per_step == 10 * MS
+    assert run.device_share_at_most == pytest.approx(0.3)
+    busy = run_of(table(row("ProfilerStep*", 1, calls=10), row("aten::mm", 99, 300), cpu=100, device=300))
+    assert busy.wall_estimate_ns_per_step == 30 * MS
+    assert busy.device_share_at_most == 1
+
+
+def test_waits_copies_and_allocations() -> None:
+    run = run_of(
+        table(
+            row("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 30, calls=5),
+            row("cudaStreamSynchronize", 8, calls=9),
+            row("cudaLaunchKernel", 4),
+            row("Memcpy HtoD (Pageable -> Device)", 0, 6, calls=5),
+            row("aten::mm", 1, 20, self_device_mem_bytes=1000),
+            row("aten::relu", 1, 5, self_device_mem_bytes=-400),
+            device=31,
+        )
+    )
+    assert run.dataloader_ns == 30 * MS
+    assert run.sync_ns == 8 * MS
+    assert [(copy.name, copy.calls, copy.device_ns) for copy in run.copies] == [
+        ("Memcpy HtoD (Pageable -> Device)", 5, 6 * MS)
+    ]
+    assert run.allocated_bytes == 1000
+
+
+def test_what_no_row_shows_is_unknown() -> None:
+    run = run_of(table(row("aten::mm", 10), cpu=None))
+    assert run.cpu_ns is None
+    assert run.wall_estimate_ns_per_step is None
+    assert run.dataloader_ns is None
+    assert run.sync_ns is None
+    assert run.allocated_bytes is None
+    assert run.device_hidden_share is None
+
+
+def test_rows_that_the_limit_cut_away_have_a_share() -> None:
+    run = run_of(table(row("aten::mm", 60, 30), row("gemm_kernel", 0, 30), cpu=100, device=40))
+    assert run.cpu_hidden_share == pytest.approx(0.4)
+    assert run.device_hidden_share == pytest.approx(0.25)
+
+
+def test_shapes_come_from_the_tables_that_are_grouped_by_them() -> None:
+    flat = table(row("aten::mm", 10, 40, calls=4), device=40)
+    shaped = table(
+        row("aten::mm", 5, 30, calls=2, input_shapes="[[8, 8], [8, 8]]"),
+        row("aten::mm", 5, 10, calls=2, input_shapes="[[4, 4], [4, 4]]"),
+        device=40,
+        columns=SHAPED,
+    )
+    run = run_of(flat, shaped)
+    assert [hot.calls for hot in run.operators] == [4]
+    assert [cost.calls for cost in run.shape_costs] == [2, 2]
+
+
+def test_doubts_name_their_run() -> None:
+    results, skipped = tables.run(document(table(row("aten::mm", 50))))
+    assert [(doubt.id, doubt.params["run"]) for doubt in tables.doubts(results)] == [
+        ("q-table-truncated", "run-1"),
+        ("q-no-steps-in-table", "run-1"),
+    ]
+    assert "gpu" in skipped

@@ -1,0 +1,168 @@
+"""The documentation is true: generated parts are up to date, links lead somewhere, named files exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from traceanalyzer import analyzers
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "fixtures/README.md") for page in ROOT.glob(pattern)
+)
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+FILE = re.compile(r"[\w.]+(/[\w.]+)+/?|[\w.]+\.(py|md|toml|json)")
+"""A path, or the name of a file."""
+EXAMPLES = {"report.json", "report.md", "trace.json", "trace.json.gz"}
+"""Files that only users have."""
+_PARSER = MarkdownIt("commonmark").enable("table")
+
+
+# Generated parts
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    run = subprocess.run(
+        [sys.executable, "scripts/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, f"run: make format\n{run.stdout}{run.stderr}"
+
+
+def test_a_stale_page_would_be_noticed(tmp_path: Path) -> None:
+    """The same check on a copy with one number of the README changed."""
+    for name in ("scripts/docs.py", "docs/report.schema.json", "fixtures/synthetic/gpu_training.json.gz"):
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / name).read_bytes())
+    for page in PAGES:
+        target = tmp_path / page.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(page.read_text("utf-8").replace("A step takes ", "A step took "), "utf-8")
+    run = subprocess.run(
+        [sys.executable, "scripts/docs.py", "--check"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode != 0
+    assert "README.md" in run.stdout
+
+
+def test_the_help_in_the_readme_can_be_read() -> None:
+    assert "\\b" not in (ROOT / "README.md").read_text("utf-8")
+
+
+# Links
+
+
+def links(page: Path) -> Iterator[str]:
+    for block in _PARSER.parse(page.read_text("utf-8")):
+        for token in block.children or []:
+            if token.type == "link_open":
+                yield str(token.attrs["href"])
+
+
+def anchors(page: Path) -> set[str]:
+    """Names that GitHub gives to the headings of a page."""
+    blocks = _PARSER.parse(page.read_text("utf-8"))
+    titles = [after.content for block, after in pairwise(blocks) if block.type == "heading_open"]
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+@each_page
+def test_links_lead_to_files_that_exist(page: Path) -> None:
+    for link in links(page):
+        if re.match(r"https?://|mailto:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_there_are_links_to_check() -> None:
+    found = set(links(ROOT / "README.md"))
+    assert {"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/report.schema.json"} <= found
+
+
+@each_page
+def test_every_page_has_one_title(page: Path) -> None:
+    titles = [block for block in _PARSER.parse(page.read_text("utf-8")) if block.tag == "h1" and block.nesting == 1]
+    assert len(titles) == 1
+
+
+# What the texts name
+
+
+def table() -> list[tuple[str, str]]:
+    """The rows of ARCHITECTURE's table: path and what it is."""
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", ARCHITECTURE, re.MULTILINE)
+    return [(path, text) for path, text in rows if "`" in path]
+
+
+def marked(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row[0])
+def test_the_map_names_what_exists(row: tuple[str, str]) -> None:
+    paths, text = row
+    assert marked(paths)
+    for path in marked(paths):
+        assert (ROOT / path).exists(), path
+        assert (ROOT / path).is_dir() == path.endswith("/"), path
+    folder = ROOT / marked(paths)[0]
+    for word in marked(text):
+        if folder.name == "__init__.py":
+            assert hasattr(importlib.import_module(folder.parent.name), word), word
+        elif re.fullmatch(r"[\w/]+", word) and folder.is_dir():
+            assert (folder / word).is_dir() or (folder / f"{word}.py").exists(), word
+        elif FILE.fullmatch(word):
+            assert (folder / word).exists(), word
+
+
+def test_the_map_is_complete() -> None:
+    """Every module and folder of the package is named."""
+    there = {path.stem for path in (ROOT / "traceanalyzer").iterdir() if path.suffix == ".py" or path.is_dir()}
+    named = set(re.findall(r"\w+", ARCHITECTURE))
+    assert there - {"__pycache__", "__main__", "_version"} <= named
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "benchmarks/README.md"])
+def test_files_that_are_named_exist(name: str) -> None:
+    page = ROOT / name
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    homes = (ROOT, page.parent, ROOT / "docs", ROOT / "traceanalyzer", ROOT / "traceanalyzer" / "readers" / "kineto")
+    for word in filter(FILE.fullmatch, marked(text)):
+        assert word in EXAMPLES or any((home / word).exists() for home in homes), word
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_make_targets_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = re.findall(r"\bmake ([a-z-]+)(?=`|\s+#|\s*$| writes)", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+    assert targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_readme_names_the_python_that_is_needed() -> None:
+    needed = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert needed
+    assert f"Python {needed[1]} or newer" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_every_analysis_is_in_the_schema_and_its_module_asks_a_question() -> None:
+    schema = (ROOT / "docs" / "report.schema.json").read_text("utf-8")
+    for analyzer in analyzers.ANALYZERS:
+        assert f'"{analyzer.key}": {{' in schema
+        module = importlib.import_module(analyzer.result.__module__)
+        assert "?" in (module.__doc__ or "").splitlines()[0], module.__name__

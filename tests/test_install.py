@@ -1,0 +1,146 @@
+"""The wheel works without the checkout: command, templates, public names. And so do the commands of `make demo`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer._version import __version__
+
+ROOT = Path(__file__).parents[1]
+TRAINING = ROOT / "fixtures" / "synthetic" / "gpu_training.json.gz"
+SOURCES = ("traceanalyzer", "report_templates", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md")
+_IN_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+
+pytestmark = pytest.mark.install
+
+
+def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run without anything in the environment that leads back to the checkout."""
+    clean = {key: value for key, value in os.environ.items() if key not in _IN_CHECKOUT}
+    return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
+
+
+def checked(command: Sequence[str | Path], cwd: Path) -> str:
+    done = run(command, cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    """What the build needs, so that nothing is written into the checkout and nothing else can slip in."""
+    for name in SOURCES:
+        for source in sorted([ROOT / name, *(ROOT / name).rglob("*")]):
+            if source.is_file() and "__pycache__" not in source.parts:
+                target = folder / source.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built with the backend that is installed, else with one that pip fetches."""
+    folder = tmp_path_factory.mktemp("wheel")
+    sources = copy_of_the_sources(folder / "sources")
+    has_backend = importlib.util.find_spec("hatchling") is not None
+    isolation = ["--no-isolation"] if has_backend else []
+    done = run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, sources], folder)
+    if done.returncode and not has_backend:
+        pytest.skip("hatchling is not installed and cannot be fetched: pip install hatchling")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a fresh environment with the wheel in it; dependencies are lent from this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
+    checked([*pip, "install", "--quiet", "--no-index", "--no-deps", wheel], folder)
+    site = checked([programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder)
+    # A folder that a .pth file names is searched after the environment's own, and its .pth files are not read:
+    # the editable install of the checkout stays out of sight.
+    lent = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    Path(site.strip(), "lent.pth").write_text("\n".join(lent), "utf-8")
+    return programs
+
+
+def test_the_wheel_holds_the_package_and_its_templates(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
+    assert wheel.name == f"traceanalyzer-{__version__}-py3-none-any.whl"
+    packaged = {path.relative_to(ROOT).as_posix() for path in (ROOT / "traceanalyzer").rglob("*.py")}
+    templates = {f"traceanalyzer/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("report_templates/**/*.j2")}
+    assert templates
+    assert packaged | templates | {"traceanalyzer/py.typed"} <= names
+    assert {name.split("/")[0] for name in names} == {"traceanalyzer", f"traceanalyzer-{__version__}.dist-info"}
+    assert f"\nVersion: {__version__}\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+
+
+def test_the_package_comes_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = "import traceanalyzer, msgspec; print(traceanalyzer.__file__); print(*traceanalyzer.__path__)"
+    for line in checked([installed / "python", "-c", code], tmp_path).splitlines():
+        assert Path(line).resolve().is_relative_to(installed.parent.resolve())
+        assert not Path(line).resolve().is_relative_to(ROOT)
+
+
+@pytest.mark.parametrize("program", [["traceanalyzer"], ["python", "-m", "traceanalyzer"]], ids=" ".join)
+def test_the_command_works_from_another_folder(program: list[str], installed: Path, tmp_path: Path) -> None:
+    command = [installed / program[0], *program[1:], "report"]
+    done = run([*command, TRAINING, "-o", "r.md", "-o", "r.json"], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "Wrote r.md\nWrote r.json\n")
+    assert "# Profile of gpu" in (tmp_path / "r.md").read_text("utf-8")
+    assert "## Kernels" in (tmp_path / "r.md").read_text("utf-8")
+    assert "Step time" in checked([*command, TRAINING], tmp_path)
+
+
+def test_the_wheel_says_the_same_as_the_checkout(installed: Path, tmp_path: Path) -> None:
+    arguments = ["report", TRAINING, "--format", "json"]
+    from_wheel = checked([installed / "traceanalyzer", *arguments], tmp_path)
+    assert from_wheel == checked([sys.executable, "-m", "traceanalyzer", *arguments], tmp_path)
+
+
+def test_the_readme_works_from_python(installed: Path, tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "trace.json.gz").write_bytes(TRAINING.read_bytes())
+    shown = checked([installed / "python", "-c", code], tmp_path)
+    assert shown.startswith("<!-- traceanalyzer report")
+
+
+def demo_commands() -> list[str]:
+    """The recipe of `make demo`."""
+    recipe = (ROOT / "Makefile").read_text("utf-8").split("\ndemo:", 1)[1]
+    lines = [line.lstrip("\t@") for line in recipe.splitlines()[1:]]
+    return lines[: lines.index("")]
+
+
+def test_the_demo_works_with_the_editable_install(tmp_path: Path) -> None:
+    programs = Path(sys.executable).parent
+    if not (programs / "traceanalyzer").exists():
+        pytest.skip("the package is not installed beside this Python: make test installs it")
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    commands = demo_commands()
+    assert any("traceanalyzer report" in command for command in commands)
+    for command in commands:
+        words = shlex.split(command.replace("$(BIN)", str(programs)))
+        checked(words, tmp_path)
+    assert (tmp_path / "demo" / "report.md").read_text("utf-8").startswith("<!-- traceanalyzer report")
+    assert (tmp_path / "demo" / "report.json").exists()

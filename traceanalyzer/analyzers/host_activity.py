@@ -1,0 +1,214 @@
+"""What host threads do at a time: waits for the device, allocations, compilation, operators, Python lines.
+
+Runtime and driver calls are told apart by their names; the expressions below hold for CUDA, HIP, Level Zero,
+Unified Runtime, and for the vendors that follow CUDA's naming.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.trace import marks
+from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_SYNCHRONIZATION = re.compile(r"synchronize|^ur(EventWait$|QueueFinish)|^pi(EventsWait|QueueFinish)$", re.IGNORECASE)
+_SYNCHRONOUS_COPY = re.compile(r"^(cuda|hip|cu|musa)Memcpy(?!.*Async)")
+_ALLOCATION = re.compile(
+    r"^(cuda|hip|musa)(Ext)?(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))"
+    r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|Host)"
+    r"|^zeMem(Alloc|Free)|^urUSM(\w*Alloc|Free)"
+)
+_FREE = re.compile(r"^(cuda|hip|musa)Free(?!Async|Host|Array)|^cuMemFree(?!Async|Host)")
+_LOADING = re.compile(
+    r"^(cu|cuda|hip)(Module|Library)Load|^cuLink(Create|Add|Complete)|rtcCompileProgram$"
+    r"|^zeModuleCreate|^urProgram(Build|Compile|Link|CreateWith)"
+)
+_COMPILING = re.compile(
+    r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
+    r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
+    r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
+)
+_LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
+_COMMUNICATION = re.compile(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
+_PYTHON_LINE = re.compile(r"\.py\(\d+\): |^<ipython-input|ipykernel")
+_LIBRARY_LINE = re.compile(
+    r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
+    r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
+)
+
+
+def is_synchronization(name: str) -> bool:
+    """A runtime call in which the host waits for the device, a stream or an event."""
+    return _SYNCHRONIZATION.search(name) is not None
+
+
+def is_synchronous_copy(name: str) -> bool:
+    """A copy call that returns only when the copy is done, by its contract (`cudaMemcpy`, `hipMemcpyWithStream`)."""
+    return _SYNCHRONOUS_COPY.search(name) is not None
+
+
+def is_allocation(name: str) -> bool:
+    """A runtime call that allocates or frees memory of the device or pinned memory of the host."""
+    return _ALLOCATION.search(name) is not None
+
+
+def is_free(name: str) -> bool:
+    """A call that frees device memory, which waits until the device is idle."""
+    return _FREE.search(name) is not None
+
+
+def is_loading(name: str) -> bool:
+    """A runtime call that loads or compiles code for the device."""
+    return _LOADING.search(name) is not None
+
+
+def is_loading_overhead(name: str) -> bool:
+    """An overhead event that is the driver's lazy loading or compilation, not the profiler's work."""
+    return name in _LOADING_OVERHEAD
+
+
+def is_compiling(name: str) -> bool:
+    """A host range or Python frame in which TorchDynamo, Inductor, Triton or an extension is compiled."""
+    return _COMPILING.search(name) is not None
+
+
+def is_communicating(name: str) -> bool:
+    """A host range of a collective or point-to-point operation, waits for it included."""
+    return _COMMUNICATION.search(name) is not None
+
+
+def is_python_line(name: str) -> bool:
+    """A frame with a file and a line, not a built-in function or an nn.Module call."""
+    return _PYTHON_LINE.search(name) is not None
+
+
+def is_library_line(name: str) -> bool:
+    """A frame of PyTorch itself or of the standard library."""
+    return _LIBRARY_LINE.search(name) is not None
+
+
+def operator_rows(context: Context) -> Bool:
+    """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
+    names, host = context.trace.names, context.trace.host
+    wrapper = names.where(lambda name: name in marks.DATA_PARALLEL or marks.is_optimizer(name))[host.name]
+    plain = (context.kind == Kind.OPERATOR) | (context.kind == Kind.PYTHON)
+    found: Bool = plain & ~wrapper
+    return found
+
+
+def launching_threads(context: Context) -> list[int]:
+    """Threads that put something on a device, the one with the most device events first."""
+    launch = context.links.launch
+    threads, counts = np.unique(context.trace.launches.thread[launch[launch != NO_PARENT]], return_counts=True)
+    order: list[int] = threads[np.lexsort((threads, -counts))].tolist()
+    return order
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Calls in which the host waits for the device, in the order of their start; none lies within another."""
+
+    row: I64
+    """In the launch table."""
+    start_ns: I64
+    end_ns: I64
+    thread: I32
+
+    def take(self, rows: I64 | Bool) -> Waits:
+        """Some of them."""
+        return Waits(self.row[rows], self.start_ns[rows], self.end_ns[rows], self.thread[rows])
+
+
+def waits(context: Context) -> Waits:
+    """Synchronizations, and copy calls that block: see `blocking_copies`."""
+    launches = context.trace.launches
+    found = context.trace.names.where(lambda n: is_synchronization(n) or is_synchronous_copy(n))[launches.name]
+    blocking = context.once(blocking_copies)
+    found[context.links.launch[blocking]] = True
+    rows = np.flatnonzero(found)
+    tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
+    rows = np.sort(rows[order[tree.parent == NO_PARENT]])
+    start = launches.start_ns[rows]
+    return Waits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
+
+
+def blocking_copies(context: Context) -> Bool:
+    """Which device events are copies whose call held the host until they had ended.
+
+    Either the call is synchronous by its contract, or it returned only after the copy's end. An asynchronous
+    call that copies from or to pinned memory, or within devices, does not block: where it returns after the
+    copy's end, the copy was just short.
+    """
+    trace, device = context.trace, context.trace.device
+    linked = (device.category == Category.MEMCPY) & (context.links.launch != NO_PARENT)
+    rows = np.flatnonzero(linked)
+    launch = context.links.launch[rows]
+    synchronous = trace.names.where(is_synchronous_copy)[trace.launches.name[launch]]
+    may_block = trace.names.where(lambda n: host_side(n) != "pinned" and "H" in (direction(n) or ""))
+    call_end = trace.launches.start_ns[launch] + trace.launches.dur_ns[launch]
+    outlasted = call_end >= device.start_ns[rows] + device.dur_ns[rows]
+    linked[rows] = synchronous | (outlasted & may_block[device.name[rows]])
+    return linked
+
+
+_DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
+_SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
+
+
+def direction(name: str) -> str | None:
+    """`HtoD`, `DtoH`, `DtoD`, `PtoP`, ... of a copy's name; Level Zero's M (system memory) is H."""
+    match = _DIRECTION.search(name)
+    return "to".join("H" if side == "M" else side for side in match.groups()) if match else None
+
+
+def host_side(name: str) -> str | None:
+    """`pageable` or `pinned` memory on the host's side of a copy; None where the name does not tell."""
+    match = _SIDE.search(name)
+    return match[1].lower() if match else None
+
+
+def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, times: I64) -> I64:
+    """For each point in time, the innermost slice of its thread that is open (start <= time < end).
+
+    Args:
+        slices: The table.
+        rows: Which of its rows count, ascending.
+        thread: Of each point.
+        times: Of each point.
+
+    Returns:
+        Rows of the table, or -1. Only slices that contain some point are nested, so a few points are cheap.
+    """
+    points = np.sort(times)
+    start = slices.start_ns[rows]
+    open_at_some = np.searchsorted(points, start + slices.dur_ns[rows]) > np.searchsorted(points, start)
+    rows = rows[open_at_some]
+    tree, order = Tree.build(slices.thread[rows], slices.start_ns[rows], slices.dur_ns[rows])
+    found = tree.innermost(thread, times)
+    result = np.full(len(times), NO_PARENT, np.int64)
+    inside = found != NO_PARENT
+    result[inside] = rows[order[found[inside]]]
+    return result
+
+
+def python_lines(context: Context, thread: I32, times: I64) -> I64:
+    """For each point, the code of the name of the Python line that runs, or -1.
+
+    The innermost frame outside PyTorch and the standard library; where there is none, the innermost with a line.
+    """
+    names, frames = context.trace.names, context.trace.frames
+    lines = names.where(is_python_line)
+    own = lines & ~names.where(is_library_line)
+    found = innermost(frames, np.flatnonzero(own[frames.name]), thread, times)
+    homeless = np.flatnonzero(found == NO_PARENT)
+    if len(homeless):
+        rows = np.flatnonzero(lines[frames.name])
+        found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
+    return np.where(found == NO_PARENT, -1, np.append(frames.name, -1)[found])

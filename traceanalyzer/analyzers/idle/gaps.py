@@ -1,0 +1,75 @@
+"""When did a device, or a stream, do nothing, and what ended each gap?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The times within a window at which none of some device events ran, ascending."""
+
+    whole_start_ns: I64
+    """Where the gap began, before the window too; 0 before the first event of the trace."""
+    start_ns: I64
+    """The part within the window."""
+    end_ns: I64
+    whole_end_ns: I64
+    next: I64
+    """Row of the device event that ended the gap, or -1 after the last one."""
+    launch: I64
+    """Row of that event's launch, or -1."""
+    is_first_of_launch: Bool
+    """Whether that event is the first that its launch put on a device (a graph launch puts many)."""
+    has_previous: Bool
+    """Whether an event ran before the gap."""
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def length(self) -> I64:
+        """Time of each gap within the window, in nanoseconds."""
+        return self.end_ns - self.start_ns
+
+    def take(self, rows: I64 | Bool | slice) -> Gaps:
+        """Some of the gaps."""
+        return Gaps(**{name: values[rows] for name, values in vars(self).items()})
+
+
+def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
+    """The gaps between the given device events (rows in ascending order) within a window."""
+    device = context.trace.device
+    rows = rows[device.dur_ns[rows] > 0]  # what has no duration interrupts nothing
+    start = device.start_ns[rows]
+    busy = Intervals.union(start, start + device.dur_ns[rows])
+    if busy:
+        whole_start = np.append(min(0, int(busy.start[0])), busy.end)
+        whole_end = np.append(busy.start, max(window[1], int(busy.end[-1])))
+        ends = np.append(rows[np.searchsorted(start, busy.start, side="left")], NOTHING)
+    else:
+        whole_start, whole_end, ends = np.array([0]), np.array([window[1]]), np.array([NOTHING])
+    has_previous = np.ones(len(whole_start), np.bool_)
+    has_previous[0] = False
+    launch = np.append(context.links.launch, NO_PARENT)[ends]
+    first = np.append(context.once(first_of_launch), False)[ends]
+    low, high = np.maximum(whole_start, window[0]), np.minimum(whole_end, window[1])
+    gaps = Gaps(whole_start, low, high, whole_end, ends, launch, first, has_previous)
+    return gaps.take(high > low)
+
+
+def first_of_launch(context: Context) -> Bool:
+    """Which device events are the first of their launch; those without a launch are."""
+    launch = context.links.launch
+    first = launch == NO_PARENT
+    first[np.unique(launch, return_index=True)[1]] = True
+    return first

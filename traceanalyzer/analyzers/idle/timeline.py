@@ -1,0 +1,77 @@
+"""What the host did at every time, as one label per time: the first that applies in an order of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, U8, Array
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Time cut into segments, each with the label of the first set that contains it."""
+
+    times: I64
+    """Where segments start, ascending; the last one has no end."""
+    label: U8
+    """Of each segment; `unlabelled` where no set contains it."""
+    unlabelled: int
+
+    @classmethod
+    def build(cls, sets: Sequence[tuple[int, Intervals]], unlabelled: int) -> Timeline:
+        """Label all times.
+
+        Args:
+            sets: Labels and the times at which they apply, the one that wins first; at most 31, labels may repeat.
+            unlabelled: The label of times in no set.
+        """
+        used = [(label, times) for label, times in sets if times]
+        times, change = [np.array([np.iinfo(np.int64).min])], [np.array([0], np.int32)]
+        for bit, (_, interval) in enumerate(used):
+            times += [interval.start, interval.end]
+            change += [np.full(len(interval), sign << bit, np.int32) for sign in (1, -1)]
+        moments = np.concatenate(times)
+        order = np.argsort(moments, kind="stable")
+        # Sets are disjoint intervals, so a sum of powers of two is the set of the sets that contain a time.
+        inside = np.cumsum(np.concatenate(change)[order], dtype=np.int32)
+        moments = moments[order]
+        winner = np.array([label for label, _ in used] + [unlabelled], np.uint8)[_lowest_bit(inside, len(used))]
+        last_at_time = np.append(moments[1:] > moments[:-1], True)
+        moments, winner = moments[last_at_time], winner[last_at_time]
+        changes = np.append(True, winner[1:] != winner[:-1])
+        return cls(moments[changes], winner[changes], unlabelled)
+
+    def within(self, start: I64, end: I64, labels: Sequence[int]) -> list[I64]:
+        """How much time each interval has of each label, in nanoseconds; intervals with end < start have none."""
+        end = np.maximum(start, end)
+        first = np.searchsorted(self.times, start, side="right") - 1
+        last = np.searchsorted(self.times, end, side="right") - 1
+        return [self._passed(label, last, end) - self._passed(label, first, start) for label in labels]
+
+    def _passed(self, label: int, segment: I64, time: I64) -> I64:
+        """Time of a label before each moment, up to a constant."""
+        counts = self.label == label
+        length = np.where(counts[:-1], np.diff(self.times), 0)  # the first segment starts at minus infinity
+        length[:1] = 0
+        passed = np.concatenate(([0], np.cumsum(length)))
+        begin = np.where(segment > 0, self.times[segment], 0)
+        return passed[segment] + np.where(counts[segment], time - begin, 0)
+
+    def segments(self, start: int, end: int) -> tuple[I64, I64, U8]:
+        """Starts, ends and labels of the segments within an interval."""
+        first = int(np.searchsorted(self.times, start, side="right")) - 1
+        last = int(np.searchsorted(self.times, end, side="left"))
+        begins = np.maximum(self.times[first:last], start)
+        return begins, np.append(begins[1:], end), self.label[first:last]
+
+
+def _lowest_bit(masks: Array, count: int) -> Array:
+    """The number of the lowest bit that is set in each mask; `count` where none is."""
+    found = np.full(len(masks), count, np.uint8)
+    for bit in range(count - 1, -1, -1):
+        found[(masks >> bit) & 1 == 1] = bit
+    return found

@@ -1,0 +1,125 @@
+"""How much memory is in use, when is it most, who takes it, and does it grow?
+
+Levels are what the allocator of PyTorch handed out (allocated) and what it holds from the driver (reserved), as
+its own records say. What other libraries take from the driver is in neither.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.memory import ledger as records
+from traceanalyzer.analyzers.memory.blocks import PeakContents, at_peak
+from traceanalyzer.analyzers.memory.curve import Curve, curve
+from traceanalyzer.analyzers.memory.ledger import CPU, Ledger
+from traceanalyzer.analyzers.memory.operators import OperatorMemory, by_operator, is_operator, operator_of
+from traceanalyzer.analyzers.memory.steps import StepMemory, by_step, growth, host_steps
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import I64, UNKNOWN
+
+_NO_RECORDS = Text("skip-no-memory", "the trace has no memory records: it was recorded without profile_memory=True")
+
+
+class DeviceMemory(msgspec.Struct, frozen=True):
+    """The memory of one device, within the chosen steps if a choice was made."""
+
+    device: str
+    """`CPU`, or `GPU` and the id of the device."""
+    peak_allocated_bytes: int | None
+    """Highest total that the allocator reported; null where the trace has no totals (torch 1.8 to 1.10)."""
+    peak_reserved_bytes: int | None
+    """Highest total that the caching allocator held; null on the CPU, which has none, and where unknown."""
+    capacity_bytes: int | None
+    """Memory of the device, where the header says."""
+    is_relative: bool
+    """Levels count from an unknown level at the start of the trace, because no record has a total."""
+    allocations: int
+    allocated_bytes: int
+    """Taken, whether given back or not."""
+    frees: int
+    freed_bytes: int
+    foreign_records: int
+    """Records of memory that the allocator does not manage (shared memory of loader workers): no part of levels."""
+    unattributed_allocations: int
+    """Allocations that lie in no operator."""
+    unattributed_bytes: int
+    """What they took."""
+    allocated: Curve
+    """Level over time."""
+    reserved: Curve | None
+    """Null where unknown."""
+    steps: tuple[StepMemory, ...]
+    growth_bytes_per_step: float | None
+    """Slope of the levels at the ends of the steps; null with fewer than two steps."""
+    at_peak: PeakContents | None
+    """Null where records have no addresses."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """All devices: accelerators by id, then the CPU."""
+
+    devices: tuple[DeviceMemory, ...]
+    operators: tuple[OperatorMemory, ...]
+    """By device, the operator that took most by itself first."""
+    steps_from: str | None
+    """How the steps were found; see `trace.steps_from`."""
+    records_without_device: int
+    """Records that name no device: counted nowhere else."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say of memory, or None."""
+    return None if len(context.trace.memory) else _NO_RECORDS()
+
+
+def analyze(context: Context) -> Memory:
+    """Peaks, curves, operators, steps, and what is in memory at the peak."""
+    return Memory(
+        devices=tuple(_device(context, ledger) for ledger in context.once(records.ledgers)),
+        operators=by_operator(context),
+        steps_from=context.once(host_steps).found_by,
+        records_without_device=records.without_device(context),
+    )
+
+
+def _device(context: Context, ledger: Ledger) -> DeviceMemory:
+    rows = _rows_in_scope(context, ledger)
+    taken = rows[ledger.change_bytes[rows] > 0]
+    given = rows[ledger.change_bytes[rows] < 0]
+    homeless = taken[~context.once(is_operator)[operator_of(context, ledger)[taken]]]
+    steps = by_step(ledger, context.once(host_steps))
+    levels = ledger.level_bytes[rows]
+    peak = int(levels.argmax()) if len(rows) else None
+    held = rows[ledger.reserved_bytes[rows] != UNKNOWN]
+    reserved = ledger.reserved_bytes[held]
+    return DeviceMemory(
+        device=ledger.device,
+        peak_allocated_bytes=None if ledger.is_relative or peak is None else int(levels[peak]),
+        peak_reserved_bytes=int(reserved.max()) if len(held) else None,
+        capacity_bytes=_capacity(context, ledger),
+        is_relative=ledger.is_relative,
+        allocations=len(taken),
+        allocated_bytes=int(ledger.change_bytes[taken].sum()),
+        frees=len(given),
+        freed_bytes=-int(ledger.change_bytes[given].sum()),
+        foreign_records=int(ledger.is_foreign[rows].sum()),
+        unattributed_allocations=len(homeless),
+        unattributed_bytes=int(ledger.change_bytes[homeless].sum()),
+        allocated=curve(ledger.time_ns[rows], levels),
+        reserved=curve(ledger.time_ns[held], reserved) if len(held) else None,
+        steps=steps,
+        growth_bytes_per_step=growth(steps),
+        at_peak=None if peak is None else at_peak(context, ledger, int(rows[peak])),
+    )
+
+
+def _rows_in_scope(context: Context, ledger: Ledger) -> I64:
+    """Positions in the ledger of the records within the chosen steps."""
+    return np.flatnonzero(context.in_scope(ledger.time_ns))
+
+
+def _capacity(context: Context, ledger: Ledger) -> int | None:
+    known = [d.memory_bytes for d in context.trace.info.devices if d.id == ledger.number and ledger.device != CPU]
+    return known[0] if known else None

@@ -1,0 +1,100 @@
+"""Which operators take and give back memory?
+
+The six figures of the TensorBoard plugin's memory view: bytes taken less bytes given back, allocations, and bytes
+taken, each for the operator alone and with the operators that it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.memory.ledger import Ledger, ledgers
+from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class OperatorMemory(msgspec.Struct, frozen=True):
+    """What all calls of one operator did to the memory of one device."""
+
+    device: str
+    name: str
+    calls: int
+    """All calls, also those that took no memory."""
+    increase_bytes: int
+    """Taken less given back, with the operators that it calls; those of recursive calls count twice."""
+    self_increase_bytes: int
+    """The same without the operators that it calls."""
+    allocations: int
+    self_allocations: int
+    allocated_bytes: int
+    """Taken, whether given back or not."""
+    self_allocated_bytes: int
+
+
+def by_operator(context: Context) -> tuple[OperatorMemory, ...]:
+    """One row per device and operator that took or gave back memory, by device and bytes taken by itself."""
+    rows = [row for ledger in context.once(ledgers) for row in _rows(context, ledger)]
+    position = {ledger.device: number for number, ledger in enumerate(context.once(ledgers))}
+    return tuple(sorted(rows, key=lambda r: (position[r.device], -r.self_allocated_bytes, -r.allocated_bytes, r.name)))
+
+
+def operator_of(context: Context, ledger: Ledger) -> I64:
+    """Position in the host tree of the innermost node around each record, -1 for none."""
+    memory = context.trace.memory
+    position = context.host.tree.innermost(memory.thread[ledger.rows], ledger.time_ns)
+    return np.append(context.once(_top), NO_PARENT)[position]
+
+
+def _top(context: Context) -> I64:
+    return context.host.top()
+
+
+def is_operator(context: Context) -> Bool:
+    """Nodes that are rows of operator tables; a last False stands for "no node"."""
+    return np.append(context.host.is_row(context.trace), False)
+
+
+def _calls(context: Context) -> I64:
+    """Calls of each operator name within the chosen steps."""
+    host = context.host
+    nodes = context.once(is_operator)[:-1] & context.in_scope(host.tree.start_ns)
+    return count_by(host.name[nodes], len(context.trace.names))
+
+
+def _rows(context: Context, ledger: Ledger) -> Iterator[OperatorMemory]:
+    own, nested = _sums(context, ledger)
+    calls = context.once(_calls)
+    used = np.flatnonzero((own != 0).any(axis=0) | (nested != 0).any(axis=0))
+    for name in used.tolist():
+        figures = np.column_stack((nested[:, name], own[:, name])).ravel().tolist()
+        yield OperatorMemory(ledger.device, context.trace.names[name], int(calls[name]), *figures)
+
+
+def _sums(context: Context, ledger: Ledger) -> tuple[I64, I64]:
+    """The three figures of each name: of the operator alone, and with what it calls."""
+    host, is_row = context.host, context.once(is_operator)
+    counted = context.in_scope(ledger.time_ns)
+    node = operator_of(context, ledger)[counted]
+    change = ledger.change_bytes[counted]
+    values = np.stack((change, change > 0, np.where(change > 0, change, 0)))
+    name, parent = np.append(host.name, np.int32(-1)), np.append(host.tree.parent, NO_PARENT).astype(np.int64)
+    size = len(context.trace.names)
+    own = _by_name(name, node, values, is_row, size)
+    nested = own.copy()
+    while True:  # up the ancestors of all records at once
+        node = parent[node]
+        open_ = node != NO_PARENT
+        if not open_.any():
+            return own, nested
+        node, values = node[open_], values[:, open_]
+        nested += _by_name(name, node, values, is_row, size)
+
+
+def _by_name(name: I32, node: I64, values: I64, is_row: Bool, size: int) -> I64:
+    rows = is_row[node]
+    return np.stack([sum_by(name[node[rows]], value[rows], size) for value in values])
