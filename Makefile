@@ -5,7 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint types contracts docs check check-full benchmark format clean
+TORCH_VENV := .venv-torch
+
+.PHONY: help demo test test-torch lint types contracts docs check check-full benchmark format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,6 +19,9 @@ demo: $(READY) ## Set up and write a report from a fixture into demo/
 
 test: $(READY) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --cov=traceanalyzer --cov-report=term
+
+test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
+	$(TORCH_VENV)/bin/python -m pytest -m torch
 
 check: lint types contracts docs test ## Everything that CI checks
 
@@ -45,8 +50,16 @@ format: $(READY) ## Format the code, rewrite generated documentation
 	$(BIN)/ruff check --fix .
 	$(BIN)/python scripts/docs.py
 
+# Torch comes alone and first: with anything else asked for, pip may choose a build with gigabytes of CUDA.
+$(TORCH_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0
+	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from traceanalyzer import output, renderers
+from traceanalyzer.analyzers.context import Context
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import OutputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze, load
 from traceanalyzer.report.model import Report
+from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.model import Trace
+
+TABLE = "table"
+"""The format of .txt files: not a rendering of the report, but what torch would print of the trace."""
+
+FORMATS = (*renderers.FORMATS, TABLE)
 
 _RANGE = re.compile(r"(\d*):(\d*)|(\d+)")
 
@@ -40,9 +50,10 @@ class _Steps(click.ParamType[tuple[int | None, int | None]]):
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="Write the report to FILE; its suffix (.md, .json) is the format. Repeat for several; - is standard output.",
+    help="Write the report to FILE; its suffix (.md, .json, .txt) is the format. Repeat for several; - is standard "
+    "output.",
 )
-@click.option("--format", "form", type=click.Choice(list(renderers.FORMATS)), help="Format, if no suffix says it.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Format, if no suffix says it.")
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -51,6 +62,9 @@ class _Steps(click.ParamType[tuple[int | None, int | None]]):
 )
 @click.option("--steps", type=_Steps(), help="Only the steps A to B, both included.")
 @click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
+@click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
+@click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
+@click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
 def command(
@@ -60,19 +74,27 @@ def command(
     top: int | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
+    sort_by: str | None,
+    row_limit: int,
+    group_by_input_shape: bool,
     force: bool,
     quiet: bool,
 ) -> None:
-    r"""Report on one trace: a file of torch.profiler (.json, .json.gz), or - for standard input.
+    r"""Report on one trace, or on the tables of a text; - is standard input.
+
+    A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
+    key_averages().table(). The content decides.
 
     Without -o it prints the first screen: how long a step is, where it goes, how busy the GPU is, and the
-    most expensive operators and kernels.
+    most expensive operators and kernels. A .txt is the table that key_averages().table() would print.
 
     \b
     Examples:
       traceanalyzer report trace.json.gz
       traceanalyzer report trace.json -o report.md -o report.json
       cat trace.json | traceanalyzer report - --format markdown -o -
+      traceanalyzer report trace.json -o table.txt --sort-by self_cpu_time_total --row-limit 20
+      traceanalyzer report profiling.md
 
     \b
     Exit codes: 0 done (repaired input included), 2 unusable input or usage, 130 interrupted.
@@ -82,8 +104,19 @@ def command(
     with reading(trace, quiet=quiet) as progress:
         loaded = load(trace, progress)
         report = analyze(loaded, StepChoice(first, last, skip_warmup))
+
+    def text(name: str) -> str:
+        if name == TABLE:
+            return _table(loaded, sort_by, row_limit, by_shape=group_by_input_shape)
+        return renderers.render(report, name, top)
+
     for path, name in targets:
-        _write(report, path, name, top, force=force)
+        if path != "-":
+            output.write(Path(path), text(name), force=force)
+        elif name == "terminal":
+            _show(report, top)
+        else:
+            _print(text(name))
         if path != "-" and not quiet:
             click.echo(f"Wrote {path}", err=True)
     if not outputs and form is None and not quiet:
@@ -96,20 +129,36 @@ def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]
         return [("-", form or "terminal")]
     if "-" in outputs and form is None:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    return [(path, form if path == "-" and form else form or renderers.format_of(path)) for path in outputs]
+    return [(path, form or (TABLE if path.endswith(".txt") else renderers.format_of(path))) for path in outputs]
 
 
-def _write(report: Report, path: str, name: str, top: int | None, *, force: bool) -> None:
-    if path != "-":
-        output.write(Path(path), renderers.render(report, name, top), force=force)
-        return
+def _table(measured: Trace | TableDocument, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
+    """The table that torch would print."""
+    from traceanalyzer.analyzers import key_averages  # noqa: PLC0415 - only for this format
+    from traceanalyzer.renderers import table  # noqa: PLC0415
+
+    if not isinstance(measured, Trace):
+        raise UsageError("a table is made from a trace; this input holds tables already")
+    return table.render(key_averages.analyze(Context(measured), by_shape), sort_by=sort_by, row_limit=row_limit)
+
+
+def _show(report: Report, top: int | None) -> None:
+    from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
+
+    with _standard_output():
+        terminal.show(report, sys.stdout, top=top)
+
+
+def _print(text: str) -> None:
+    with _standard_output():
+        sys.stdout.write(text)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """A full disk is one line; a closed pipe is nobody's fault and handled by `main`."""
     try:
-        if name == "terminal":
-            from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
-
-            terminal.show(report, sys.stdout, top=top)
-        else:
-            sys.stdout.write(renderers.render(report, name, top))
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
         raise

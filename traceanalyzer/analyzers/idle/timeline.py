@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, U8, Array
+from traceanalyzer.trace.table import I64, U8
+
+_BEGINNING = -(2**62)
+"""Before every event: 146 years in nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,11 @@ class Timeline:
         """Label all times.
 
         Args:
-            sets: Labels and the times at which they apply, the one that wins first; at most 31, labels may repeat.
+            sets: Labels and the times at which they apply, the one that wins first; at most 16, labels may repeat.
             unlabelled: The label of times in no set.
         """
         used = [(label, times) for label, times in sets if times]
-        times, change = [np.array([np.iinfo(np.int64).min])], [np.array([0], np.int32)]
+        times, change = [np.array([_BEGINNING])], [np.array([0], np.int32)]
         for bit, (_, interval) in enumerate(used):
             times += [interval.start, interval.end]
             change += [np.full(len(interval), sign << bit, np.int32) for sign in (1, -1)]
@@ -39,7 +42,7 @@ class Timeline:
         # Sets are disjoint intervals, so a sum of powers of two is the set of the sets that contain a time.
         inside = np.cumsum(np.concatenate(change)[order], dtype=np.int32)
         moments = moments[order]
-        winner = np.array([label for label, _ in used] + [unlabelled], np.uint8)[_lowest_bit(inside, len(used))]
+        winner = _winners([label for label, _ in used], unlabelled)[inside]
         last_at_time = np.append(moments[1:] > moments[:-1], True)
         moments, winner = moments[last_at_time], winner[last_at_time]
         changes = np.append(True, winner[1:] != winner[:-1])
@@ -55,11 +58,8 @@ class Timeline:
     def _passed(self, label: int, segment: I64, time: I64) -> I64:
         """Time of a label before each moment, up to a constant."""
         counts = self.label == label
-        length = np.where(counts[:-1], np.diff(self.times), 0)  # the first segment starts at minus infinity
-        length[:1] = 0
-        passed = np.concatenate(([0], np.cumsum(length)))
-        begin = np.where(segment > 0, self.times[segment], 0)
-        return passed[segment] + np.where(counts[segment], time - begin, 0)
+        passed = np.concatenate(([0], np.cumsum(np.where(counts[:-1], np.diff(self.times), 0))))
+        return passed[segment] + np.where(counts[segment], time - self.times[segment], 0)
 
     def segments(self, start: int, end: int) -> tuple[I64, I64, U8]:
         """Starts, ends and labels of the segments within an interval."""
@@ -69,9 +69,10 @@ class Timeline:
         return begins, np.append(begins[1:], end), self.label[first:last]
 
 
-def _lowest_bit(masks: Array, count: int) -> Array:
-    """The number of the lowest bit that is set in each mask; `count` where none is."""
-    found = np.full(len(masks), count, np.uint8)
-    for bit in range(count - 1, -1, -1):
-        found[(masks >> bit) & 1 == 1] = bit
-    return found
+def _winners(labels: list[int], unlabelled: int) -> U8:
+    """For each set of sets, as a sum of powers of two, the label of the first of them."""
+    masks = np.arange(1 << len(labels))
+    winners = np.full(len(masks), unlabelled, np.uint8)
+    for bit in range(len(labels) - 1, -1, -1):
+        winners[(masks >> bit) & 1 == 1] = labels[bit]
+    return winners

@@ -84,7 +84,7 @@ class KeyAverages(msgspec.Struct, frozen=True):
 
     rows: tuple[Average, ...]
     device: str | None
-    """The device as column headers name it (CUDA, also for AMD; XPU); None where nothing tells of one."""
+    """The device as column headers name it (CUDA, also for AMD; XPU); None where nothing ran on one."""
     profile_memory: bool
     with_flops: bool
 
@@ -149,6 +149,7 @@ def _has_memory(trace: Trace) -> bool:
 
 def _device(trace: Trace) -> str | None:
     """What torch calls the device in columns: CUDA stands for AMD's, too."""
-    vendors = {device.vendor for device in trace.info.devices}
-    used = bool(vendors or len(trace.device) or len(trace.gpu_annotations) or len(trace.syncs))
-    return ("XPU" if "Intel" in vendors else "CUDA") if used else None
+    used = any(len(table) for table in (trace.device, trace.gpu_annotations, trace.syncs))
+    if not used:
+        return None
+    return "XPU" if any(device.vendor == "Intel" for device in trace.info.devices) else "CUDA"

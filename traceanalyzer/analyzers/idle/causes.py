@@ -1,0 +1,193 @@
+"""Why did a device do nothing? Every nanosecond of a gap belongs to exactly one of `CAUSES`.
+
+Who could have ended a gap is the thread that launched the next device event, so its activity counts first, and
+that of the other launching threads where it had nothing open (the autograd engine hands over between threads).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
+from traceanalyzer.analyzers.idle.timeline import Timeline
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Array, Bool
+from traceanalyzer.trace.tables import Frames, HostEvents, Launches
+from traceanalyzer.trace.tree import NO_PARENT
+
+CAUSES = (
+    "dataloader",
+    "communication",
+    "compilation",
+    "allocation",
+    "profiler_overhead",
+    "synchronization",
+    "launch_bound",
+    "host_code",
+    "device_gap",
+    "unknown",
+)
+DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD, SYNCHRONIZATION, LAUNCH, HOST, DEVICE, UNKNOWN = range(10)
+
+_EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
+"""What the trace says by name; it holds whatever drained the queue."""
+
+SHORT_GAP_NS = 30_000
+"""HTA's limit for a pause between two kernels that were both launched in time (`consecutive_kernel_delay`)."""
+
+EVERY_THREAD = -1
+
+
+def attribute(context: Context, gaps: Gaps) -> I64:
+    """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap."""
+    late = fed_late(context, gaps)
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    queued = np.flatnonzero(~late)
+    short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
+    times[queued, np.where(short, DEVICE, UNKNOWN)] = gaps.length[queued]
+    thread = responsible_thread(context, gaps)
+    for number in np.unique(thread[late]).tolist():
+        rows = np.flatnonzero(late & (thread == number))
+        times[rows] = _on_host(context, gaps.take(rows), timelines(context)[number])
+    return times
+
+
+def fed_late(context: Context, gaps: Gaps) -> Bool:
+    """Gaps that the host could have prevented: when they began, the next launch call had not yet returned."""
+    launches = context.trace.launches
+    ends = np.append(launches.start_ns + launches.dur_ns, np.iinfo(np.int64).max)[gaps.launch]
+    late: Bool = gaps.is_first_of_launch & (ends > gaps.whole_start_ns)
+    return late | (gaps.launch == NO_PARENT)
+
+
+def responsible_thread(context: Context, gaps: Gaps) -> Array:
+    """The thread that launched what ended each gap, or `EVERY_THREAD`."""
+    return np.append(context.trace.launches.thread, EVERY_THREAD)[gaps.launch]
+
+
+def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
+    """The wait that was open when each gap began, and so emptied the queue.
+
+    Returns:
+        The row of its call in the launch table (-1 where there is none), and whether it frees memory.
+    """
+    drains = context.once(_drains)
+    before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1
+    reach = np.maximum.accumulate(np.append(drains.end_ns, -1)) if len(drains.row) else np.array([-1])
+    found = (before >= 0) & gaps.has_previous & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
+    by = np.full(len(gaps), NO_PARENT, np.int64)
+    by[found] = drains.row[drains.longest[before[found]]]
+    return by, np.append(context.once(_frees), False)[by]
+
+
+@dataclass(frozen=True)
+class _Drains:
+    """Calls of launching threads in which the host waits until the device is done, in the order of their start."""
+
+    row: I64
+    start_ns: I64
+    end_ns: I64
+    longest: I64
+    """For each position, the one of the calls up to there that ends last."""
+
+
+def _drains(context: Context) -> _Drains:
+    waits, launches = context.once(host_activity.waits), context.trace.launches
+    rows = np.union1d(waits.row, np.flatnonzero(context.once(_frees)))
+    rows = rows[np.isin(launches.thread[rows], host_activity.launching_threads(context))]
+    start = launches.start_ns[rows]
+    end = start + launches.dur_ns[rows]
+    reach = np.maximum.accumulate(end)
+    opens = np.append(True, reach[1:] > reach[:-1])[: len(rows)]
+    longest = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), 0))
+    return _Drains(rows, start, end, longest)
+
+
+def _frees(context: Context) -> Bool:
+    return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]
+
+
+def _on_host(context: Context, gaps: Gaps, timeline: Timeline) -> I64:
+    """Gaps that the host could have prevented, by what it did."""
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    labels = (*_EXPLICIT, SYNCHRONIZATION, LAUNCH)
+    for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
+        times[:, label] = inside
+    rest = gaps.length - times.sum(axis=1)
+    start = np.append(context.trace.launches.start_ns, np.iinfo(np.int64).max)[gaps.launch]
+    since_launch = np.clip(start, gaps.start_ns, gaps.end_ns)
+    launching = gaps.end_ns - since_launch - sum(timeline.within(since_launch, gaps.end_ns, labels))
+    times[:, LAUNCH] += launching  # the call and its way to the device
+    times[:, HOST] = rest - launching
+    unlinked = (gaps.launch == NO_PARENT) & (gaps.next != NOTHING)
+    if not (len(context.trace.host) or len(context.trace.launches)):
+        unlinked[:] = True
+    for cause in (LAUNCH, HOST):  # nobody knows when the next event was launched
+        times[unlinked, UNKNOWN] += times[unlinked, cause]
+        times[unlinked, cause] = 0
+    by, frees = drained_by(context, gaps)
+    drained = by != NO_PARENT
+    inferred = times[:, SYNCHRONIZATION:].sum(axis=1)[drained]
+    times[drained, SYNCHRONIZATION:] = 0
+    times[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
+    return times
+
+
+def timelines(context: Context) -> dict[int, Timeline]:
+    """What each launching thread did, completed by the others; and what any of them did, as `EVERY_THREAD`."""
+    return context.once(_timelines)
+
+
+def _timelines(context: Context) -> dict[int, Timeline]:
+    threads = host_activity.launching_threads(context)
+    names = context.trace.names
+    overhead = context.trace.overheads
+    loading = names.where(host_activity.is_loading_overhead)[overhead.name]
+    end = overhead.start_ns + overhead.dur_ns
+    driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
+    profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
+    if not threads:
+        everyone = np.unique(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
+        return {EVERY_THREAD: Timeline.build(_activities(context, everyone, driver, profiler), HOST)}
+    other = _activities(context, np.array(threads), driver, profiler)
+    built = {EVERY_THREAD: Timeline.build(other, HOST)}
+    for thread in threads:
+        own = _activities(context, np.array([thread]), driver, profiler)
+        built[thread] = built[EVERY_THREAD] if len(threads) == 1 else Timeline.build((*own, *other), HOST)
+    return built
+
+
+def _activities(
+    context: Context, threads: Array, driver: tuple[int, Intervals], profiler: tuple[int, Intervals]
+) -> tuple[tuple[int, Intervals], ...]:
+    """What some threads did, in the order in which it explains that they launched nothing."""
+    trace = context.trace
+    names, host, launches, frames = trace.names, trace.host, trace.launches, trace.frames
+
+    def times(table: HostEvents | Launches | Frames, counts: Bool) -> Intervals:
+        rows = np.flatnonzero(counts & here[id(table)])
+        start = table.start_ns[rows]
+        return Intervals.union(start, start + table.dur_ns[rows])
+
+    here = {id(table): np.isin(table.thread, threads) for table in (host, launches, frames)}
+    compiling = names.where(host_activity.is_compiling)
+    waits = context.once(host_activity.waits)
+    waiting = np.zeros(len(launches), np.bool_)
+    waiting[waits.row] = True
+    every_call = np.ones(len(launches), np.bool_)
+    compilation = times(host, compiling[host.name]) | times(frames, compiling[frames.name])
+    return (
+        (DATALOADER, times(host, context.kind == Kind.DATALOADER)),
+        (COMMUNICATION, times(host, names.where(host_activity.is_communicating)[host.name])),
+        (COMPILATION, compilation | times(launches, names.where(host_activity.is_loading)[launches.name])),
+        driver,
+        (ALLOCATION, times(launches, names.where(host_activity.is_allocation)[launches.name])),
+        profiler,
+        (SYNCHRONIZATION, times(launches, waiting)),
+        (LAUNCH, times(host, host_activity.operator_rows(context)) | times(launches, every_call)),
+    )
