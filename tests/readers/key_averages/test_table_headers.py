@@ -86,6 +86,13 @@ def test_unknown_columns_keep_their_place() -> None:
     assert [column.id for column in header.columns] == ["name", "self_cpu_ns", None, "cpu_total_ns", "calls"]
 
 
+@pytest.mark.parametrize("name", ["CPU totals", "CPU total wall", "Calls made"])
+def test_names_that_only_begin_like_a_column_are_unknown(name: str) -> None:
+    header = parse_header(f"Name  Self CPU  {name}  CPU Mem")
+    assert header
+    assert [column.id for column in header.columns] == ["name", "self_cpu_ns", None, "cpu_mem_bytes"]
+
+
 def test_columns_of_a_second_device_are_unknown() -> None:
     header = parse_header("Name  Self CPU  Self CUDA  Self XPU  # of Calls")
     assert header

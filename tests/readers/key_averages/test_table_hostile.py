@@ -98,3 +98,12 @@ def test_any_cut_of_any_column_is_read(name: str) -> None:
     for end in range(len(text)):
         for table in read(text[:end], "text", None).tables:
             assert [row.name for row in table.rows] == ["aten::add"]
+
+
+@pytest.mark.parametrize(("strangers", "rows"), [(5, 2), (6, 1)])
+def test_rows_after_a_few_other_lines_still_belong(strangers: int, rows: int) -> None:
+    lines = TABLE.splitlines()
+    (table,) = read("\n".join([*lines[:4], *["words"] * strangers, *lines[3:]]), "text", None).tables
+    assert len(table.rows) == rows
+    assert table.complete == (rows == 2)
+    assert table.losses[0].count == (strangers if rows == 2 else 1)

@@ -6,6 +6,7 @@ The words are looked for in their order, not at their places: a name wider than 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from traceanalyzer.readers.key_averages.values import Kind
@@ -97,22 +98,27 @@ class _Columns:
 
     def add(self, line: str, start: int, end: int) -> None:
         """Take one cell: a column, or several whose blanks were collapsed, or an unknown one."""
-        if not self._match(line, start, end):
-            self.found.append(Column(None, Kind.UNKNOWN, start, end))
-            return
+        columns = list(self._columns(line, start, end))
+        if self.found and any(column.id is None for column in columns):
+            columns = [Column(None, Kind.UNKNOWN, start, end)]
+        self.found += columns
+
+    def _columns(self, line: str, start: int, end: int) -> Iterator[Column]:
+        seen: set[str | None] = {column.id for column in self.found}
         while start < end:
             word = _WORD.match(line, start, end)
             stop = word.end() if word else end
-            column = self._match(line, start, end) or Column(None, Kind.UNKNOWN, start, stop)
-            self.found.append(column)
+            column = self._match(line, start, end, seen) or Column(None, Kind.UNKNOWN, start, stop)
+            seen.add(column.id)
+            yield column
             start = column.end + 1
 
-    def _match(self, line: str, start: int, end: int) -> Column | None:
+    def _match(self, line: str, start: int, end: int, seen: Set[str | None]) -> Column | None:
         for pattern, column, kind in _VOCABULARY:
             if match := pattern.match(line, start, end):
                 groups = match.groupdict()
                 device = groups.get("device")
-                if any(column == known.id for known in self.found) or (device and self.device not in {None, device}):
+                if column in seen or (device and self.device not in {None, device}):
                     return None
                 self.device = self.device or device
                 scale = 3 * " KMGTP".index(groups.get("scale") or " ")

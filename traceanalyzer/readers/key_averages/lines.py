@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from traceanalyzer.readers.key_averages.cleaning import clean, split_lines
 
-_BLANKS = 2
-"""Blank lines that a copy may have put between two lines of a table."""
+REACH = 3
+"""How far apart two neighbouring lines of a table may be: a copy may have put blank lines between them."""
 
 
 class Lines:
@@ -34,7 +34,7 @@ class Lines:
 
     def filled(self, index: int, step: int = 1) -> int | None:
         """Index of the first line from `index` on that is not blank, over two blank ones at most, or None."""
-        for i in range(index, index + step * (_BLANKS + 1), step):
+        for i in range(index, index + step * REACH, step):
             if not 0 <= i < len(self.raw):
                 return None
             if self[i].strip():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.readers.key_averages.dashes import Dashes, find_dashes
 from traceanalyzer.readers.key_averages.header import Header, parse_header
-from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.lines import REACH, Lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,14 @@ class Opening:
 def next_opening(lines: Lines, start: int) -> Opening | None:
     """The first table that begins at or after the line `start`."""
     for i in range(start, len(lines)):
-        if "--" in lines.raw[i] and (opening := opening_at(lines, i, start)):
+        if "--" in lines.raw[i] and _name_is_near(lines, i) and (opening := opening_at(lines, i, start)):
             return opening
     return None
+
+
+def _name_is_near(lines: Lines, index: int) -> bool:
+    """Cheap, for logs that are full of dashes."""
+    return any("Name" in line for line in lines.raw[max(index - REACH, 0) : index + REACH + 1])
 
 
 def opening_at(lines: Lines, index: int, start: int) -> Opening | None:
