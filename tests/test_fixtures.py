@@ -131,14 +131,17 @@ def test_the_captured_trace_has_the_calls_of_its_tables(capture: Any) -> None:
     trace, tables = (FOLDER / "captured" / name for name in capture.files)
     events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
     calls: Counter[str] = Counter()
-    ends: dict[str, float] = {}
+    nested: Counter[str] = Counter()
+    ends: dict[tuple[str, object], float] = {}
     for event in sorted((e for e in events if e.get("cat") == "cpu_op"), key=lambda e: (e["ts"], -e["dur"])):
-        # torch merges an operator with the one of the same name directly inside it
-        calls[event["name"]] += event["ts"] >= ends.get(event["name"], 0)
-        ends[event["name"]] = max(ends.get(event["name"], 0), event["ts"] + event["dur"])
+        # torch merges an operator with the one of the same name around it, if it is the only one in there
+        name, place = event["name"], (event["name"], event["tid"])
+        calls[name] += 1
+        nested[name] += event["ts"] < ends.get(place, 0)
+        ends[place] = max(ends.get(place, 0), event["ts"] + event["dur"])
     expected = calls_in_table(tables.read_text(encoding="utf-8").split("\n# ")[0])
     assert len(expected) >= 3
-    assert {name: calls[name] for name in expected} == expected
+    assert all(calls[name] - nested[name] <= count <= calls[name] for name, count in expected.items())
 
 
 def test_scrubbing_keeps_layout_and_takes_names_out() -> None:
@@ -247,15 +250,9 @@ def test_kernels_of_a_step_end_after_the_step() -> None:
     step = next(e for e in events if e["name"] == "ProfilerStep#5" and e["cat"] == "user_annotation")
     end = step["ts"] + step["dur"]
     launched = {
-        e["args"]["correlation"]
-        for e in events
-        if e.get("cat") == "cuda_runtime" and step["ts"] <= e["ts"] < end
+        e["args"]["correlation"] for e in events if e.get("cat") == "cuda_runtime" and step["ts"] <= e["ts"] < end
     }
-    ends = [
-        e["ts"] + e["dur"]
-        for e in events
-        if e.get("cat") == "kernel" and e["args"]["correlation"] in launched
-    ]
+    ends = [e["ts"] + e["dur"] for e in events if e.get("cat") == "kernel" and e["args"]["correlation"] in launched]
     assert max(ends) > end
 
 

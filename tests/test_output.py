@@ -85,9 +85,9 @@ class _FullDisk:
 
 FAILURES = {
     "the rename fails": ("replace", fail_with(OSError(5, "Input/output error")), "Input/output error"),
-    "the mode cannot be set": ("chmod", fail_with(PermissionError(1, "Operation not permitted")), "not permitted"),
     "the disk is full": ("fdopen", lambda handle, *_, **__: _FullDisk(handle), "No space left on device"),
 }
+"""A function of `os` that fails, and the reason that users read."""
 
 
 @pytest.mark.parametrize(("step", "broken", "reason"), FAILURES.values(), ids=FAILURES.keys())
@@ -101,6 +101,16 @@ def test_a_failure_in_the_middle_leaves_everything_as_it_was(
             output.write(tmp_path / name, NEW)
         assert name in str(caught.value)
         assert "\n" not in str(caught.value)
+    monkeypatch.undo()
+    assert names(tmp_path) == ["x.md"]
+    assert (tmp_path / "x.md").read_text() == OLD
+
+
+def test_a_mode_that_cannot_be_set_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.md").write_text(OLD)
+    monkeypatch.setattr(os, "chmod", fail_with(PermissionError(1, "Operation not permitted")))
+    with pytest.raises(OutputError, match="Operation not permitted"):
+        output.write(tmp_path / "x.md", NEW)
     monkeypatch.undo()
     assert names(tmp_path) == ["x.md"]
     assert (tmp_path / "x.md").read_text() == OLD

@@ -36,4 +36,29 @@ CAPTURED = (
         "one step over the whole trace; operators by shape",
     ),
     Captured("plain", "A few operators, no option on, no steps.", "one step; no shapes, no memory, and why"),
+    Captured(
+        "convnet_everything",
+        "One training step of convolutions of all kinds (stride, groups, dilation, `same`), every option on.",
+        "the table of torch, FLOPs included, in every order",
+    ),
+    Captured(
+        "autocast_stacks",
+        "One training step of an MLP in bfloat16 by autocast, `profile_memory` and `with_stack`.",
+        "the table of torch, frames included, in every order",
+    ),
+    Captured(
+        "transformer_memory",
+        "Two transformer layers operator by operator, `record_shapes`, `profile_memory`, `with_flops`.",
+        "the table of torch, by shapes and with FLOPs, in every order",
+    ),
+    Captured(
+        "lstm_embedding",
+        "Two training steps of an embedding and an LSTM with Adam over lists of tensors.",
+        "the table of torch; lists of tensors have no shapes in it",
+    ),
+    Captured(
+        "two_threads",
+        "Two threads that work at the same time, `profile_all_threads`, `profile_memory`.",
+        "the table of torch: each thread counts the memory of both",
+    ),
 )

@@ -188,7 +188,8 @@ def test_a_wrong_command_is_one_line(arguments: tuple[str, ...]) -> None:
 def test_without_a_command_it_shows_the_help() -> None:
     run = call()
     shown = (run.out or run.err).splitlines()
-    assert "Usage: traceanalyzer [OPTIONS] COMMAND [ARGS]..." in shown
+    assert shown[0].startswith("Usage: traceanalyzer [OPTIONS] ")
+    assert len(shown) > 5
     assert run.code in {0, 2}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.malformed import MALFORMED, Malformed
-from tests.cli.running import PROGRAM, TRAINING, assert_one_line, call, spawn
+from tests.cli.running import FIXTURES, PROGRAM, TRAINING, assert_one_line, call, spawn
 
 NOISE = random.Random(7).randbytes(4096)
 NO_TRACES = {
@@ -55,6 +55,10 @@ def test_a_damaged_file_is_reported_on(file: Malformed, tmp_path: Path) -> None:
     assert run.out.startswith(f"{file.name}: {file.readable} events in ")
     assert run.err.split()[0] == "Next:"
     assert (file.lost == 0) or "\nWarnings\n" in run.out
+
+
+def test_text_that_only_looks_like_a_table_is_one_line() -> None:
+    assert "look_alikes.md" in assert_one_line(call("report", FIXTURES / "key_averages" / "look_alikes.md"))
 
 
 @pytest.mark.parametrize("data", NO_TRACES.values(), ids=NO_TRACES.keys())

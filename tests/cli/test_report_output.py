@@ -52,11 +52,15 @@ def test_format_helps_where_no_suffix_says_it(tmp_path: Path) -> None:
     assert json.loads(file_of(tmp_path, "report", "--format", "json"))
 
 
-def test_the_suffix_wins_over_format(tmp_path: Path) -> None:
-    run = call("report", TRAINING, "--format", "markdown", "-o", "-", "-o", tmp_path / "x.json")
+def test_format_wins_over_the_suffix(tmp_path: Path) -> None:
+    assert "\n# Profile of" in file_of(tmp_path, "x.json", "--format", "markdown")
+    assert json.loads(file_of(tmp_path, "x.md", "--format", "json"))
+
+
+def test_one_format_for_all(tmp_path: Path) -> None:
+    run = call("report", TRAINING, "--format", "json", "-o", "-", "-o", tmp_path / "x.md")
     assert run.code == 0
-    assert run.out.startswith("<!-- traceanalyzer report")
-    assert json.loads((tmp_path / "x.json").read_bytes())["schema_version"] == 1
+    assert run.stdout == (tmp_path / "x.md").read_bytes()
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json"])

@@ -104,6 +104,7 @@ def test_the_examples_work(tmp_path: Path) -> None:
     data = (FIXTURES / "synthetic" / "cpu_only.json").read_bytes()
     for name in ("trace.json", "trace.json.gz"):
         (tmp_path / name).write_bytes(data)
+    (tmp_path / "profiling.md").write_bytes((FIXTURES / "key_averages" / "article.md").read_bytes())
     found = dict.fromkeys(line for command in ((), ("report",)) for line in examples(help_of(*command)))
     for example in found:
         shell = example.replace("traceanalyzer", shlex.join(PROGRAM), 1)

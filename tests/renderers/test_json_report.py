@@ -11,7 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from tests.renderers.samples import EVERY, FIXTURES, HOSTILE, TRAINING, marked, report_of
+from tests.renderers.samples import EVERY, FIXTURES, HOSTILE, SOUND, TRAINING, marked, report_of
 from traceanalyzer import renderers
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import analyze, load
@@ -21,6 +21,7 @@ from traceanalyzer.report.model import Report
 SCHEMA = json.loads((FIXTURES.parent / "docs" / "report.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+each_sound_fixture = pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
 
 
 def json_of(path: Path) -> Any:
@@ -79,7 +80,7 @@ def test_hostile_names_read_back_too(name: str) -> None:
     assert msgspec.json.decode(text, type=Report) == report
 
 
-@each_fixture
+@each_sound_fixture
 def test_reading_twice_gives_the_same_bytes(path: Path) -> None:
     assert render(analyze(load(path)), "json") == render(report_of(path), "json")
 
@@ -101,7 +102,7 @@ def walk(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
         yield from walk(inner, keys)
 
 
-@each_fixture
+@each_sound_fixture
 def test_units_are_in_the_keys(path: Path) -> None:
     for keys, value in walk(json_of(path)["analyses"]):
         name = keys[-1] if keys else ""

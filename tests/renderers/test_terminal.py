@@ -48,7 +48,7 @@ def test_it_names_the_file_and_the_step(path: Path) -> None:
     assert "\nStep time\n" in screen_of(path)
 
 
-@each_fixture
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
 def test_numbers_are_whole(path: Path) -> None:
     """Names give way when the line is full, never numbers: every figure of the tables is on the screen."""
     screen = screen_of(path)

@@ -36,6 +36,8 @@ _COMPILING = re.compile(
     r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
 )
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
+_FIRST_USE_NS = 1_000_000
+"""Own choice: launch calls take about 5 us; what takes 200 times as long does more than launch."""
 _COMMUNICATION = re.compile(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
 _PYTHON_LINE = re.compile(r"\.py\(\d+\): |^<ipython-input|ipykernel")
 _LIBRARY_LINE = re.compile(
@@ -67,6 +69,19 @@ def is_free(name: str) -> bool:
 def is_loading(name: str) -> bool:
     """A runtime call that loads or compiles code for the device."""
     return _LOADING.search(name) is not None
+
+
+def loading_calls(context: Context) -> I64:
+    """Rows of launch-table calls in which code for the device is loaded or compiled, or the device initialized.
+
+    By name; and calls of a millisecond or longer that have no other reason to be slow. Drivers load code at its
+    first use, within whatever call that is, and only newer CUDA writes an event about it.
+    """
+    names, launches = context.trace.names, context.trace.launches
+    by_name = names.where(is_loading)[launches.name]
+    slow = names.where(lambda n: not (is_synchronization(n) or is_allocation(n) or "memcpy" in n.lower()))
+    found = by_name | (slow[launches.name] & (launches.dur_ns >= _FIRST_USE_NS))
+    return np.flatnonzero(found)
 
 
 def is_loading_overhead(name: str) -> bool:
@@ -147,7 +162,7 @@ def blocking_copies(context: Context) -> Bool:
     copy's end, the copy was just short.
     """
     trace, device = context.trace, context.trace.device
-    linked = (device.category == Category.MEMCPY) & (context.links.launch != NO_PARENT)
+    linked: Bool = (device.category == Category.MEMCPY) & (context.links.launch != NO_PARENT)
     rows = np.flatnonzero(linked)
     launch = context.links.launch[rows]
     synchronous = trace.names.where(is_synchronous_copy)[trace.launches.name[launch]]

@@ -8,6 +8,7 @@ line that called them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -21,6 +22,7 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: it was recorded without with_stack=True")
 _LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
+_TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -44,6 +46,9 @@ class PythonLines(msgspec.Struct, frozen=True):
     """Lines, the one with the most device self time first (host self time where nothing ran on a device)."""
 
     rows: tuple[Line, ...]
+    """All lines."""
+    rows_outside_torch: tuple[Line, ...]
+    """Lines outside of the package torch: what torch's own functions take belongs to the line that called them."""
     device_ns: int
     """Durations of everything on devices, launched by Python or not."""
     unattributed_device_ns: int
@@ -71,10 +76,12 @@ def missing(context: Context) -> Message | None:
 
 def line_tree(context: Context) -> LineTree:
     """The frames of the trace that have a line."""
-    frames = context.trace.frames
-    rows = np.flatnonzero(context.trace.names.where(is_line)[frames.name])
-    tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
-    return LineTree(tree, frames.name[rows[order]])
+    return _nested(context, is_line)
+
+
+def own_line_tree(context: Context) -> LineTree:
+    """The frames that have a line outside of the package torch."""
+    return _nested(context, lambda name: is_line(name) and not is_torch(name))
 
 
 def is_line(name: str) -> bool:
@@ -82,13 +89,30 @@ def is_line(name: str) -> bool:
     return _LINE.fullmatch(name) is not None
 
 
+def is_torch(name: str) -> bool:
+    """A frame of torch's own Python code; the profiler shortens paths to what follows an entry of `sys.path`."""
+    return _TORCH.match(name) is not None
+
+
+def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
+    frames = context.trace.frames
+    rows = np.flatnonzero(context.trace.names.where(wanted)[frames.name])
+    tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
+    return LineTree(tree, frames.name[rows[order]])
+
+
 def analyze(context: Context) -> PythonLines:
     """One row per function, and what belongs to none."""
-    lines = context.once(line_tree)
+    rows, launched, attributed = _rows(context, context.once(line_tree))
+    outside, _, _ = _rows(context, context.once(own_line_tree))
+    return PythonLines(rows, outside, launched, launched - attributed)
+
+
+def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int]:
+    """The rows, device time of all, and the part of it that the rows have."""
     tree, size = lines.tree, len(lines.tree)
     start, end, touches = _clipped(context, tree)
     host_total = end - start
-    host_self = host_total - tree.child_sums(host_total)
     launched, owner, device = _device_time(context, lines)
     device_self = sum_by(owner, device, size)
     device_total = tree.sums(device_self)
@@ -97,7 +121,7 @@ def analyze(context: Context) -> PythonLines:
     once = outermost(lines)[counted]
     columns = [
         count_by(groups, len(first)),
-        sum_by(groups, host_self[counted], len(first)),
+        sum_by(groups, (host_total - tree.child_sums(host_total))[counted], len(first)),
         sum_by(groups[once], host_total[counted][once], len(first)),
         sum_by(groups, device_self[counted], len(first)),
         sum_by(groups[once], device_total[counted][once], len(first)),
@@ -109,7 +133,7 @@ def analyze(context: Context) -> PythonLines:
     ]
     cost = "device_self_ns" if len(context.trace.device) else "host_self_ns"
     order = sorted(rows, key=lambda row: (-getattr(row, cost), -row.host_self_ns, row.name))
-    return PythonLines(tuple(order), launched, launched - int(device.sum()))
+    return tuple(order), launched, int(device.sum())
 
 
 def outermost(lines: LineTree) -> Bool:

@@ -39,12 +39,12 @@ class _Lazy(click.Group):
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="traceanalyzer")
 def group() -> None:
-    r"""Where PyTorch's GPU time goes, what to change, and what the change is worth.
+    """Where PyTorch's GPU time goes, what to change, and what the change is worth.
 
     \b
     Example:
       traceanalyzer report trace.json.gz
-    """
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    r"""Report on one trace, or on the tables of a text; - is standard input.
+    """Report on one trace, or on the tables of a text; - is standard input.
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
     key_averages().table(). The content decides.
@@ -98,7 +98,7 @@ def command(
 
     \b
     Exit codes: 0 done (repaired input included), 2 unusable input or usage, 130 interrupted.
-    """
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
     targets = _targets(outputs, form)
     first, last = steps or (None, None)
     with reading(trace, quiet=quiet) as progress:
@@ -150,8 +150,10 @@ def _show(report: Report, top: int | None) -> None:
 
 
 def _print(text: str) -> None:
+    """A document is UTF-8 whatever the console: it goes to a file or a program."""
     with _standard_output():
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 @contextmanager

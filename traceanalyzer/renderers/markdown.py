@@ -19,6 +19,12 @@ TOP = 20
 _TITLE = Text("report-title", "Profile of {name}")
 _MORE = Text("table-more", "{shown:count} of {total:count} rows; all are in the JSON report.")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@!])")
+_LINKED = re.compile(r"(?<![\w`])[@#](?=[\w-])|https?://|www\.(?=\w)", re.IGNORECASE)
+"""What becomes a link, a mention or a reference after Markdown is done, escaped or not."""
+
+_BREAK = "\u200b"
+"""A blank without width: nothing to see, and nothing to link."""
+
 _NAME_WIDTH = 100
 _BAR_WIDTH = 30
 
@@ -42,8 +48,9 @@ def render(report: Report, top: int | None = None) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return _SPECIAL.sub(r"\\\1", clean(text))
+    """Text that Markdown shows as it is, and GitHub and GitLab neither link nor take for a mention."""
+    inert = _LINKED.sub(lambda m: m[0][:-1] + _BREAK + m[0][-1] if len(m[0]) > 1 else m[0] + _BREAK, clean(text))
+    return _SPECIAL.sub(r"\\\1", inert)
 
 
 def cell(value: Any, unit: str, column: Column) -> str:

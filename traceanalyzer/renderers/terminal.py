@@ -69,15 +69,15 @@ def show(
         markup=False,
         emoji=False,
     )
-    console.print(RichText(_header(report).text, style="bold"), soft_wrap=True)
+    console.print(RichText(_header(report, console.width).text, style="bold"), soft_wrap=True)
     for section in sections.build(report, TOP if top is None else top):
         if not section.is_detail:
             console.print()
             console.print(Group(*_section(section, console)))
 
 
-def _header(report: Report) -> Message:
-    name = clean(report.source.name)
+def _header(report: Report, width: int) -> Message:
+    name = _fit(clean(report.source.name), width // 2)
     if report.trace is None:
         return _TABLES(name=name, count=len(report.analyses["tables"]))
     return _HEADER(name=name, events=report.trace.events, span=report.trace.span_ns)
@@ -90,7 +90,8 @@ def _section(section: Section, console: Console) -> Iterator[RenderableType]:
     if section.parts:
         yield _bars(section.parts, console)
     for fact in section.facts:
-        yield RichText(f"  {fact.label.english}: {units.render(fact.value, fact.unit)}")
+        text = clean(f"{fact.label.english}: {units.render(fact.value, fact.unit)}")
+        yield Padding(RichText(_fit(text, console.width - 4)), _INDENT, expand=False)
     for table in section.tables:
         yield _table(table, console)
 
@@ -137,4 +138,12 @@ def _name_width(table: Table, shown: list[tuple[int, Column]], width: int) -> in
 
 def _cell(value: object, unit: str, column: Column, width: int) -> RichText:
     text = clean(units.render(value, unit))
-    return RichText(shorten(text, width) if column.is_name else text)
+    return RichText(_fit(text, width) if column.is_name else text)
+
+
+def _fit(name: str, width: int) -> str:
+    """The name in at most `width` cells; a Chinese character takes two."""
+    limit = width
+    while cell_len(fitted := shorten(name, limit)) > width:
+        limit -= 1
+    return fitted

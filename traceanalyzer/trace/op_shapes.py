@@ -1,7 +1,7 @@
-"""What an operator's input shapes imply: elements of its output, and elements read and written.
+"""What an operator's input shapes alone imply: elements of its output, and elements read and written.
 
 Only operators whose output follows from the shapes alone have a model; all others have none. Elements are
-counted, not bytes: printed tables have shapes but no types.
+counted, not bytes: printed tables have shapes but no types. `op_models` knows more where a trace says more.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ import msgspec
 
 Shape = tuple[int, ...]
 
-_BINARY = frozenset(
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+BINARY = words(
     "mul add sub rsub div mul_ add_ sub_ div_ maximum minimum pow eq ne lt le gt ge logical_and logical_or "
     "bitwise_and bitwise_or threshold_backward sigmoid_backward tanh_backward gelu_backward silu_backward "
-    "addcmul addcdiv where masked_fill masked_fill_ mse_loss lerp atan2 fmod remainder".split()
+    "addcmul addcdiv where masked_fill masked_fill_ mse_loss lerp atan2 fmod remainder"
 )
-_UNARY = frozenset(
+"""Operators whose result has the common shape of their tensors."""
+UNARY = words(
     "relu relu_ clamp_min clamp_max clamp clamp_ neg exp log sqrt rsqrt sigmoid tanh gelu silu abs sin cos erf "
     "reciprocal bitwise_not logical_not dropout native_dropout _softmax _log_softmax softmax log_softmax clone "
-    "contiguous fill_ zero_ hardtanh leaky_relu elu square ceil floor round sign cumsum".split()
+    "contiguous fill_ zero_ hardtanh leaky_relu elu square ceil floor round sign cumsum"
 )
+"""Operators whose result has the shape of their first tensor."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +78,16 @@ def implied(operator: str, shapes: list[Shape]) -> Implied | None:
 def _output(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
     if not tensors:
         return None
-    if name in _UNARY:
+    if name in UNARY:
         return tensors[0]
-    if name in _BINARY:
+    if name in BINARY:
         return broadcast(tensors)
     if name == "copy_":
         return shapes[0] or None
+    return _product(name, shapes, tensors)
+
+
+def _product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
     if name in ("mm", "addmm", "linear"):
         return _matrix_product(name, shapes, tensors)
     if name in ("bmm", "baddbmm") and len(tensors) >= 2:

@@ -34,7 +34,7 @@ CAUSES = (
 )
 DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD, SYNCHRONIZATION, LAUNCH, HOST, DEVICE, UNKNOWN = range(10)
 
-_EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
+EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
 """What the trace says by name; it holds whatever drained the queue."""
 
 SHORT_GAP_NS = 30_000
@@ -61,8 +61,8 @@ def fed_late(context: Context, gaps: Gaps) -> Bool:
     """Gaps that the host could have prevented: when they began, the next launch call had not yet returned."""
     launches = context.trace.launches
     ends = np.append(launches.start_ns + launches.dur_ns, np.iinfo(np.int64).max)[gaps.launch]
-    late: Bool = gaps.is_first_of_launch & (ends > gaps.whole_start_ns)
-    return late | (gaps.launch == NO_PARENT)
+    late: Bool = (gaps.is_first_of_launch & (ends >= gaps.whole_start_ns)) | (gaps.launch == NO_PARENT)
+    return late
 
 
 def responsible_thread(context: Context, gaps: Gaps) -> Array:
@@ -115,7 +115,7 @@ def _frees(context: Context) -> Bool:
 def _on_host(context: Context, gaps: Gaps, timeline: Timeline) -> I64:
     """Gaps that the host could have prevented, by what it did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
-    labels = (*_EXPLICIT, SYNCHRONIZATION, LAUNCH)
+    labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
     for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
         times[:, label] = inside
     rest = gaps.length - times.sum(axis=1)
@@ -166,28 +166,48 @@ def _activities(
     context: Context, threads: Array, driver: tuple[int, Intervals], profiler: tuple[int, Intervals]
 ) -> tuple[tuple[int, Intervals], ...]:
     """What some threads did, in the order in which it explains that they launched nothing."""
-    trace = context.trace
-    names, host, launches, frames = trace.names, trace.host, trace.launches, trace.frames
+    doing, trace = context.once(_doing), context.trace
 
-    def times(table: HostEvents | Launches | Frames, counts: Bool) -> Intervals:
-        rows = np.flatnonzero(counts & here[id(table)])
+    def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
+        rows = rows[np.isin(table.thread[rows], threads)]
         start = table.start_ns[rows]
         return Intervals.union(start, start + table.dur_ns[rows])
 
-    here = {id(table): np.isin(table.thread, threads) for table in (host, launches, frames)}
-    compiling = names.where(host_activity.is_compiling)
-    waits = context.once(host_activity.waits)
-    waiting = np.zeros(len(launches), np.bool_)
-    waiting[waits.row] = True
-    every_call = np.ones(len(launches), np.bool_)
-    compilation = times(host, compiling[host.name]) | times(frames, compiling[frames.name])
+    compiling = times(trace.host, doing.compiling) | times(trace.frames, doing.compiling_frames)
     return (
-        (DATALOADER, times(host, context.kind == Kind.DATALOADER)),
-        (COMMUNICATION, times(host, names.where(host_activity.is_communicating)[host.name])),
-        (COMPILATION, compilation | times(launches, names.where(host_activity.is_loading)[launches.name])),
+        (DATALOADER, times(trace.host, doing.loading_data)),
+        (COMMUNICATION, times(trace.host, doing.communicating)),
+        (COMPILATION, compiling | times(trace.launches, doing.loading_code)),
         driver,
-        (ALLOCATION, times(launches, names.where(host_activity.is_allocation)[launches.name])),
+        (ALLOCATION, times(trace.launches, doing.allocating)),
         profiler,
-        (SYNCHRONIZATION, times(launches, waiting)),
-        (LAUNCH, times(host, host_activity.operator_rows(context)) | times(launches, every_call)),
+        (SYNCHRONIZATION, times(trace.launches, context.once(host_activity.waits).row)),
+        (LAUNCH, times(trace.host, doing.operating) | times(trace.launches, np.arange(len(trace.launches)))),
+    )
+
+
+@dataclass(frozen=True)
+class _Doing:
+    """Rows by what they say that the host does: of the host table, the frame table and the launch table."""
+
+    loading_data: I64
+    communicating: I64
+    compiling: I64
+    operating: I64
+    compiling_frames: I64
+    loading_code: I64
+    allocating: I64
+
+
+def _doing(context: Context) -> _Doing:
+    trace, names = context.trace, context.trace.names
+    compiling = names.where(host_activity.is_compiling)
+    return _Doing(
+        loading_data=np.flatnonzero(context.kind == Kind.DATALOADER),
+        communicating=np.flatnonzero(names.where(host_activity.is_communicating)[trace.host.name]),
+        compiling=np.flatnonzero(compiling[trace.host.name]),
+        operating=np.flatnonzero(host_activity.operator_rows(context)),
+        compiling_frames=np.flatnonzero(compiling[trace.frames.name]),
+        loading_code=host_activity.loading_calls(context),
+        allocating=np.flatnonzero(names.where(host_activity.is_allocation)[trace.launches.name]),
     )

@@ -70,6 +70,6 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
 def first_of_launch(context: Context) -> Bool:
     """Which device events are the first of their launch; those without a launch are."""
     launch = context.links.launch
-    first = launch == NO_PARENT
+    first: Bool = launch == NO_PARENT
     first[np.unique(launch, return_index=True)[1]] = True
     return first

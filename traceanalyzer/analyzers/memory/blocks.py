@@ -8,7 +8,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory.ledger import Ledger
 from traceanalyzer.analyzers.memory.operators import is_operator, operator_of
-from traceanalyzer.analyzers.python_lines import line_tree
+from traceanalyzer.analyzers.python_lines import line_tree, own_line_tree
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -28,7 +28,7 @@ class Block(msgspec.Struct, frozen=True):
     operator: str | None
     """The operator that asked for it: the innermost one that is no `aten::empty`; null if unknown."""
     python_line: str | None
-    """The innermost Python frame that ran; null without stacks, or if unknown."""
+    """The innermost Python frame outside of torch (else the innermost one); null without stacks, or if unknown."""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -102,7 +102,9 @@ def _lifetimes(context: Context, ledger: Ledger) -> tuple[I64, I64]:
 def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
     """Codes of the names of the operator and the line behind each allocation, -1 for none."""
     memory, rows = context.trace.memory, ledger.rows[begin]
-    lines = context.once(line_tree).names_at(memory.thread[rows], memory.start_ns[rows])
+    where = (memory.thread[rows], memory.start_ns[rows])
+    own, any_ = (context.once(tree).names_at(*where) for tree in (own_line_tree, line_tree))
+    lines = np.where(own >= 0, own, any_)
     node = _asking(context, np.append(operator_of(context, ledger), NO_PARENT)[begin])
     operator = np.append(context.host.name, np.int32(-1))[node]
     return operator, np.where(begin == UNKNOWN, np.int32(-1), lines)

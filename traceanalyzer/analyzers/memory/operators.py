@@ -45,13 +45,14 @@ def by_operator(context: Context) -> tuple[OperatorMemory, ...]:
 
 def operator_of(context: Context, ledger: Ledger) -> I64:
     """Position in the host tree of the innermost node around each record, -1 for none."""
-    memory = context.trace.memory
-    position = context.host.tree.innermost(memory.thread[ledger.rows], ledger.time_ns)
-    return np.append(context.once(_top), NO_PARENT)[position]
+    return context.once(_nodes)[ledger.rows]
 
 
-def _top(context: Context) -> I64:
-    return context.host.top()
+def _nodes(context: Context) -> I64:
+    """The same for every row of the table of memory events."""
+    memory, host = context.trace.memory, context.host
+    position = host.tree.innermost(memory.thread, memory.start_ns)
+    return np.append(host.top(), NO_PARENT)[position]
 
 
 def is_operator(context: Context) -> Bool:

@@ -1,0 +1,134 @@
+"""Quantities as people read them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.report import units
+
+TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+integers = st.integers(-(10**18), 10**18) | st.integers(0, 63).map(lambda bits: 2**bits - 1)
+floats = st.floats(-1e18, 1e18) | st.integers(0, 10**12).map(lambda n: n / 1000)
+quantities = integers | floats
+
+
+def split(text: str) -> tuple[Decimal, str]:
+    """Number and unit of a rendered quantity, which is never written with an exponent."""
+    match = re.fullmatch(r"(-?(?:\d{1,4}|\d{1,3}(?:,\d{3})+)(?:\.\d+)?)(?: (\S+))?", text)
+    assert match, text
+    return Decimal(match[1].replace(",", "")), match[2] or ""
+
+
+def significant(number: Decimal) -> int:
+    return len(number.as_tuple().digits)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "ns", "0 ns"),
+        (1, "ns", "1 ns"),
+        (999, "ns", "999 ns"),
+        (999.4, "ns", "999 ns"),
+        (999.7, "ns", "1.000 us"),
+        (1000, "ns", "1.000 us"),
+        (1_234, "ns", "1.234 us"),
+        (12_345, "ns", "12.35 us"),
+        (123_456, "ns", "123.5 us"),
+        (999_949, "ns", "999.9 us"),
+        (999_951, "ns", "1.000 ms"),
+        (9_999_600, "ns", "10.00 ms"),
+        (99_996_000, "ns", "100.0 ms"),
+        (148_736_167, "ns", "148.7 ms"),
+        (2_000_000_000, "ns", "2.000 s"),
+        (3_600_000_000_000, "ns", "3,600 s"),
+        (-1_500, "ns", "-1.500 us"),
+        (0, "bytes", "0 B"),
+        (1023, "bytes", "1023 B"),
+        (1024, "bytes", "1.000 KiB"),
+        (2**20 - 1, "bytes", "1.000 MiB"),
+        (101_302_272, "bytes", "96.61 MiB"),
+        (85_029_158_912, "bytes", "79.19 GiB"),
+        (-4096, "bytes", "-4.000 KiB"),
+        (0.6781683898894799, "share", "67.82 %"),
+        (0, "share", "0.00 %"),
+        (1, "share", "100.00 %"),
+        (12_345_678, "count", "12,345,678"),
+        (0, "count", "0"),
+        (1.23456, "number", "1.235"),
+        (1234.56, "number", "1,235"),
+        (0.0741, "number", "0.074"),
+        (0, "number", "0.000"),
+        (9.9996, "number", "10.00"),
+        (True, "bool", "yes"),
+        (False, "bool", "no"),
+        ("text", "", "text"),
+        (12, "", "12"),
+    ],
+)
+def test_examples(value: object, unit: str, text: str) -> None:
+    assert units.render(value, unit) == text
+
+
+@pytest.mark.parametrize("unit", ["ns", "bytes", "share", "count", "number", "bool", ""])
+def test_what_is_unknown_is_called_unknown(unit: str) -> None:
+    assert units.render(None, unit) == "unknown"
+
+
+def test_units_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(KeyError):
+        units.render(1, "miles")
+
+
+@pytest.mark.parametrize(("unit", "factors"), [("ns", TIMES), ("bytes", SIZES)])
+@given(value=quantities)
+def test_scaled_quantities_keep_their_value(unit: str, factors: dict[str, int], value: float) -> None:
+    """In the unit that fits, to half of the last digit."""
+    number, name = split(units.render(value, unit))
+    assert abs(number * factors[name] - Decimal(value)) <= max(
+        abs(Decimal(value)) * Decimal("0.000501"), Decimal("0.5") * (name in {"ns", "B"})
+    )
+    steps = sorted(factors.values())
+    above = [factor for factor in steps if factor > factors[name]]
+    if above:
+        assert abs(number) * factors[name] < above[0], "the next unit would fit"
+    if factors[name] > 1:
+        assert abs(number) >= 1, "a smaller unit would fit"
+        assert significant(number) == 4 or abs(number) >= 10_000
+
+
+@pytest.mark.parametrize("unit", ["ns", "bytes"])
+@given(one=quantities, other=quantities)
+def test_more_is_never_shown_as_less(unit: str, one: float, other: float) -> None:
+    factors = TIMES | SIZES
+    low, high = (split(units.render(abs(value), unit)) for value in sorted((one, other), key=abs))
+    assert factors[low[1]] <= factors[high[1]]
+    assert low[0] * factors[low[1]] <= high[0] * factors[high[1]]
+
+
+@given(quantities)
+def test_numbers_have_four_digits(value: float) -> None:
+    """Four significant ones from 1 on, three decimals below."""
+    number, name = split(units.render(value, "number"))
+    assert name == ""
+    assert abs(number - Decimal(value)) <= max(abs(Decimal(value)), 1) * Decimal("0.000501")
+    assert significant(number) <= 4 or abs(number) >= 10_000
+
+
+@given(st.floats(-10, 10))
+def test_shares_have_two_digits(value: float) -> None:
+    number, name = split(units.render(value, "share"))
+    assert name == "%"
+    assert abs(number - 100 * Decimal(value)) <= Decimal("0.005001")
+
+
+@given(integers)
+def test_counts_are_exact(value: int) -> None:
+    assert split(units.render(value, "count")) == (value, "")

@@ -1,0 +1,118 @@
+"""When and why does a GPU do nothing?
+
+Idle is the step window without the union of the kernels, copies and fills of a device. Every idle nanosecond
+belongs to exactly one cause, the first in the order of `CAUSES` that applies (docs/metrics/idle.md), so the
+causes of a device sum to its idle time.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import causes, gaps, longest, streams
+from traceanalyzer.analyzers.idle.causes import CAUSES
+from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.idle.streams import StreamIdle
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import UNKNOWN
+from traceanalyzer.trace.tables import Category
+
+_NO_KERNELS = Text("skip-idle-no-kernels", "no kernel of a numbered device is in the trace, so nothing tells idle time")
+_NO_WINDOW = Text("skip-idle-no-window", "the steps have no length, so there is no window in which a GPU could idle")
+_GAPS_AT_ONCE = 1 << 16
+"""How many gaps are attributed together: bounds memory, changes no figure."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """How long a device did nothing for one cause."""
+
+    cause: str
+    """One of `CAUSES`."""
+    time_ns: int
+    share: float | None
+    """Of the device's idle time; null where it was never idle."""
+    gaps: int
+    """Gaps that have some time of this cause."""
+
+
+class DeviceIdle(msgspec.Struct, frozen=True):
+    """One device over the window from the first to the last step."""
+
+    device: int
+    window_ns: int
+    busy_ns: int
+    """A kernel, copy or fill runs."""
+    idle_ns: int
+    """The rest."""
+    idle_share: float
+    """Of the window."""
+    gaps: int
+    """Intervals without any activity."""
+    causes: tuple[Cause, ...]
+    """All causes in the order of their priority; they sum to the idle time."""
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """The answer."""
+
+    devices: tuple[DeviceIdle, ...]
+    """All devices that ran a kernel."""
+    streams: tuple[StreamIdle, ...]
+    """Their streams, by HTA's three causes."""
+    longest_gaps: tuple[LongGap, ...]
+    """The 20 longest gaps of all devices, longest first."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say about idle time, or None."""
+    if not _devices(context):
+        return _NO_KERNELS()
+    window = context.steps.window
+    return None if window and window[1] > window[0] else _NO_WINDOW()
+
+
+def analyze(context: Context) -> Idle:
+    """Idle time of every device that ran a kernel; nothing without a window of some length."""
+    window = context.steps.window
+    if window is None or window[1] <= window[0]:
+        return Idle((), (), ())
+    found = {device: gaps.find(context, _rows(context, device), window) for device in _devices(context)}
+    return Idle(
+        devices=tuple(_device(context, device, own, window) for device, own in found.items()),
+        streams=tuple(row for device in found for row in streams.of_device(context, device, window)),
+        longest_gaps=longest.of_devices(context, found),
+    )
+
+
+def _devices(context: Context) -> list[int]:
+    device = context.trace.device
+    kernels = (device.category == Category.KERNEL) & (device.device != UNKNOWN)
+    numbers: list[int] = np.unique(device.device[kernels]).tolist()
+    return numbers
+
+
+def _rows(context: Context, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.flatnonzero(context.trace.device.device == device)
+
+
+def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, int]) -> DeviceIdle:
+    times, touched = np.zeros(len(CAUSES), np.int64), np.zeros(len(CAUSES), np.int64)
+    for first in range(0, len(own), _GAPS_AT_ONCE):
+        part = causes.attribute(context, own.take(slice(first, first + _GAPS_AT_ONCE)))
+        times += part.sum(axis=0)
+        touched += (part > 0).sum(axis=0)
+    idle, length = int(own.length.sum()), window[1] - window[0]
+    return DeviceIdle(
+        device=device,
+        window_ns=length,
+        busy_ns=length - idle,
+        idle_ns=idle,
+        idle_share=idle / length,
+        gaps=len(own),
+        causes=tuple(
+            Cause(cause, time, time / idle if idle else None, count)
+            for cause, time, count in zip(CAUSES, times.tolist(), touched.tolist(), strict=True)
+        ),
+    )

@@ -1,0 +1,143 @@
+"""The longest gaps, and what the host did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.idle import causes
+from traceanalyzer.analyzers.idle.causes import CAUSES, EVERY_THREAD
+from traceanalyzer.analyzers.idle.gaps import Gaps
+from traceanalyzer.trace.table import I32, I64
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_SHOWN = 20
+_THREADS = 8
+"""How many launching threads are asked what they did, the busiest first."""
+
+
+class LongGap(msgspec.Struct, frozen=True):
+    """One gap in the activity of a device; times are those of its part within the window."""
+
+    device: int
+    start_ns: int
+    duration_ns: int
+    cause: str
+    """The cause that has most of it, one of `CAUSES`."""
+    cause_ns: int
+    """How much of the gap has that cause."""
+    step: str | None
+    """The step in which the gap starts; null between steps."""
+    thread: str | None
+    """Thread id of the thread that the following describes; null where no thread launched anything."""
+    operator: str | None
+    """The innermost operator in the middle of the longest piece with the cause; null: in none."""
+    annotation: str | None
+    """The innermost annotation or loader at that time, steps excepted; null: in none."""
+    call: str | None
+    """The runtime call at that time; null: in none."""
+    python_line: str | None
+    """The Python line at that time, the user's own where there is one; null: none or stacks not recorded."""
+    drained_by: str | None
+    """The waiting call that was open when the gap began, so that nothing was queued; null: none."""
+    next_event: str | None
+    """What ended the gap; null after the last event."""
+
+
+def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ...]:
+    """The longest gaps of all devices; of equal ones the earlier first."""
+    rows = []
+    for device, gaps in found.items():
+        chosen = np.lexsort((gaps.start_ns, -gaps.length))[:_SHOWN]
+        rows += _described(context, device, gaps.take(chosen))
+    return tuple(sorted(rows, key=lambda gap: (-gap.duration_ns, gap.start_ns, gap.device))[:_SHOWN])
+
+
+def _described(context: Context, device: int, gaps: Gaps) -> list[LongGap]:
+    trace, names = context.trace, context.trace.names
+    times = causes.attribute(context, gaps)
+    main = times.argmax(axis=1)
+    drained, _ = causes.drained_by(context, gaps)
+    drained[~causes.fed_late(context, gaps)] = NO_PARENT
+    moments = _moments(context, gaps, main, drained)
+    activity = _activity(context, causes.responsible_thread(context, gaps), moments)
+    steps = context.steps
+    step = np.searchsorted(steps.start_ns, gaps.start_ns, side="right") - 1
+    inside = (step >= 0) & (gaps.start_ns < np.append(steps.end_ns, 0)[step])
+
+    def named(codes: I64) -> list[str | None]:
+        return [names[code] if code >= 0 else None for code in codes.tolist()]
+
+    call_name, event_name = np.append(trace.launches.name, -1), np.append(trace.device.name, -1)
+    columns = zip(
+        gaps.start_ns.tolist(),
+        gaps.length.tolist(),
+        (CAUSES[cause] for cause in main.tolist()),
+        times[np.arange(len(gaps)), main].tolist(),
+        (steps.names[number] if known else None for number, known in zip(step.tolist(), inside.tolist(), strict=True)),
+        (trace.threads[thread].tid if thread >= 0 else None for thread in activity[0].tolist()),
+        *(named(codes) for codes in activity[1:]),
+        named(call_name[drained]),
+        named(event_name[gaps.next]),
+        strict=True,
+    )
+    return [LongGap(device, *values) for values in columns]
+
+
+def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
+    """The middle of the longest piece of each gap that has its main cause."""
+    timelines = causes.timelines(context)
+    thread = causes.responsible_thread(context, gaps)
+    late = causes.fed_late(context, gaps)
+    moments = (gaps.start_ns + gaps.end_ns) // 2
+    for row in np.flatnonzero(late).tolist():
+        begin, end, label = timelines[int(thread[row])].segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
+        fits = label == main[row]
+        if not fits.any() and drained[row] != NO_PARENT:
+            fits = label >= causes.SYNCHRONIZATION  # what a drained queue explains
+        if fits.any():
+            longest = int(np.where(fits, end - begin, -1).argmax())
+            moments[row] = (begin[longest] + end[longest]) // 2
+    return moments
+
+
+def _activity(context: Context, thread: I32, moments: I64) -> tuple[I64, I64, I64, I64, I64]:
+    """The thread that did something, and codes of its operator, annotation, call and Python line; -1 for none."""
+    others = host_activity.launching_threads(context)[:_THREADS]
+    if not others:
+        return tuple(np.full(len(moments), -1, np.int64) for _ in range(5))  # type: ignore[return-value]
+    chosen = np.where(thread == EVERY_THREAD, others[0], thread).astype(np.int32)
+    result = _on_thread(context, chosen, moments)
+    for other in others:
+        silent = np.flatnonzero((result[1] < 0) & (result[2] < 0) & (result[3] < 0))
+        if not len(silent):
+            break
+        there = _on_thread(context, np.full(len(silent), other, np.int32), moments[silent])
+        speaks = (there[1] >= 0) | (there[2] >= 0) | (there[3] >= 0)
+        for column, values in zip(result, there, strict=True):
+            column[silent[speaks]] = values[speaks]
+    return result
+
+
+def _on_thread(context: Context, thread: I32, moments: I64) -> tuple[I64, I64, I64, I64, I64]:
+    trace = context.trace
+    operators = host_activity.operator_rows(context)
+    annotation = (trace.host.category == Category.ANNOTATION) | (context.kind == Kind.DATALOADER)
+    annotation &= (context.kind != Kind.STEP) & ~operators
+    operator = host_activity.innermost(trace.host, np.flatnonzero(operators), thread, moments)
+    label = host_activity.innermost(trace.host, np.flatnonzero(annotation), thread, moments)
+    call = host_activity.innermost(trace.launches, np.arange(len(trace.launches)), thread, moments)
+    host_name, call_name = np.append(trace.host.name, -1), np.append(trace.launches.name, -1)
+    return (
+        thread.astype(np.int64),
+        host_name[operator].astype(np.int64),
+        host_name[label].astype(np.int64),
+        call_name[call].astype(np.int64),
+        host_activity.python_lines(context, thread, moments).astype(np.int64),
+    )

@@ -1,0 +1,78 @@
+"""Why was a stream idle, by the three causes of Holistic Trace Analysis (`get_idle_time_breakdown`)?"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import gaps
+from traceanalyzer.analyzers.idle.causes import SHORT_GAP_NS
+from traceanalyzer.trace.table import UNKNOWN, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class GapStatistics(msgspec.Struct, frozen=True):
+    """Some gaps of a stream."""
+
+    gaps: int
+    time_ns: int
+    median_ns: float | None
+    """Null where there is no gap."""
+    max_ns: int | None
+    """Null where there is no gap."""
+
+
+class StreamIdle(msgspec.Struct, frozen=True):
+    """One stream over the window from the first to the last step; the causes and the edges sum to its idle time."""
+
+    device: int
+    stream: int
+    busy_ns: int
+    """Something of the stream runs."""
+    idle_ns: int
+    """The rest of the window."""
+    host_wait: GapStatistics
+    """The launch call of what ended the gap started after the gap had begun."""
+    kernel_wait: GapStatistics
+    """Launched in time, and the gap is shorter than 30 us."""
+    other: GapStatistics
+    """Launched in time (or by nobody knows whom), and the gap is longer."""
+    edge_ns: int
+    """Before the first and after the last event of the stream."""
+
+
+def of_device(context: Context, device: int, window: tuple[int, int]) -> tuple[StreamIdle, ...]:
+    """The streams of a device by number."""
+    table = context.trace.device
+    here = table.device == device
+    numbers = np.unique(table.stream[here & (table.stream != UNKNOWN)]).tolist()
+    return tuple(_stream(context, device, number, window) for number in numbers)
+
+
+def _stream(context: Context, device: int, stream: int, window: tuple[int, int]) -> StreamIdle:
+    table = context.trace.device
+    rows = np.flatnonzero((table.device == device) & (table.stream == stream))
+    found = gaps.find(context, rows, window)
+    started = np.append(context.trace.launches.start_ns, 0)[found.launch]
+    between = found.has_previous & (found.next != gaps.NOTHING)
+    late = between & (found.launch != NO_PARENT) & (started > found.whole_start_ns)
+    short = found.whole_end_ns - found.whole_start_ns < SHORT_GAP_NS
+    idle = int(found.length.sum())
+    return StreamIdle(
+        device=device,
+        stream=stream,
+        busy_ns=window[1] - window[0] - idle,
+        idle_ns=idle,
+        host_wait=_statistics(found, late),
+        kernel_wait=_statistics(found, between & ~late & short),
+        other=_statistics(found, between & ~late & ~short),
+        edge_ns=int(found.length[~between].sum()),
+    )
+
+
+def _statistics(found: gaps.Gaps, rows: Bool) -> GapStatistics:
+    length = found.length[rows]
+    if not len(length):
+        return GapStatistics(0, 0, None, None)
+    return GapStatistics(len(length), int(length.sum()), float(np.median(length)), int(length.max()))

@@ -1,0 +1,183 @@
+"""How does work get to the device: how long do kernels wait after their launch, and how full are the queues?
+
+Launch delay is max(0, start of the kernel - start of its launch call - duration of the call). Kernels of graphs
+are left out of every figure about single launches, because one call starts hundreds of them; `graphs` counts them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.launches import delays, queues
+from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
+from traceanalyzer.analyzers.launches.queues import Queue
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_LAUNCHES = Text("skip-no-launches", "the trace has no launch of anything that ran on a device")
+_GRAPH = re.compile(r"^(cuda|cu|hip|musa)GraphLaunch")
+
+_FAR_LONGER = 10
+"""A call this many times as long as the median was held up (own choice)."""
+_DEPTH = 1024
+"""Launches that a CUDA stream takes before the next launch call waits."""
+_NEARLY = 0.98
+"""The length is counted at the start of the call, a few launches before the limit."""
+_SHALLOW = 256
+"""A queue that never was longer cannot be called full."""
+
+
+class ShortKernels(msgspec.Struct, frozen=True):
+    """Kernels that ran for less time than the call that launched them."""
+
+    calls: int
+    time_ns: int
+    """Of the kernels."""
+    calls_share: float | None
+    """Of the kernels that are launched one by one; null where there are none."""
+    time_share: float | None
+    """Of their time; null where there is none."""
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """Calls that waited because the queue was full: launches of kernels and fills, copies within devices."""
+
+    calls: int
+    time_ns: int
+    """What these calls took beyond the median call."""
+    full_length: int | None
+    """From how many waiting launches on a queue counts as full; null where no call was blocked."""
+
+
+class GraphCall(msgspec.Struct, frozen=True):
+    """All launches of graphs through one function of the runtime."""
+
+    name: str
+    launches: int
+    kernels: int
+    kernel_ns: int
+
+
+class Graphs(msgspec.Struct, frozen=True):
+    """Captured graphs (CUDA graphs, HIP graphs), launched by one call each."""
+
+    launches: int
+    kernels: int
+    kernel_ns: int
+    kernel_share: float | None
+    """Of all kernel time; null where there is none."""
+    calls: tuple[GraphCall, ...]
+    """By name."""
+
+
+class Launches(msgspec.Struct, frozen=True):
+    """The answer."""
+
+    kernels: int
+    """Kernels in scope."""
+    launched_kernels: int
+    """Those with a launch of their own in the trace; every figure about delays is about them."""
+    unlinked_kernels: int
+    """Those whose launch is not in the trace."""
+    median_call_ns: float | None
+    """Of the calls that launch one kernel each; null where there are none."""
+    delay: Delay | None
+    """Null where no kernel was launched by itself."""
+    by_kernel: tuple[KernelDelay, ...]
+    """The kernel with the greatest sum of delays first."""
+    short_kernels: ShortKernels
+    queues: tuple[Queue, ...]
+    """By device and stream."""
+    blocked: Blocked
+    graphs: Graphs
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say about launches, or None."""
+    return None if (context.links.launch != NO_PARENT).any() else _NO_LAUNCHES()
+
+
+def analyze(context: Context) -> Launches:
+    """Launches of the kernels that start in the chosen steps, or of all."""
+    device, launch = context.trace.device, context.links.launch
+    kernels = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
+    linked = kernels[launch[kernels] != NO_PARENT]
+    in_graph = graph_calls(context)[launch[linked]]
+    single = linked[~in_graph]
+    calls = np.unique(launch[single])
+    call_ns = context.trace.launches.dur_ns[calls]
+    found = queues.of_streams(context)
+    return Launches(
+        kernels=len(kernels),
+        launched_kernels=len(single),
+        unlinked_kernels=len(kernels) - len(linked),
+        median_call_ns=float(np.median(call_ns)) if len(calls) else None,
+        delay=delays.overall(context, single),
+        by_kernel=delays.by_kernel(context, single),
+        short_kernels=_short(context, single),
+        queues=tuple(queue for queue, _, _ in found),
+        blocked=_blocked(context, found),
+        graphs=_graphs(context, kernels, linked[in_graph]),
+    )
+
+
+def graph_calls(context: Context) -> Bool:
+    """Which rows of the launch table launch a captured graph."""
+    launches = context.trace.launches
+    found: Bool = context.trace.names.where(lambda name: _GRAPH.search(name) is not None)[launches.name]
+    return found
+
+
+def _short(context: Context, single: I64) -> ShortKernels:
+    dur = context.trace.device.dur_ns[single]
+    short = dur < context.trace.launches.dur_ns[context.links.launch[single]]
+    total, time = int(dur.sum()), int(dur[short].sum())
+    calls = int(short.sum())
+    return ShortKernels(calls, time, calls / len(single) if len(single) else None, time / total if total else None)
+
+
+def _blocked(context: Context, found: list[tuple[Queue, I64, I64]]) -> Blocked:
+    """Calls far longer than the median that start when their stream's queue is full."""
+    longest = max((queue.max_length for queue, _, _ in found), default=0)
+    if longest < _SHALLOW:
+        return Blocked(0, 0, None)
+    full = int(_NEARLY * min(_DEPTH, longest))
+    calls = np.concatenate([rows for _, rows, _ in found])
+    length = np.concatenate([length for _, _, length in found])
+    own = ~(graph_calls(context) | _copies_with_host(context))[calls]
+    calls, length = calls[own], length[own]
+    dur = context.trace.launches.dur_ns[calls]
+    median = int(np.median(dur)) if len(dur) else 0
+    held = dur[(length >= full) & (dur > _FAR_LONGER * median)]
+    return Blocked(len(held), int((held - median).sum()), full if len(held) else None)
+
+
+def _copies_with_host(context: Context) -> Bool:
+    """Which rows of the launch table copy from or to the host: they may take long for another reason."""
+    device, launch = context.trace.device, context.links.launch
+    with_host = context.trace.names.where(lambda name: "H" in (host_activity.direction(name) or ""))
+    rows = (device.category == Category.MEMCPY) & (launch != NO_PARENT) & with_host[device.name]
+    found = np.zeros(len(context.trace.launches), np.bool_)
+    found[launch[rows]] = True
+    return found
+
+
+def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
+    trace, device = context.trace, context.trace.device
+    launches = np.flatnonzero(graph_calls(context) & context.in_scope(trace.launches.start_ns))
+    caller = trace.launches.name[context.links.launch[in_graph]]
+    rows = []
+    for code in np.union1d(trace.launches.name[launches], caller).tolist():
+        own = in_graph[caller == code]
+        count = int((trace.launches.name[launches] == code).sum())
+        rows.append(GraphCall(trace.names[code], count, len(own), int(device.dur_ns[own].sum())))
+    total, time = int(device.dur_ns[kernels].sum()), int(device.dur_ns[in_graph].sum())
+    share = time / total if total else None
+    return Graphs(len(launches), len(in_graph), time, share, tuple(sorted(rows, key=lambda row: row.name)))

@@ -1,0 +1,86 @@
+"""How long does a kernel wait between the end of its launch call and its start?"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.trace.table import F64, I64
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """Launch delays; percentiles interpolate between neighbours."""
+
+    median_ns: float
+    p95_ns: float
+    max_ns: int
+    total_ns: int
+
+
+class KernelDelay(msgspec.Struct, frozen=True):
+    """Launch delays of one kernel, by name."""
+
+    name: str
+    calls: int
+    median_ns: float
+    p95_ns: float
+    max_ns: int
+    total_ns: int
+    shorter_than_launch: int
+    """Launches whose call took longer than the kernel."""
+
+
+def overall(context: Context, rows: I64) -> Delay | None:
+    """The delays of some device events that have a launch; None for none."""
+    if not len(rows):
+        return None
+    delay = np.sort(_delays(context, rows))
+    whole = np.array([0]), np.array([len(delay)])
+    median, p95 = (float(_percentile(delay, *whole, percent)[0]) for percent in (50, 95))
+    return Delay(median, p95, int(delay[-1]), int(delay.sum()))
+
+
+def by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
+    """The delays by name, the greatest sum first."""
+    if not len(rows):
+        return ()
+    device, launches = context.trace.device, context.trace.launches
+    codes, group = np.unique(device.name[rows], return_inverse=True)
+    delay = _delays(context, rows)
+    short = device.dur_ns[rows] < launches.dur_ns[context.links.launch[rows]]
+    count = count_by(group, len(codes))
+    first = np.cumsum(count) - count
+    ordered = delay[np.lexsort((delay, group))]
+    columns = (
+        count,
+        _percentile(ordered, first, count, 50),
+        _percentile(ordered, first, count, 95),
+        ordered[first + count - 1],
+        sum_by(group, delay, len(codes)),
+        count_by(group[short], len(codes)),
+    )
+    names = [context.trace.names[code] for code in codes.tolist()]
+    found = [
+        KernelDelay(name, *values)
+        for name, *values in zip(names, *(column.tolist() for column in columns), strict=True)
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.name)))
+
+
+def _delays(context: Context, rows: I64) -> I64:
+    launches, launch = context.trace.launches, context.links.launch[rows]
+    called = launches.start_ns[launch] + launches.dur_ns[launch]
+    delay: I64 = np.maximum(context.trace.device.start_ns[rows] - called, 0)
+    return delay
+
+
+def _percentile(ordered: I64, first: I64, count: I64, percent: int) -> F64:
+    """A percentile of each run of ascending values, between neighbours in proportion."""
+    hundredths = (count - 1) * percent
+    low = hundredths // 100
+    below = ordered[first + low]
+    above = ordered[first + np.minimum(low + 1, count - 1)]
+    between: F64 = below + hundredths % 100 * (above - below) / 100
+    return between

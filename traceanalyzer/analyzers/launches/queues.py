@@ -1,0 +1,104 @@
+"""How many launches wait on each stream? One more with each launch call, one less with each start on the device."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
+
+_POINTS = 100
+
+
+class QueuePoint(msgspec.Struct, frozen=True):
+    """One of up to 100 equal parts of the window."""
+
+    start_ns: int
+    max_length: int
+    """The longest queue within it."""
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """The queue of one stream."""
+
+    device: int | None
+    """Null where the trace does not say."""
+    stream: int | None
+    """Null where the trace does not say."""
+    launches: int
+    """Calls that put something on the stream; copies and fills count, a graph counts once."""
+    mean_length: float | None
+    """Over the time from the first call to the last start; null where that is no time."""
+    mean_length_at_events: float
+    """Over the lengths right after each call and each start, as HTA has it."""
+    max_length: int
+    curve: tuple[QueuePoint, ...]
+    """Downsampled over the window from the first to the last step."""
+
+
+def of_streams(context: Context) -> list[tuple[Queue, I64, I64]]:
+    """The queue of each stream by device and stream.
+
+    Returns:
+        Each with the launches that it holds, as rows of the launch table in the order of their start, and the
+        length of the queue right after each of these calls began.
+    """
+    trace, device = context.trace, context.trace.device
+    linked = np.flatnonzero(context.links.launch != NO_PARENT)
+    launch = context.links.launch[linked]
+    heads = linked[np.unique(launch, return_index=True)[1]]  # a graph starts when its first kernel does
+    heads = heads[context.in_scope(trace.launches.start_ns[context.links.launch[heads]])]
+    first, groups = group(device.device[heads], device.stream[heads])
+    found = []
+    for number, head in enumerate(heads[first].tolist()):
+        own = heads[groups == number]
+        called = context.links.launch[own]
+        called_order = np.argsort(called, kind="stable")  # rows of launches are ordered by start
+        rows = called[called_order]
+        calls, starts = trace.launches.start_ns[rows], np.sort(device.start_ns[own])
+        times, lengths = _lengths(calls, starts)
+        where = int(device.device[head]), int(device.stream[head])
+        queue = _queue(context, where, times, lengths)
+        found.append((queue, rows, np.arange(1, len(rows) + 1) - np.searchsorted(starts, calls, side="left")))
+    return found
+
+
+def _lengths(calls: I64, starts: I64) -> tuple[I64, I64]:
+    """Times of calls and starts, and the length of the queue right after each; calls first at equal times."""
+    times = np.concatenate((calls, starts))
+    change = np.repeat(np.array([1, -1]), [len(calls), len(starts)])
+    order = np.argsort(times, kind="stable")
+    # A start before its call is the clock's fault (a warning counts those): no queue is shorter than empty.
+    return times[order], np.maximum(np.cumsum(change[order]), 0)
+
+
+def _queue(context: Context, where: tuple[int, int], times: I64, lengths: I64) -> Queue:
+    duration = int(times[-1] - times[0])
+    mean = int((lengths[:-1] * np.diff(times)).sum()) / duration if duration else None
+    window = context.steps.window or (int(times[0]), int(times[-1]))
+    return Queue(
+        device=where[0] if where[0] >= 0 else None,
+        stream=where[1] if where[1] >= 0 else None,
+        launches=len(times) // 2,
+        mean_length=mean,
+        mean_length_at_events=float(lengths.mean()),
+        max_length=int(lengths.max()),
+        curve=_curve(times, lengths, window),
+    )
+
+
+def _curve(times: I64, lengths: I64, window: tuple[int, int]) -> tuple[QueuePoint, ...]:
+    """The longest queue in each part of the window, what was left from before included."""
+    parts = min(_POINTS, window[1] - window[0])
+    if parts <= 0:
+        return ()
+    bounds = window[0] + np.arange(parts + 1) * (window[1] - window[0]) // parts
+    at_start = np.append(0, lengths)[np.searchsorted(times, bounds[:-1], side="right")]
+    most = at_start.copy()
+    part = np.searchsorted(bounds, times, side="right") - 1
+    inside = (part >= 0) & (part < parts)
+    np.maximum.at(most, part[inside], lengths[inside])
+    return tuple(QueuePoint(start, length) for start, length in zip(bounds[:-1].tolist(), most.tolist(), strict=True))

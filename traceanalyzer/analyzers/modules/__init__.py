@@ -1,0 +1,193 @@
+"""Which nn.Module costs most, in the forward and in the backward pass?
+
+With stacks, the profiler records every call of an nn.Module. What a call launches belongs to the innermost module
+around it. The backward pass runs elsewhere, by autograd; it belongs to the module whose forward pass made it
+necessary. What cannot be attributed is counted.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.modules.figures import Totals, totals
+from traceanalyzer.analyzers.modules.owners import owners
+from traceanalyzer.analyzers.modules.paths import Paths
+from traceanalyzer.analyzers.sums import group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_MODULES = Text("skip-no-modules", "the trace has no calls of nn.Module: it was recorded without with_stack=True")
+_PREFIX = "nn.Module: "
+_NUMBER = re.compile(r"_\d+$")
+
+
+class Module(msgspec.Struct, frozen=True):
+    """All calls of one module. Totals of a module that calls itself count twice."""
+
+    name: str
+    """Class and number, `Conv2d_0`."""
+    module_id: int
+    calls: int
+    operators: int
+    """Operators that its forward pass calls directly, in all calls."""
+    host_self_ns: int
+    """Duration of its calls without the operators, modules and runtime calls inside."""
+    host_total_ns: int
+    """Duration of its calls."""
+    device_self_ns: int
+    """Durations of what its calls launched, each in full, without the modules inside."""
+    device_total_ns: int
+    """The same with the modules inside."""
+    backward_functions: int
+    """Functions that autograd evaluated for operators of the module itself."""
+    backward_host_self_ns: int
+    """Duration of these evaluations."""
+    backward_host_total_ns: int
+    """The same with the modules inside."""
+    backward_device_self_ns: int
+    """Durations of what these evaluations launched, each in full."""
+    backward_device_total_ns: int
+    """The same with the modules inside."""
+
+
+class ModuleClass(msgspec.Struct, frozen=True):
+    """All modules of one class. Totals of modules inside a module of the same class count twice."""
+
+    name: str
+    modules: int
+    """How many of them were called, or evaluated by autograd."""
+    calls: int
+    operators: int
+    host_self_ns: int
+    host_total_ns: int
+    device_self_ns: int
+    device_total_ns: int
+    backward_functions: int
+    backward_host_self_ns: int
+    backward_host_total_ns: int
+    backward_device_self_ns: int
+    backward_device_total_ns: int
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A module as called from one place in the tree of modules."""
+
+    name: str
+    module_id: int
+    parent: int | None
+    """Index of the place around it; null at the top."""
+    depth: int
+    calls: int
+    operators: int
+    host_self_ns: int
+    host_total_ns: int
+    device_self_ns: int
+    device_total_ns: int
+    backward_functions: int
+    backward_host_self_ns: int
+    backward_host_total_ns: int
+    backward_device_self_ns: int
+    backward_device_total_ns: int
+
+
+class Unattributed(msgspec.Struct, frozen=True):
+    """Evaluations of autograd that belong to no module."""
+
+    functions: int
+    host_ns: int
+    device_ns: int
+
+
+class Modules(msgspec.Struct, frozen=True):
+    """Modules, the one with the most device self time of both passes first (host self time without a device)."""
+
+    rows: tuple[Module, ...]
+    """By name and module id."""
+    classes: tuple[ModuleClass, ...]
+    """The same by class, the name without its number."""
+    tree: tuple[Place, ...]
+    """Parents before their children, siblings in the order of their first call."""
+    device_ns: int
+    """Durations of everything on devices."""
+    outside_device_ns: int
+    """The part launched outside of modules and of autograd, or without a launch in the trace."""
+    backward_outside: Unattributed
+    """Functions for operators that lie in no module, such as a loss function."""
+    backward_unlinked: Unattributed
+    """Functions whose operator in the forward pass is not in the trace, or could be one of several."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say of modules, or None."""
+    return None if context.once(owners).is_module.any() else _NO_MODULES()
+
+
+def analyze(context: Context) -> Modules:
+    """The modules by name, by class and as a tree."""
+    found = context.once(totals)
+    on_device = bool(len(context.trace.device))
+    rows = _by_module(context, found)
+    return Modules(
+        rows=tuple(sorted(rows, key=lambda row: (*_rank(row, on_device), row.module_id))),
+        classes=tuple(sorted(_by_class(rows), key=lambda row: _rank(row, on_device))),
+        tree=_tree(context, found),
+        device_ns=found.device_ns,
+        outside_device_ns=found.outside_device_ns,
+        backward_outside=Unattributed(*found.backward_outside),
+        backward_unlinked=Unattributed(*found.backward_unlinked),
+    )
+
+
+def _rank(row: Module | ModuleClass, on_device: bool) -> tuple[int, int, str]:
+    both = row.device_self_ns + row.backward_device_self_ns if on_device else row.host_self_ns
+    return (-both, -row.host_self_ns, row.name)
+
+
+def _by_module(context: Context, found: Totals) -> list[Module]:
+    paths, names = found.paths, _names(context, found.paths)
+    first, groups = group(paths.name, paths.module_id)
+    columns = [sum_by(groups, column, len(first)) for column in found.figures]
+    return [
+        Module(names[place], int(paths.module_id[place]), *figures)
+        for place, figures in zip(first.tolist(), np.column_stack(columns).tolist(), strict=True)
+        if any(figures)
+    ]
+
+
+def _by_class(rows: list[Module]) -> list[ModuleClass]:
+    sums: dict[str, list[int]] = {}
+    for row in rows:
+        figures = (1, *msgspec.structs.astuple(row)[2:])
+        known = sums.setdefault(_NUMBER.sub("", row.name), [0] * len(figures))
+        known[:] = [a + b for a, b in zip(known, figures, strict=True)]
+    return [ModuleClass(name, *figures) for name, figures in sums.items()]
+
+
+def _tree(context: Context, found: Totals) -> tuple[Place, ...]:
+    paths, names = found.paths, _names(context, found.paths)
+    figures = np.column_stack(found.figures)
+    shown = np.flatnonzero(paths.subtree_sums((figures != 0).any(axis=1).astype(np.int64)))
+    number = np.full(len(paths) + 1, NO_PARENT, np.int64)
+    number[shown] = np.arange(len(shown))
+    places: list[tuple[int, int, int, list[int]]] = list(
+        zip(
+            shown.tolist(),
+            number[paths.parent[shown]].tolist(),
+            paths.depth[shown].tolist(),
+            figures[shown].tolist(),
+            strict=True,
+        )
+    )
+    return tuple(
+        Place(names[place], int(paths.module_id[place]), parent if parent >= 0 else None, depth, *values)
+        for place, parent, depth, values in places
+    )
+
+
+def _names(context: Context, paths: Paths) -> list[str]:
+    names = context.trace.names
+    return [names[code].removeprefix(_PREFIX) for code in paths.name.tolist()]

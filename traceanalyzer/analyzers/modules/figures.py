@@ -1,0 +1,117 @@
+"""Times of every place in the tree of modules, forward and backward, and of what belongs to none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.modules.backward import forward_nodes
+from traceanalyzer.analyzers.modules.owners import Owners, device_time, owners
+from traceanalyzer.analyzers.modules.paths import Paths, paths
+from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums within the chosen steps."""
+
+    paths: Paths
+    figures: tuple[I64, ...]
+    """Per place, in the order of the fields of `Place` from `calls` on."""
+    device_ns: int
+    outside_device_ns: int
+    backward_outside: tuple[int, int, int]
+    """Evaluations, host and device time."""
+    backward_unlinked: tuple[int, int, int]
+
+
+def totals(context: Context) -> Totals:
+    """Sum everything."""
+    found = context.once(owners)
+    places = paths(context, found)
+    device = device_time(context)
+    evaluations, forward = forward_nodes(context, found)
+    counted = context.in_scope(context.host.tree.start_ns[evaluations])
+    evaluations, forward = evaluations[counted], forward[counted]
+    module = np.append(found.module, NO_PARENT)[forward]
+    values = _of_evaluations(context, found, device, evaluations)
+
+    def unattributed(rows: Bool) -> tuple[int, int, int]:
+        return int(rows.sum()), int(values[0][rows].sum()), int(values[1][rows].sum())
+
+    whole, outside = _outside(context, found, device)
+    return Totals(
+        paths=places,
+        figures=(
+            *_forward(context, found, places, device),
+            *_backward(places, module, values),
+        ),
+        device_ns=whole,
+        outside_device_ns=outside,
+        backward_outside=unattributed((forward != NO_PARENT) & (module == NO_PARENT)),
+        backward_unlinked=unattributed(forward == NO_PARENT),
+    )
+
+
+def _forward(context: Context, found: Owners, places: Paths, device: I64) -> tuple[I64, ...]:
+    """Calls, operators, host self and total, device self and total of each place."""
+    host, tree, size = context.host, context.host.tree, len(places)
+    launches = context.trace.launches
+    counted = context.in_scope(tree.start_ns[places.calls])
+    calls, path = places.calls[counted], places.path[counted]
+    duration = tree.end_ns - tree.start_ns
+    inside = np.flatnonzero(found.launch_node != NO_PARENT)
+    node = found.launch_node[inside]
+    operators = sum_by(
+        np.maximum(tree.parent, 0),
+        (host.is_row(context.trace) & (tree.parent != NO_PARENT)).astype(np.int64),
+        len(tree),
+    )
+    runtime = sum_by(node, launches.dur_ns[inside], len(tree))
+    host_self = duration - tree.child_sums(duration) - runtime
+    owner = found.owner[node]
+    of_module = np.append(found.is_module, False)[owner]
+    own = sum_by(owner[of_module], device[inside][of_module], len(tree))
+    below = tree.sums(own)
+    return (
+        count_by(path, size),
+        *(sum_by(path, values[calls], size) for values in (operators, host_self, duration, own, below)),
+    )
+
+
+def _of_evaluations(context: Context, found: Owners, device: I64, evaluations: I64) -> tuple[I64, I64]:
+    """Host and device time of each evaluation, without evaluations and modules inside."""
+    tree = context.host.tree
+    duration = tree.end_ns - tree.start_ns
+    inner = np.flatnonzero((found.is_module | found.is_evaluation) & (tree.parent != NO_PARENT))
+    around = found.owner[tree.parent[inner]]
+    nested = sum_by(around[around != NO_PARENT], duration[inner[around != NO_PARENT]], len(tree))
+    launches = np.flatnonzero(found.launch_node != NO_PARENT)
+    owner = found.owner[found.launch_node[launches]]
+    launches, owner = launches[owner != NO_PARENT], owner[owner != NO_PARENT]
+    launched = sum_by(owner, device[launches], len(tree))
+    return (duration - nested)[evaluations], launched[evaluations]
+
+
+def _backward(places: Paths, module: I64, values: tuple[I64, I64]) -> tuple[I64, ...]:
+    """Evaluations, host self and total, device self and total of each place."""
+    path, size = places.of(module), len(places)
+    known = path != NO_PARENT
+    count, host, device = (sum_by(path[known], v[known], size) for v in (np.ones_like(path), *values))
+    return count, host, places.subtree_sums(host), device, places.subtree_sums(device)
+
+
+def _outside(context: Context, found: Owners, device: I64) -> tuple[int, int]:
+    """Device time of all, and the part launched by no module and no evaluation."""
+    events, launch = context.trace.device, context.links.launch
+    linked = launch != NO_PARENT
+    start = context.trace.launches.start_ns
+    counted = context.in_scope(np.where(linked, np.append(start, 0)[launch], events.start_ns))
+    whole = int(events.dur_ns[counted].sum())
+    owner = np.append(found.owner, NO_PARENT)[found.launch_node]
+    homeless = (owner == NO_PARENT) & context.in_scope(start)
+    return whole, int(device[homeless].sum()) + int(events.dur_ns[counted & ~linked].sum())

@@ -1,0 +1,91 @@
+"""To which call of a module does every host node and every launch belong?
+
+A node belongs to the innermost module call or evaluation of autograd around it. What autograd evaluates belongs
+to the module whose forward pass made it necessary, which flows or sequence numbers tell (`backward`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_EVALUATION = "autograd::engine::evaluate_function: "
+_ACCUMULATION = "torch::autograd::AccumulateGrad"
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Positions in the host tree."""
+
+    is_module: Bool
+    is_evaluation: Bool
+    """The outermost node of each function that autograd evaluated."""
+    module: I64
+    """Of each node: the innermost module call around it, itself included, or -1."""
+    owner: I64
+    """Of each node: the innermost module call or evaluation around it, itself included, or -1."""
+    launch_node: I64
+    """Of each launch: the innermost node around it, modules included, or -1."""
+
+
+def owners(context: Context) -> Owners:
+    """The owners of all nodes and launches."""
+    host = context.host
+    is_module: Bool = host.kind == Kind.MODULE
+    is_evaluation = evaluations(context)
+    launches = context.trace.launches
+    inside = host.tree.innermost(launches.thread, launches.start_ns)
+    return Owners(
+        is_module=is_module,
+        is_evaluation=is_evaluation,
+        module=innermost_of(host.tree, is_module),
+        owner=innermost_of(host.tree, is_module | is_evaluation),
+        launch_node=np.where(inside == NO_PARENT, context.links.node, inside),
+    )
+
+
+def innermost_of(tree: Tree, marked: Bool) -> I64:
+    """For each node, itself or its nearest ancestor that is marked, -1 for none."""
+    found = np.where(marked, np.arange(len(tree)), NO_PARENT)
+    order = np.argsort(tree.depth, kind="stable")
+    bounds = np.searchsorted(tree.depth[order], np.arange(int(tree.depth.max(initial=0)) + 2))
+    for low, high in zip(bounds[1:-1].tolist(), bounds[2:].tolist(), strict=True):  # parents before children
+        level = order[low:high]
+        level = level[~marked[level]]
+        found[level] = found[tree.parent[level]]
+    return found
+
+
+def evaluations(context: Context) -> Bool:
+    """Nodes that are the evaluation of one function by autograd, without the nodes inside that are part of it.
+
+    Since torch 1.9 `autograd::engine::evaluate_function` surrounds each; before, the function itself is all.
+    """
+    host, trace = context.host, context.trace
+    surrounds = trace.names.where(lambda name: name.startswith(_EVALUATION))[host.name]
+    part = surrounds | trace.names.where(is_accumulation)[host.name]
+    nodes = np.flatnonzero(host.kind != Kind.MODULE)
+    row = host.row[nodes]
+    part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
+    nested = np.append(part, False)[host.tree.parent]
+    outermost: Bool = surrounds | (part)
+    return outermost
+
+
+def is_accumulation(name: str) -> bool:
+    """The function that adds a gradient to a parameter's; it has no counterpart in the forward pass."""
+    return name.removeprefix(_EVALUATION) == _ACCUMULATION
+
+
+def device_time(context: Context) -> I64:
+    """Of each launch, the durations of what it put on devices, each in full."""
+    launch = context.links.launch
+    linked = launch != NO_PARENT
+    return sum_by(launch[linked], context.trace.device.dur_ns[linked], len(context.trace.launches))

@@ -1,0 +1,226 @@
+"""How close do operators come to what the device can do?
+
+For operators that `trace.op_models` knows: the operations and bytes that their inputs imply, over the device time
+of what they launched themselves. Where an operator of a family calls another of the same family that launched
+something (`layer_norm` and `native_layer_norm`), only the inner one counts, so that no work counts twice.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.operators import node_times
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace import gpus, op_models
+from traceanalyzer.trace.kernel_names import uses_tensor_cores
+from traceanalyzer.trace.op_models import Family, Work
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
+_NO_SHAPES = Text(
+    "skip-no-shapes",
+    "the trace has no input shapes: record them with record_shapes=True",
+    "record_shapes=True is code",
+)
+_PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
+
+
+class Roof(msgspec.Struct, frozen=True):
+    """The device that shares are of."""
+
+    name: str
+    """As in the table of data sheets."""
+    source: str
+    """Where its figures come from."""
+    bandwidth_gb_per_s: float | None
+    """Of its memory, 10^9 bytes per second."""
+
+
+class RooflineRow(msgspec.Struct, frozen=True):
+    """All calls of one operator with the same input shapes and types that put something on the device."""
+
+    name: str
+    input_shapes: str
+    """JSON, as recorded."""
+    input_types: str
+    """JSON, as recorded; empty where types were not recorded."""
+    family: str
+    """`gemm`, `convolution`, `attention`, `normalization`, `elementwise` or `reduction`."""
+    calls: int
+    device_ns: int
+    """Device time of what the operator itself launched, overlap or not."""
+    flops: int
+    """Floating-point operations of all calls; a multiplication and an addition are two."""
+    bytes: int | None
+    """Operands and results of all calls, each once; null where types were not recorded."""
+    flops_per_byte: float | None
+    """Arithmetic intensity."""
+    tflops_per_s: float
+    """Achieved, 10^12 operations per second."""
+    gb_per_s: float | None
+    """Achieved, 10^9 bytes per second."""
+    peak_tflops_per_s: float | None
+    """Of the device for the operand type, on tensor cores if the kernels use them; null if unknown."""
+    compute_share: float | None
+    """Of the peak; null if unknown."""
+    bandwidth_share: float | None
+    """Of the memory bandwidth; above 1 where operands stay in a cache; null if unknown."""
+    roofline_share: float | None
+    """The least time that peak and bandwidth allow over the time taken: the larger share; null if one is unknown
+    (of families other than products the share of the peak may be: they move bytes)."""
+    bound: str | None
+    """`compute` or `memory`: what the least time is due to; null where the share is."""
+
+
+class Roofline(msgspec.Struct, frozen=True):
+    """Operators that have a model, the one with the most device time first."""
+
+    roof: Roof | None
+    """Null where the header names no device of the table, or several."""
+    rows: tuple[RooflineRow, ...]
+    modelled_ns: int
+    """Device time of the rows."""
+    modelled_share: float | None
+    """Of the device time of all kernels, copies and fills; null if that is 0."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why the question cannot be asked of a trace."""
+    trace = context.trace
+    if not (trace.device.category == Category.KERNEL).any():
+        return _NO_KERNELS()
+    return None if (trace.host.shapes > 0).any() else _NO_SHAPES()
+
+
+def analyze(context: Context, gpu: gpus.Gpu | None = None) -> Roofline:
+    """One row per modelled operator, input shapes and input types.
+
+    Args:
+        context: The trace.
+        gpu: What the device can do, in place of the table's entry for the device that the header names.
+    """
+    gpu = gpu or gpus.only(context.trace.info.devices)
+    device = context.trace.device
+    counted = context.in_scope(device.start_ns)
+    total = int(device.dur_ns[counted].sum())
+    rows = sorted(_rows(context, gpu), key=lambda r: (-r.device_ns, r.name, r.input_shapes, r.input_types))
+    modelled = sum(row.device_ns for row in rows)
+    return Roofline(
+        roof=None if gpu is None else Roof(gpu.name, gpu.source, gpu.bandwidth),
+        rows=tuple(rows),
+        modelled_ns=modelled,
+        modelled_share=modelled / total if total else None,
+    )
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """Calls with equal inputs."""
+
+    work: Work
+    """Of one call."""
+    calls: int
+    device_ns: int
+    matrix_unit_ns: int
+    """Part of the device time that is kernels whose names say that they use matrix units."""
+
+
+def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
+    """Calls with equal inputs share a model; a row joins those that differ in strides and values only."""
+    trace, host = context.trace, context.host
+    nodes = np.flatnonzero(_leaves(context))
+    row = host.row[nodes]
+    keys = (host.name[nodes], *(getattr(trace.host, c)[row] for c in ("shapes", "types", "strides", "concrete")))
+    first, groups = group(*keys)
+    count = len(first)
+    times = sum_by(groups, context.once(node_times).device_self_ns[nodes], count)
+    matrix = sum_by(groups, _matrix_unit_times(context)[nodes], count)
+    figures = np.column_stack((*(key[first] for key in keys), count_by(groups, count), times, matrix))
+    joined: dict[tuple[int, int, int], list[_Group]] = {}
+    for name, shapes, types, strides, values, *measured in figures.tolist():
+        texts = trace.shapes[shapes], trace.types[types], trace.strides[strides], trace.concrete[values]
+        call = op_models.parse(trace.names[name], *texts)
+        work = op_models.work(call) if call is not None else None
+        if work is not None:
+            joined.setdefault((name, shapes, types), []).append(_Group(work, *measured))
+    return [
+        _row((trace.names[name], trace.shapes[shapes], trace.types[types]), members, gpu)
+        for (name, shapes, types), members in joined.items()
+    ]
+
+
+def _leaves(context: Context) -> Bool:
+    """Operators with a model that launched something, without those that hold such an operator of their family."""
+    trace, host = context.trace, context.host
+    order = {family: number for number, family in enumerate(Family)}
+    by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
+    launched = (context.once(node_times).device_self_ns > 0) & ~_crossing(context)
+    counted = host.is_row(trace) & launched & context.in_scope(host.tree.start_ns)
+    families = np.where(counted, by_name[host.name], -1)
+    leaves = np.zeros(len(host.tree), np.bool_)
+    for number in order.values():
+        members = families == number
+        if members.any():
+            leaves |= members & (host.tree.sums(members.astype(np.int64)) == 1)
+    return leaves
+
+
+def _crossing(context: Context) -> Bool:
+    """Nodes that copy between memories: host to device, back, or device to device over a link."""
+    device, names = context.trace.device, context.trace.names
+    copies = device.category == Category.MEMCPY
+    copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]
+    node = context.links.device_node()[copies]
+    crossing = np.zeros(len(context.host.tree), np.bool_)
+    crossing[context.host.top()[node[node != NO_PARENT]]] = True
+    return crossing
+
+
+def _matrix_unit_times(context: Context) -> I64:
+    """Of each node, the time of its own kernels that use tensor cores by their names."""
+    device, names = context.trace.device, context.trace.names
+    kernels = np.flatnonzero(device.category == Category.KERNEL)
+    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
+    used = np.array([uses_tensor_cores(names[code]) is True for code in codes.tolist()], np.bool_)
+    node = context.links.device_node()[kernels]
+    own = (node != NO_PARENT) & used[kernel]
+    return sum_by(context.host.top()[node[own]], device.dur_ns[kernels[own]], len(context.host.tree))
+
+
+def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None) -> RooflineRow:
+    family, dtype = members[0].work.family, members[0].work.dtype
+    time = sum(member.device_ns for member in members)
+    flops = sum(member.calls * member.work.flops for member in members)
+    sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
+    moved = sum(sizes) if len(sizes) == len(members) else None
+    on_matrix_units = 2 * sum(member.matrix_unit_ns for member in members) > time
+    peak = gpu.peak(dtype, matrix=family in _PRODUCTS, tensor_cores=on_matrix_units) if gpu else None
+    compute = flops / time / 1000 / peak if peak else None  # operations per ns are 10^9 per second
+    bandwidth = moved / time / gpu.bandwidth if gpu and gpu.bandwidth and moved is not None else None
+    share, bound = _roofline(compute if family in _PRODUCTS else compute or 0, bandwidth)
+    return RooflineRow(
+        *key,
+        family=family.value,
+        calls=sum(member.calls for member in members),
+        device_ns=time,
+        flops=flops,
+        bytes=moved,
+        flops_per_byte=flops / moved if moved else None,
+        tflops_per_s=flops / time / 1000,
+        gb_per_s=None if moved is None else moved / time,
+        peak_tflops_per_s=peak,
+        compute_share=compute,
+        bandwidth_share=bandwidth,
+        roofline_share=share,
+        bound=bound,
+    )
+
+
+def _roofline(compute: float | None, bandwidth: float | None) -> tuple[float | None, str | None]:
+    if bandwidth is None or compute is None:
+        return None, None
+    return max(compute, bandwidth), "compute" if compute > bandwidth else "memory"

@@ -1,0 +1,232 @@
+"""Where does the host wait for the device, and does the device run dry because of it?
+
+A wait is a synchronizing call of the runtime, or a copy call that holds the host until the copy has ended. Waiting
+costs nothing while the device works. What it costs is the gap that follows: once the queue has been emptied, the
+device does nothing until the host has launched something new.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_activity import Waits
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.idle import causes
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_CALLS = Text("skip-no-runtime-calls", "the trace has no calls into a runtime, so no wait of the host was recorded")
+
+
+class Synchronization(msgspec.Struct, frozen=True):
+    """All waits through one function from one place in the program."""
+
+    call: str
+    """The function of the runtime."""
+    operators: tuple[str, ...]
+    """The operators around it, outermost first; empty: none."""
+    python_line: str | None
+    """The innermost Python line, the user's own where there is one; null: stacks not recorded."""
+    calls: int
+    calls_per_step: float | None
+    """Waits that start between the first and the last step, over the steps; null without steps."""
+    waiting_ns: int
+    max_waiting_ns: int
+    waiting_idle_ns: int | None
+    """The part of the waiting in which the device did nothing; null where no device activity was recorded."""
+    drains: int | None
+    """Waits after which the device had nothing to do, having worked during the wait; null as before."""
+    drained_ns: int | None
+    """How long the device did nothing from the ends of these waits until its next activity; null as before."""
+    drained_unexplained_ns: int | None
+    """The part of it that no loader, collective, compilation, allocation or profiler overhead explains."""
+
+
+class Synchronizations(msgspec.Struct, frozen=True):
+    """Waits, those first that left the device without work for longest without another reason."""
+
+    calls: int
+    calls_per_step: float | None
+    waiting_ns: int
+    waiting_idle_ns: int | None
+    drains: int | None
+    drained_ns: int | None
+    """Gaps are counted once, also where several threads wait at the same time."""
+    drained_unexplained_ns: int | None
+    rows: tuple[Synchronization, ...]
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say about waits, or None."""
+    return None if len(context.trace.launches) else _NO_CALLS()
+
+
+def analyze(context: Context) -> Synchronizations:
+    """Waits that start in the chosen steps, or all."""
+    waits = context.once(host_activity.waits)
+    scope = np.flatnonzero(context.in_scope(waits.start_ns))
+    known = bool((context.trace.device.device != UNKNOWN).any())
+    figures = _device_times(context, waits)[scope] if known else None
+    waits = waits.take(scope)
+    window, steps = context.steps.window, len(context.steps)
+    in_step = np.zeros(len(scope), np.bool_)
+    if window is not None:
+        in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
+    idle, drains, drained, unexplained = _device_figures(figures)
+    return Synchronizations(
+        calls=len(scope),
+        calls_per_step=int(in_step.sum()) / steps if steps else None,
+        waiting_ns=int((waits.end_ns - waits.start_ns).sum()),
+        waiting_idle_ns=idle,
+        drains=drains,
+        drained_ns=drained,
+        drained_unexplained_ns=unexplained,
+        rows=_rows(context, waits, in_step, figures),
+    )
+
+
+def _device_figures(figures: I64 | None) -> list[int] | list[None]:
+    """Sums over some waits of what `_device_times` says of them; None where no device activity was recorded."""
+    if figures is None:
+        return [None] * 4
+    sums: list[int] = figures.sum(axis=0).tolist()
+    return sums
+
+
+def _rows(context: Context, waits: Waits, in_step: Bool, figures: I64 | None) -> tuple[Synchronization, ...]:
+    """Grouped by function, operators and Python line."""
+    if not len(waits.row):
+        return ()
+    names, name = context.trace.names, context.trace.launches.name[waits.row]
+    node = context.links.node[waits.row]
+    line = host_activity.python_lines(context, waits.thread, waits.start_ns)
+    first, groups = group(name, _chains(context, node), line)
+    count, steps = len(first), len(context.steps)
+    waiting = waits.end_ns - waits.start_ns
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, groups, waiting)
+    per_step = count_by(groups[in_step], count) / steps if steps else np.full(count, None)
+    columns = (count_by(groups, count), per_step, sum_by(groups, waiting, count), longest)
+    sums = None
+    if figures is not None:
+        sums = np.zeros((count, figures.shape[1]), np.int64)
+        np.add.at(sums, groups, figures)
+    found = [
+        Synchronization(
+            names[name[row]],
+            _operators(context, int(node[row])),
+            names[line[row]] if line[row] >= 0 else None,
+            *values,
+            *_device_figures(None if sums is None else sums[number : number + 1]),
+        )
+        for number, (row, *values) in enumerate(
+            zip(first.tolist(), *(column.tolist() for column in columns), strict=True)
+        )
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(row: Synchronization) -> tuple[object, ...]:
+    return (-(row.drained_unexplained_ns or 0), -row.waiting_ns, row.call, row.operators, row.python_line or "")
+
+
+def _chains(context: Context, node: I64) -> I64:
+    """A number for each node such that two nodes share it if the same operators are around them."""
+    named, parent = _is_named(context), np.append(context.host.tree.parent, NO_PARENT)
+    chain, above = np.zeros(len(node), np.int64), _first_named(named, parent, node)
+    while (above != NO_PARENT).any():
+        counted = np.flatnonzero(above != NO_PARENT)
+        # Each level gives new numbers; those without a further name keep theirs, which count fewer names.
+        longer = group(chain[counted], context.host.name[above[counted]])[1]
+        chain[counted] = int(chain.max()) + 1 + longer
+        above = _first_named(named, parent, parent[above])
+    return chain
+
+
+def _first_named(named: Bool, parent: I64, position: I64) -> I64:
+    """For each node, itself or its nearest ancestor that is named; -1 for none."""
+    position = position.copy()
+    while len(skipped := np.flatnonzero(~named[position] & (position != NO_PARENT))):
+        position[skipped] = parent[position[skipped]]
+    return position
+
+
+def _operators(context: Context, node: int) -> tuple[str, ...]:
+    """Names of a node and of what it is in, outermost first."""
+    host, named, found = context.host, _is_named(context), []
+    while node != NO_PARENT:
+        if named[node]:
+            found.append(context.trace.names[host.name[node]])
+        node = int(host.tree.parent[node])
+    return tuple(reversed(found))
+
+
+def _is_named(context: Context) -> Bool:
+    """Nodes that are named around a wait: no steps, no modules, and no operator again that calls itself."""
+    host = context.host
+    named: Bool = (host.kind != Kind.MODULE) & (host.kind != Kind.STEP) & ~host.merged
+    return np.append(named, False)
+
+
+def _device_times(context: Context, waits: Waits) -> I64:
+    """For each wait: idle time of its device meanwhile, whether it drains, for how long, and that unexplained."""
+    idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
+    device = context.trace.device
+    where = _devices(context, waits)
+    for number in np.unique(where).tolist():
+        rows = np.flatnonzero(where == number)
+        here = device.device == number
+        busy = Intervals.union(device.start_ns[here], device.start_ns[here] + device.dur_ns[here])
+        start, end = waits.start_ns[rows], waits.end_ns[rows]
+        worked = busy.within(start, end)
+        idle[rows] = end - start - worked
+        drained[rows] = _until_next(busy, end, worked > 0)
+    timeline = causes.timelines(context)[causes.EVERY_THREAD]
+    explained = timeline.within(waits.end_ns, waits.end_ns + drained, causes.EXPLICIT)
+    return np.column_stack((idle, drained > 0, drained, drained - sum(explained)))
+
+
+def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
+    """From each end of a wait to the next activity, if the device worked during the wait and is idle at its end.
+
+    Where several waits end in the same gap, each has the time until the next one ends.
+    """
+    following = np.searchsorted(busy.start, end, side="right")
+    reach = np.append(busy.end, 0)[following - 1]
+    drains = np.flatnonzero(worked & (following < len(busy)) & (reach <= end))
+    gap = following[drains]
+    until = busy.start[gap]
+    order = np.lexsort((end[drains], gap))
+    same_gap = gap[order][1:] == gap[order][:-1]
+    until[order[:-1][same_gap]] = end[drains][order[1:][same_gap]]
+    drained = np.zeros(len(end), np.int64)
+    drained[drains] = until - end[drains]
+    return drained
+
+
+def _devices(context: Context, waits: Waits) -> I64:
+    """The device that each wait is for: that of the thread's last launch before it, else of its next one.
+
+    A thread that launched nothing waits for the device that ran most.
+    """
+    device, launch = context.trace.device, context.links.launch
+    numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
+    where = np.full(len(waits.row), int(numbers[counts.argmax()]), np.int64)
+    if len(numbers) == 1:
+        return where
+    linked = np.flatnonzero((launch != NO_PARENT) & (device.device != UNKNOWN))
+    by_launch = linked[np.argsort(launch[linked], kind="stable")]
+    calls = launch[by_launch]
+    for thread in np.unique(waits.thread).tolist():
+        own = by_launch[context.trace.launches.thread[calls] == thread]
+        if len(own):
+            rows = np.flatnonzero(waits.thread == thread)
+            before = np.searchsorted(launch[own], waits.row[rows], side="right") - 1
+            where[rows] = device.device[own[np.maximum(before, 0)]]
+    return where

@@ -1,0 +1,33 @@
+"""What is copied and filled?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.copies import Copies
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("copies-title", "Copies and fills")
+_COLUMNS = (
+    (Column(Text("copies-name", "Name"), "", is_name=True), "name"),
+    (Column(Text("copies-calls", "Calls"), "count"), "calls"),
+    (Column(Text("copies-bytes", "Bytes"), "bytes"), "bytes"),
+    (Column(Text("copies-time", "Time"), "ns"), "time_ns"),
+    (Column(Text("copies-bandwidth", "GB/s", "10^9 bytes per second"), "number"), "bandwidth_gb_per_s"),
+    (Column(Text("copies-blocking", "Blocking"), "count"), "blocking_calls"),
+    (Column(Text("copies-synchronized", "Then synchronized"), "count"), "synchronized_calls"),
+    (Column(Text("copies-exposed", "Exposed", "no kernel runs meanwhile"), "ns"), "exposed_ns"),
+    (Column(Text("copies-overlapped", "Overlapped", "a kernel runs meanwhile"), "ns"), "overlapped_ns"),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """One row per name."""
+    copies = report.result("copies", Copies)
+    if copies is None or not copies.rows:
+        return
+    rows = tuple(tuple(getattr(row, field) for _, field in _COLUMNS) for row in copies.rows[:top])
+    table = Table("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
+    yield Section("copies", TITLE, tables=(table,), is_detail=True)

@@ -1,0 +1,118 @@
+"""When and why does a GPU do nothing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("idle-title", "GPU idle time by cause")
+_STREAMS = Text("idle-streams-title", "Idle time by stream")
+_LONGEST = Text("idle-longest-title", "Longest gaps")
+CAUSE_LABELS = {
+    "dataloader": Text("idle-dataloader", "Waiting for the DataLoader"),
+    "communication": Text("idle-communication", "Waiting in a collective"),
+    "compilation": Text("idle-compilation", "Compiling or loading code"),
+    "allocation": Text("idle-allocation", "Allocating memory"),
+    "profiler_overhead": Text("idle-profiler-overhead", "Profiler overhead"),
+    "synchronization": Text("idle-synchronization", "Synchronization drained the queue"),
+    "launch_bound": Text("idle-launch-bound", "Launch-bound: host in operators"),
+    "host_code": Text("idle-host-code", "Host code outside operators"),
+    "device_gap": Text("idle-device-gap", "Pauses between queued kernels"),
+    "unknown": Text("idle-unknown", "Unknown"),
+}
+_GPU = Column(Text("idle-device", "GPU"), "")
+_CAUSE = Column(Text("idle-cause", "Cause"), "")
+_CAUSES = (
+    _GPU,
+    _CAUSE,
+    Column(Text("idle-time", "Time"), "ns"),
+    Column(Text("idle-share", "Share of idle"), "share"),
+    Column(Text("idle-window-share", "Share of window"), "share"),
+    Column(Text("idle-gaps", "Gaps"), "count"),
+)
+_STREAM_COLUMNS = (
+    _GPU,
+    Column(Text("idle-stream", "Stream"), ""),
+    Column(Text("idle-stream-busy", "Busy"), "ns"),
+    Column(Text("idle-stream-idle", "Idle"), "ns"),
+    Column(Text("idle-host-wait", "Host wait", "HTA's term: the launch came late"), "ns"),
+    Column(Text("idle-kernel-wait", "Kernel wait", "HTA's term: a short pause between kernels"), "ns"),
+    Column(Text("idle-other", "Other"), "ns"),
+    Column(Text("idle-edge", "Before first, after last"), "ns"),
+)
+_GAP_COLUMNS = (
+    _GPU,
+    Column(Text("idle-gap-start", "Start"), "ns"),
+    Column(Text("idle-gap-duration", "Duration"), "ns"),
+    _CAUSE,
+    Column(Text("idle-gap-host", "Host was in"), "", is_name=True),
+    Column(Text("idle-gap-line", "Python line"), "", is_name=True),
+    Column(Text("idle-gap-next", "Ended by"), "", is_name=True),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Causes by device, longest gaps, and HTA's causes by stream."""
+    idle = report.result("idle", Idle)
+    if idle is None or not idle.devices:
+        return
+    yield Section("idle", TITLE, tables=(_causes(idle, top),), is_detail=True)
+    if idle.longest_gaps:
+        yield Section("idle-longest", _LONGEST, tables=(_longest(idle, top),), is_detail=True)
+    if idle.streams:
+        yield Section("idle-streams", _STREAMS, tables=(_streams(idle, top),), is_detail=True)
+
+
+def _causes(idle: Idle, top: int) -> Table:
+    """Causes that occur, per device the greatest first."""
+    rows = [
+        (
+            device.device,
+            CAUSE_LABELS[cause.cause].english,
+            cause.time_ns,
+            cause.share,
+            cause.time_ns / device.window_ns,
+            cause.gaps,
+        )
+        for device in idle.devices
+        for cause in sorted(device.causes, key=lambda cause: -cause.time_ns)
+        if cause.time_ns
+    ]
+    return Table("idle_causes", _CAUSES, tuple(rows[:top]), len(rows))
+
+
+def _longest(idle: Idle, top: int) -> Table:
+    rows = tuple(
+        (
+            gap.device,
+            gap.start_ns,
+            gap.duration_ns,
+            CAUSE_LABELS[gap.cause].english,
+            gap.call or gap.operator or gap.annotation,
+            gap.python_line,
+            gap.next_event,
+        )
+        for gap in idle.longest_gaps[:top]
+    )
+    return Table("idle_longest_gaps", _GAP_COLUMNS, rows, len(idle.longest_gaps))
+
+
+def _streams(idle: Idle, top: int) -> Table:
+    rows = tuple(
+        (
+            stream.device,
+            stream.stream,
+            stream.busy_ns,
+            stream.idle_ns,
+            stream.host_wait.time_ns,
+            stream.kernel_wait.time_ns,
+            stream.other.time_ns,
+            stream.edge_ns,
+        )
+        for stream in idle.streams[:top]
+    )
+    return Table("idle_streams", _STREAM_COLUMNS, rows, len(idle.streams))

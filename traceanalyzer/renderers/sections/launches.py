@@ -1,0 +1,89 @@
+"""How does work get to the device?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.launches import Launches
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Fact, Section, Table
+
+TITLE = Text("launches-title", "Launches")
+_QUEUES = Text("launches-queues-title", "Launch queues")
+_GRAPHS_LEFT_OUT = Text(
+    "launches-graphs",
+    "{launches:count} graph launches started {kernels:count} kernels, {share:share} of kernel time; they are in no "
+    "figure about single launches.",
+)
+_UNLINKED = Text("launches-unlinked", "{count:count} kernels have no launch in the trace and are left out.")
+_BLOCKED = Text(
+    "launches-blocked",
+    "{calls:count} calls waited {time:ns} in all because the queue was full ({length:count} launches or more).",
+)
+_KERNELS = Text("launches-kernels", "Kernels launched one by one")
+_CALL = Text("launches-call", "Launch call, median")
+_MEDIAN = Text("launches-delay-median", "Launch delay, median")
+_P95 = Text("launches-delay-p95", "Launch delay, 95th percentile")
+_MAX = Text("launches-delay-max", "Launch delay, maximum")
+_SHORT = Text("launches-short", "Kernels shorter than their launch call")
+_SHORT_SHARE = Text("launches-short-share", "Their share of these kernels' time")
+_BY_KERNEL = (
+    (Column(Text("launches-kernel", "Kernel"), "", is_name=True), "name"),
+    (Column(Text("launches-calls", "Calls"), "count"), "calls"),
+    (Column(Text("launches-kernel-total", "Delay"), "ns"), "total_ns"),
+    (Column(Text("launches-kernel-median", "Median"), "ns"), "median_ns"),
+    (Column(Text("launches-kernel-p95", "95th percentile"), "ns"), "p95_ns"),
+    (Column(Text("launches-kernel-max", "Maximum"), "ns"), "max_ns"),
+    (Column(Text("launches-kernel-short", "Shorter than launch"), "count"), "shorter_than_launch"),
+)
+_BY_STREAM = (
+    (Column(Text("launches-device", "GPU"), ""), "device"),
+    (Column(Text("launches-stream", "Stream"), ""), "stream"),
+    (Column(Text("launches-queue-launches", "Launches"), "count"), "launches"),
+    (Column(Text("launches-queue-mean", "Mean length"), "number"), "mean_length"),
+    (Column(Text("launches-queue-max", "Longest"), "count"), "max_length"),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Delays with the kernels that wait longest, and the queues."""
+    launches = report.result("launches", Launches)
+    if launches is None:
+        return
+    rows = tuple(tuple(getattr(row, field) for _, field in _BY_KERNEL) for row in launches.by_kernel[:top])
+    table = Table("launch_delays", tuple(column for column, _ in _BY_KERNEL), rows, len(launches.by_kernel))
+    yield Section(
+        "launches",
+        TITLE,
+        messages=tuple(_messages(launches)),
+        facts=tuple(_facts(launches)),
+        tables=(table,) if rows else (),
+        is_detail=True,
+    )
+    if launches.queues:
+        lengths = tuple(tuple(getattr(row, field) for _, field in _BY_STREAM) for row in launches.queues[:top])
+        queues = Table("launch_queues", tuple(column for column, _ in _BY_STREAM), lengths, len(launches.queues))
+        yield Section("launch-queues", _QUEUES, tables=(queues,), is_detail=True)
+
+
+def _messages(launches: Launches) -> Iterator[Message]:
+    graphs, blocked = launches.graphs, launches.blocked
+    if graphs.launches:
+        yield _GRAPHS_LEFT_OUT(launches=graphs.launches, kernels=graphs.kernels, share=graphs.kernel_share)
+    if launches.unlinked_kernels:
+        yield _UNLINKED(count=launches.unlinked_kernels)
+    if blocked.calls:
+        yield _BLOCKED(calls=blocked.calls, time=blocked.time_ns, length=blocked.full_length)
+
+
+def _facts(launches: Launches) -> Iterator[Fact]:
+    yield Fact(_KERNELS, launches.launched_kernels, "count")
+    if launches.delay is None:
+        return
+    yield Fact(_CALL, launches.median_call_ns, "ns")
+    yield Fact(_MEDIAN, launches.delay.median_ns, "ns")
+    yield Fact(_P95, launches.delay.p95_ns, "ns")
+    yield Fact(_MAX, launches.delay.max_ns, "ns")
+    yield Fact(_SHORT, launches.short_kernels.calls_share, "share")
+    yield Fact(_SHORT_SHARE, launches.short_kernels.time_share, "share")

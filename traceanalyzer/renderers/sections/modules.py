@@ -1,0 +1,84 @@
+"""Which modules cost most, and how do they nest?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("modules-title", "Modules")
+_CLASSES = Text("modules-classes-title", "Modules by class")
+_TREE = Text("modules-tree-title", "Tree of modules")
+_UNATTRIBUTED = Text(
+    "modules-unattributed",
+    "{functions:count} functions of the backward pass ({device:ns} on the device) belong to no module.",
+)
+_NAME = Column(Text("modules-name", "Module"), "", is_name=True)
+_CLASS = Column(Text("modules-class", "Class"), "", is_name=True)
+_COUNT = Column(Text("modules-count", "Modules", "how many modules of a class"), "count")
+_CALLS = Column(Text("modules-calls", "Calls"), "count")
+_DEVICE = (
+    (Column(Text("modules-device-self", "Device self"), "ns"), "device_self_ns"),
+    (Column(Text("modules-device-total", "Device total"), "ns"), "device_total_ns"),
+)
+_DEVICE_BACKWARD = (
+    (Column(Text("modules-backward-device-self", "Backward self"), "ns"), "backward_device_self_ns"),
+    (Column(Text("modules-backward-device-total", "Backward total"), "ns"), "backward_device_total_ns"),
+)
+_HOST = (
+    (Column(Text("modules-host-self", "Host self"), "ns"), "host_self_ns"),
+    (Column(Text("modules-host-total", "Host total"), "ns"), "host_total_ns"),
+)
+_HOST_BACKWARD = ((Column(Text("modules-backward-host-total", "Backward host"), "ns"), "backward_host_total_ns"),)
+_INDENT = "· "
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """The rankings by class and by module, and the tree from the top down to as many rows."""
+    modules = report.result("modules", Modules)
+    if modules is None or not modules.rows:
+        return
+    messages = tuple(_messages(modules))
+    if len(modules.classes) < len(modules.rows):
+        table = _table("modules_by_class", modules, modules.classes[:top], len(modules.classes))
+        yield Section("modules-by-class", _CLASSES, messages=messages, tables=(table,), is_detail=True)
+        messages = ()
+    table = _table("modules", modules, modules.rows[:top], len(modules.rows))
+    yield Section("modules", TITLE, messages=messages, tables=(table,), is_detail=True)
+    places = _outermost(modules.tree, top)
+    table = _table("modules_tree", modules, places, len(modules.tree))
+    yield Section("modules-tree", _TREE, tables=(table,), is_detail=True)
+
+
+def _messages(modules: Modules) -> Iterator[Message]:
+    both = (modules.backward_outside, modules.backward_unlinked)
+    functions = sum(part.functions for part in both)
+    if functions:
+        yield _UNATTRIBUTED(functions=functions, device=sum(part.device_ns for part in both))
+
+
+def _outermost(tree: tuple[Place, ...], top: int) -> tuple[Place, ...]:
+    """The first rows by depth, in the order of the tree, so that the shape of the model shows first."""
+    chosen = sorted(range(len(tree)), key=lambda row: (tree[row].depth, row))[:top]
+    return tuple(tree[row] for row in sorted(chosen))
+
+
+_Row = Module | ModuleClass | Place
+
+
+def _table(name: str, modules: Modules, rows: tuple[_Row, ...], total: int) -> Table:
+    backward = any(row.backward_functions for row in modules.rows)
+    device = (*_DEVICE, *(_DEVICE_BACKWARD if backward else ())) if modules.device_ns else ()
+    figures = (*device, *_HOST, *(_HOST_BACKWARD if backward else ()))
+    first = (_CLASS, _COUNT) if name == "modules_by_class" else (_NAME,)
+    shown = tuple((*_label(row), row.calls, *(getattr(row, field) for _, field in figures)) for row in rows)
+    return Table(name, (*first, _CALLS, *(column for column, _ in figures)), shown, total)
+
+
+def _label(row: _Row) -> tuple[str | int, ...]:
+    if isinstance(row, ModuleClass):
+        return row.name, row.modules
+    return (_INDENT * row.depth + row.name if isinstance(row, Place) else row.name,)

@@ -1,0 +1,51 @@
+"""How close do operators come to what the device can do?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Section, Table
+
+TITLE = Text("roofline-title", "Operators against the device's limits")
+_MODELLED = Text(
+    "roofline-modelled",
+    "{share:share} of device time is in operators whose work follows from their input shapes.",
+)
+_ROOF = Text("roofline-roof", "Limits of {name}: {source}.", "name of a GPU, title of a data sheet")
+_NO_ROOF = Text(
+    "roofline-no-roof", "The device is not in the table of data sheets, so there are rates, but no shares of a limit."
+)
+_COLUMNS = (
+    (Column(Text("roofline-operator", "Operator"), "", is_name=True), "name"),
+    (Column(Text("roofline-shapes", "Input shapes"), "", is_name=True), "input_shapes"),
+    (Column(Text("roofline-calls", "Calls"), "count"), "calls"),
+    (Column(Text("roofline-device", "Device time"), "ns"), "device_ns"),
+    (Column(Text("roofline-tflops", "TFLOP/s"), "number"), "tflops_per_s"),
+    (Column(Text("roofline-bandwidth", "GB/s"), "number"), "gb_per_s"),
+    (Column(Text("roofline-intensity", "FLOP/byte"), "number"), "flops_per_byte"),
+    (Column(Text("roofline-share", "Of the limit"), "share"), "roofline_share"),
+    (Column(Text("roofline-bound", "Limited by"), ""), "bound"),
+)
+_BOUNDS = {"compute": Text("roofline-compute", "compute"), "memory": Text("roofline-memory", "memory")}
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """One table, the operators with the most device time first."""
+    found = report.result("roofline", Roofline)
+    if found is None or not found.rows:
+        return
+    rows = tuple(tuple(_cell(getattr(row, field), field) for _, field in _COLUMNS) for row in found.rows[:top])
+    table = Table("roofline", tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
+    yield Section("roofline", TITLE, messages=tuple(_messages(found)), tables=(table,), is_detail=True)
+
+
+def _messages(found: Roofline) -> Iterator[Message]:
+    yield _MODELLED(share=found.modelled_share)
+    yield _NO_ROOF() if found.roof is None else _ROOF(name=found.roof.name, source=found.roof.source)
+
+
+def _cell(value: object, field: str) -> object:
+    return _BOUNDS[value]().text if field == "bound" and isinstance(value, str) else value

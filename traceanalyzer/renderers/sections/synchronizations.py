@@ -1,0 +1,71 @@
+"""Where does the host wait for the device?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Fact, Section, Table
+
+TITLE = Text("synchronizations-title", "Waits of the host")
+_CALLS = Text("synchronizations-calls", "Waits")
+_PER_STEP = Text("synchronizations-per-step", "Waits per step")
+_WAITING = Text("synchronizations-waiting", "Waiting")
+_WAITING_IDLE = Text("synchronizations-waiting-idle", "Waiting while the GPU is idle")
+_DRAINED = Text("synchronizations-drained", "GPU idle after waits")
+_UNEXPLAINED = Text(
+    "synchronizations-unexplained",
+    "GPU idle after waits, no other reason",
+    "without time in which a loader, collective, compilation, allocation or the profiler explains it",
+)
+_OPERATORS = Column(Text("synchronizations-operators", "Operators"), "", is_name=True)
+_LINE = Column(Text("synchronizations-line", "Python line"), "", is_name=True)
+_FIGURES = (
+    (Column(Text("synchronizations-column-calls", "Calls"), "count"), "calls"),
+    (Column(Text("synchronizations-column-per-step", "Per step"), "number"), "calls_per_step"),
+    (Column(Text("synchronizations-column-waiting", "Waiting"), "ns"), "waiting_ns"),
+    (Column(Text("synchronizations-column-drained", "GPU idle after"), "ns"), "drained_ns"),
+    (
+        Column(Text("synchronizations-column-unexplained", "No other reason"), "ns"),
+        "drained_unexplained_ns",
+    ),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """The sums, and one row per function, operators and Python line."""
+    waits = report.result("synchronizations", Synchronizations)
+    if waits is None or not waits.rows:
+        return
+    has_lines = any(row.python_line is not None for row in waits.rows)
+    call = Column(Text("synchronizations-call", "Call"), "", is_name=True)
+    columns = (call, _OPERATORS, *([_LINE] if has_lines else []), *(column for column, _ in _FIGURES))
+    rows = tuple(
+        (
+            row.call,
+            " > ".join(row.operators) or None,
+            *([row.python_line] if has_lines else []),
+            *(getattr(row, field) for _, field in _FIGURES),
+        )
+        for row in waits.rows[:top]
+    )
+    yield Section(
+        "synchronizations",
+        TITLE,
+        facts=tuple(_facts(waits)),
+        tables=(Table("synchronizations", columns, rows, len(waits.rows)),),
+        is_detail=True,
+    )
+
+
+def _facts(waits: Synchronizations) -> Iterator[Fact]:
+    yield Fact(_CALLS, waits.calls, "count")
+    if waits.calls_per_step is not None:
+        yield Fact(_PER_STEP, waits.calls_per_step, "number")
+    yield Fact(_WAITING, waits.waiting_ns, "ns")
+    if waits.drains is not None:
+        yield Fact(_WAITING_IDLE, waits.waiting_idle_ns, "ns")
+        yield Fact(_DRAINED, waits.drained_ns, "ns")
+        yield Fact(_UNEXPLAINED, waits.drained_unexplained_ns, "ns")

@@ -1,0 +1,167 @@
+"""What GPUs can do at most, by their vendors' data sheets.
+
+Rates are dense (without structured sparsity), in TFLOP/s, for products that sum in fp32, at boost clock; bandwidth
+is of the device's own memory, in GB/s (10^9 bytes per second). What a data sheet does not give is unknown. Figures
+are of one device as the runtime shows it: one of the two dies of an MI250X, one of the two GPUs of a GB200.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from traceanalyzer.trace.model import Device
+
+_SOURCES = {
+    "volta": "NVIDIA V100 data sheet (WP-1165301, 2020)",
+    "t4": "NVIDIA T4 data sheet (2019)",
+    "tu": "NVIDIA Turing GPU architecture white paper (WP-09183-001), appendix A",
+    "ga102": "NVIDIA Ampere GA102 GPU architecture white paper, appendix A",
+    "a10": "NVIDIA A10 data sheet (2021)",
+    "a30": "NVIDIA A30 data sheet (2021)",
+    "a40": "NVIDIA A40 data sheet (2021)",
+    "a100": "NVIDIA A100 data sheet (2021)",
+    "ada": "NVIDIA Ada GPU architecture white paper, appendix A",
+    "l4": "NVIDIA L4 data sheet (2023)",
+    "l40": "NVIDIA L40 data sheet (2022)",
+    "l40s": "NVIDIA L40S data sheet (2023)",
+    "h100": "NVIDIA H100 data sheet (2023) and H100 Tensor Core GPU architecture white paper",
+    "h200": "NVIDIA H200 data sheet (2024)",
+    "b200": "NVIDIA Blackwell data sheet (2025), HGX B200 and GB200 NVL72, per GPU",
+    "rtx50": "NVIDIA RTX Blackwell GPU architecture white paper, appendix A",
+    "cdna2": "AMD Instinct MI200 series data sheets (2022)",
+    "cdna3": "AMD Instinct MI300A, MI300X and MI325X data sheets (2023 to 2024)",
+    "cdna4": "AMD Instinct MI350X and MI355X data sheets (2025)",
+}
+
+_WITHOUT_BF16 = ("volta", "t4", "tu")
+
+# Columns are two blanks apart. The first line whose pattern is found in the device's name, and whose memory in GiB
+# fits, counts. fp64m and fp32m are on matrix units; so are fp16 (and bf16, at the same rate) to int8.
+_TABLE = r"""
+model           pattern             GiB    SMs  GB/s    fp64   fp64m  fp32   fp32m  tf32   fp16    fp8     int8    from
+V100S           V100S               -      80   1134    8.2    -      16.4   -      -      130     -       -       volta
+V100 PCIe       V100.PCIE           -      80   900     7      -      14     -      -      112     -       -       volta
+V100 SXM2       V100.(SXM|DGXS)     -      80   900     7.8    -      15.7   -      -      125     -       -       volta
+T4              \bT4$               -      40   320     -      -      8.1    -      -      65      -       130     t4
+A10             \bA10$              -      72   600     -      -      31.2   -      62.5   125     -       250     a10
+A30             \bA30$              -      56   933     5.2    10.3   10.3   -      82     165     -       330     a30
+A40             \bA40$              -      84   696     -      -      37.4   -      74.8   149.7   -       299.3   a40
+A100 80GB PCIe  \bA100.*PCIe        70-90  108  1935    9.7    19.5   19.5   -      156    312     -       624     a100
+A100 80GB SXM   \bA100\b            70-90  108  2039    9.7    19.5   19.5   -      156    312     -       624     a100
+A100 40GB       \bA100\b            30-45  108  1555    9.7    19.5   19.5   -      156    312     -       624     a100
+L4              \bL4$               -      58   300     -      -      30.3   -      60     121     242.5   242.5   l4
+L40             \bL40$              -      142  864     -      -      90.5   -      90.5   181.05  362     362     l40
+L40S            \bL40S$             -      142  864     -      -      91.6   -      183    362.05  733     733     l40s
+RTX 2080 Ti     RTX 2080 Ti$        -      68   616     -      -      13.4   -      -      53.8    -       215.2   tu
+RTX 3070        RTX 3070$           -      46   448     -      -      20.3   -      20.3   40.6    -       162.6   ga102
+RTX 3080        RTX 3080$           8-11   68   760     -      -      29.8   -      29.8   59.5    -       238     ga102
+RTX 3090        RTX 3090$           -      82   936     -      -      35.6   -      35.6   71      -       284     ga102
+RTX 3090 Ti     RTX 3090 Ti$        -      84   1008    -      -      40     -      40     80      -       320     ada
+RTX 4080        RTX 4080$           14-17  76   716.8   -      -      48.7   -      48.7   97.5    194.9   389.9   ada
+RTX 4090        RTX 4090$           -      128  1008    -      -      82.6   -      82.6   165.2   330.3   660.6   ada
+RTX 5080        RTX 5080$           -      84   960     -      -      56.3   -      56.3   112.6   225.1   450.2   rtx50
+RTX 5090        RTX 5090$           -      170  1792    -      -      104.8  -      104.8  209.5   419     838     rtx50
+H100 NVL        \bH100 NVL$         -      132  3900    30     60     60     -      417.5  835     1670    1670    h100
+H100 PCIe       \bH100 PCIe$        -      114  2039    25.6   51.2   51.2   -      378    756     1513    1513    h100
+H100 SXM        \bH100.*(HBM3|SXM)  70-90  132  3350    33.5   66.9   66.9   -      494.7  989.4   1978.9  1978.9  h100
+H200 NVL        \bH200 NVL$         -      132  4800    30     60     60     -      417.5  835.5   1670.5  1670.5  h200
+H200 SXM        \bH200$             -      132  4800    33.5   66.9   66.9   -      494.7  989.4   1978.9  1978.9  h200
+GB200           \bGB200$            -      148  8000    40     40     80     -      1250   2500    5000    5000    b200
+B200            \bB200$             -      148  7700    37     37     75     -      1100   2250    4500    4500    b200
+MI210           \bMI210             -      104  1638.4  22.6   45.3   22.6   45.3   -      181     -       181     cdna2
+MI250X          \bMI250X            -      110  1638.4  23.95  47.85  23.95  47.85  -      191.5   -       191.5   cdna2
+MI300X          \bMI300X            -      304  5300    81.7   163.4  163.4  163.4  653.7  1307.4  2614.9  2614.9  cdna3
+MI300A          \bMI300A            -      228  5300    61.3   122.6  122.6  122.6  490.3  980.6   1961.2  1961.2  cdna3
+MI325X          \bMI325X            -      304  6000    81.7   163.4  163.4  163.4  653.7  1307.4  2614.9  2614.9  cdna3
+MI350X          \bMI350X            -      256  8000    72.1   72.1   144.2  144.2  -      2306.9  4613.7  4613.7  cdna4
+MI355X          \bMI355X            -      256  8000    78.6   78.6   157.3  157.3  -      2516.6  5033.2  5033.2  cdna4
+"""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One model. Rates are in TFLOP/s and named after types; None is unknown."""
+
+    name: str
+    source: str
+    """The vendor's document that has the figures."""
+    sm_count: int | None = None
+    """Streaming multiprocessors or compute units."""
+    bandwidth: float | None = None
+    """Of the device's memory, in GB/s."""
+    fp64: float | None = None
+    """On vectors; a product of fp64 on matrix units is `fp64_matrix`."""
+    fp64_matrix: float | None = None
+    fp32: float | None = None
+    """On vectors."""
+    fp32_matrix: float | None = None
+    tf32: float | None = None
+    fp16: float | None = None
+    """On matrix units, as all types below."""
+    bf16: float | None = None
+    fp8: float | None = None
+    int8: float | None = None
+
+    def peak(self, dtype: str | None, *, matrix: bool, tensor_cores: bool) -> float | None:
+        """TFLOP/s that work on a type can reach at most; None where it is not known.
+
+        Args:
+            dtype: As the profiler writes it: `float`, `c10::Half`, ...
+            matrix: Whether the work is products, which matrix units can do; all else runs on vectors, where
+                16-bit types are computed in fp32.
+            tensor_cores: Whether the kernels are known to run on matrix units. It decides for fp32 (TF32 or not)
+                and fp64, where both are common.
+        """
+        if not matrix:
+            return {"double": self.fp64, "float": self.fp32, "c10::Half": self.fp32, "c10::BFloat16": self.fp32}.get(
+                dtype or ""
+            )
+        rates = {
+            "double": (self.fp64_matrix or self.fp64) if tensor_cores else self.fp64,
+            "float": (self.tf32 or self.fp32_matrix or self.fp32) if tensor_cores else self.fp32,
+            "c10::Half": self.fp16,
+            "c10::BFloat16": self.bf16,
+            "signed char": self.int8,
+        }
+        return self.fp8 if "Float8" in (dtype or "") else rates.get(dtype or "")
+
+
+@cache
+def known() -> tuple[Gpu, ...]:
+    """All models of the table."""
+    return tuple(gpu for _, _, gpu in _rows())
+
+
+def find(device: Device) -> Gpu | None:
+    """The model of a device by its name and memory; None if it is not in the table, or only a part of a GPU."""
+    name, memory = device.name or "", device.memory_bytes
+    if "MIG" in name or "Laptop" in name:
+        return None
+    for pattern, (least, most), gpu in _rows():
+        fits = most == 0 or (memory is not None and least <= memory / 2**30 <= most)
+        if fits and pattern.search(name):
+            return gpu
+    return None
+
+
+def only(devices: Iterable[Device]) -> Gpu | None:
+    """The model of all devices that have a name; None if they differ, or one of them is not in the table."""
+    named = [find(device) for device in devices if device.name]
+    return named[0] if named and all(gpu == named[0] for gpu in named) else None
+
+
+@cache
+def _rows() -> tuple[tuple[re.Pattern[str], tuple[int, int], Gpu], ...]:
+    """Pattern of the name, bounds of the memory (0 to 0: any), and figures of each line."""
+    rows = []
+    for line in _TABLE.strip().splitlines()[1:]:
+        name, pattern, memory, sms, *rates, source = re.split(r" {2,}", line)
+        least, most = (0, 0) if memory == "-" else map(int, memory.split("-"))
+        figures = [None if rate == "-" else float(rate) for rate in rates]
+        figures.insert(7, None if source in _WITHOUT_BF16 else figures[6])
+        gpu = Gpu(name, _SOURCES[source], int(sms), *figures)
+        rows.append((re.compile(pattern, re.IGNORECASE), (least, most), gpu))
+    return tuple(rows)
