@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
+import secrets
 from pathlib import Path
 
 from traceanalyzer.errors import OutputError
 
 _OURS = re.compile(
-    rb'<!-- traceanalyzer report '
+    rb"<!-- traceanalyzer report "
     rb'|\{\s*"schema_version":\s*\d+,\s*"generator":\s*\{\s*"name":\s*"traceanalyzer"'
-    # A printed table is what torch prints, to the letter: it has no room for a mark, and can be made again.
-    rb"|-{4,}[- ]*\n +Name +Self CPU %"
 )
 """How a file that this program wrote begins."""
 
@@ -33,23 +31,30 @@ def write(path: Path, text: str, *, force: bool = False) -> None:
             raise OutputError(f"{path}: cannot be written: the link leads back to itself")
         if target.is_dir():
             raise OutputError(f"{path}: is a directory; name a file in it")
+        data = text.encode("utf-8", "replace")
+        if target.exists() and not target.is_file():  # a pipe or a device: nothing to keep whole, never replaced
+            target.write_bytes(data)
+            return
         if not force and target.exists() and not _is_ours(target):
             raise OutputError(f"{path}: exists and was not written by traceanalyzer; use --force to overwrite it")
-        _replace(target, text.encode("utf-8", "replace"))
+        _replace(target, data)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _replace(target: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".traceanalyzer-", dir=target.parent)
+    temporary = target.parent / f".traceanalyzer-{secrets.token_hex(8)}"
+    # Not tempfile's: a new file shall have the mode that the user's mask gives it.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, _mode(target))  # noqa: PTH101 - mkstemp gives a name
-        os.replace(temporary, target)  # noqa: PTH105
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o777)
+        os.replace(temporary, target)  # noqa: PTH105 - the same name on every system
     except BaseException:  # an interrupt must not leave the temporary file behind, either
         with contextlib.suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
+            temporary.unlink()
         raise
 
 
@@ -60,13 +65,3 @@ def _is_ours(path: Path) -> bool:
     except OSError:
         return False
     return not head or _OURS.match(head) is not None
-
-
-def _mode(path: Path) -> int:
-    """The mode of the file that is replaced, or what a new file gets."""
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from traceanalyzer.analyzers import gpu, kernels, operators, step_breakdown, timeline
+from traceanalyzer.analyzers import (
+    gpu,
+    kernels,
+    memory,
+    modules,
+    operators,
+    python_lines,
+    step_breakdown,
+    timeline,
+)
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tables import Category
@@ -50,6 +59,9 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
+    Analyzer("memory", memory.Memory, memory.analyze, memory.missing),
+    Analyzer("modules", modules.Modules, modules.analyze, modules.missing),
+    Analyzer("python_lines", python_lines.PythonLines, python_lines.analyze, python_lines.missing),
     Analyzer("timeline", timeline.Timeline, timeline.analyze, _without_steps),
     Analyzer("kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, _without_kernels),
 )

@@ -32,10 +32,14 @@ class Context:
 
     def in_scope(self, start_ns: I64) -> Bool:
         """Which events count in tables of operators and kernels: those that start in the chosen steps, or all."""
-        window = self._chosen.window if self._chosen else None
-        if window is None:
+        if self.scope is None:
             return np.ones(len(start_ns), np.bool_)
-        return (start_ns >= window[0]) & (start_ns < window[1])
+        return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])
+
+    @property
+    def scope(self) -> tuple[int, int] | None:
+        """The time of the chosen steps; None where none were chosen."""
+        return self._chosen.window if self._chosen else None
 
     @cached_property
     def kind(self) -> U8:

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.host_tree import HostTree, Kind
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -20,6 +20,8 @@ class Links:
     """Of each device event: the row of its launch."""
     node: I64
     """Of each launch: the position of its host node in the tree."""
+    in_module: Bool
+    """Of each launch: a module lies between the launch and its node."""
 
     def device_node(self) -> I64:
         """Of each device event: the position of its host node in the tree, or -1."""
@@ -28,7 +30,9 @@ class Links:
 
 def link(trace: Trace, host: HostTree) -> Links:
     """Find the launch of every device event and the host node of every launch."""
-    return Links(_launch_of_device_events(trace), _node_of_launches(trace, host))
+    innermost = host.tree.innermost(trace.launches.thread, trace.launches.start_ns)
+    node = _node_of_launches(trace, host, innermost)
+    return Links(_launch_of_device_events(trace), node, (innermost != NO_PARENT) & (innermost != node))
 
 
 def _launch_of_device_events(trace: Trace) -> I64:
@@ -49,10 +53,10 @@ def _launch_of_device_events(trace: Trace) -> I64:
     return np.where(linked, found, NO_PARENT)
 
 
-def _node_of_launches(trace: Trace, host: HostTree) -> I64:
-    """The innermost node around the launch; an external id only where there is none."""
+def _node_of_launches(trace: Trace, host: HostTree, innermost: I64) -> I64:
+    """The innermost node around the launch that is no module; an external id only where there is none."""
     launches = trace.launches
-    node = host.without_modules(host.tree.innermost(launches.thread, launches.start_ns))
+    node = host.without_modules(innermost)
     # From 2022 to 2023 writers put the correlation id where the operator's id belongs.
     named = (launches.external_id > 0) & (launches.external_id != launches.correlation)
     homeless = np.flatnonzero((node == NO_PARENT) & named)

@@ -77,7 +77,9 @@ def node_times(context: Context) -> NodeTimes:
     launches = np.flatnonzero(_counted_launches(host, links.node))
     owner = top[links.node[launches]]
     device_self = sum_by(owner, launch_device[launches], size)
-    runtime = sum_by(owner, trace.launches.dur_ns[launches], size)
+    # A call inside a module inside the operator is part of the module's duration already.
+    own_calls = np.where(links.in_module[launches], 0, trace.launches.dur_ns[launches])
+    runtime = sum_by(owner, own_calls, size)
     children = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)
     nested = sum_by(top[tree.parent[children]], total[children], size)
     return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime, total)

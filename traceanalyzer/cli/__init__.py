@@ -36,15 +36,18 @@ class _Lazy(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="traceanalyzer")
-def group() -> None:
+@click.pass_context
+def group(context: click.Context) -> None:
     """Where PyTorch's GPU time goes, what to change, and what the change is worth.
 
     \b
     Example:
       traceanalyzer report trace.json.gz
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:
@@ -54,8 +57,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        group.main(prog_name="traceanalyzer", standalone_mode=False)
-        sys.stdout.flush()
+        _run()
     except TraceAnalyzerError as error:
         _fail(str(error))
     except click.ClickException as error:
@@ -63,12 +65,31 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output is gone; what Python flushes at exit goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
+    except OSError as error:
+        _forget_output()
+        _fail(f"standard output: cannot be written: {error.strerror or error}")
+
+
+def _run() -> None:
+    """As `group.main`, which would turn a closed pipe into exit code 1."""
+    with contextlib.suppress(click.exceptions.Exit), group.make_context("traceanalyzer", sys.argv[1:]) as context:
+        group.invoke(context)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _forget_output() -> None:
+    """What Python flushes at exit goes nowhere: the reader of our output is gone, or the disk is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def one_line(message: str) -> str:
+    """A message in one line without control characters: file names may hold any."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(message.split()))
 
 
 def _fail(message: str) -> None:
-    line = " ".join(message.split())
     with contextlib.suppress(OSError):
-        print(f"traceanalyzer: {line}", file=sys.stderr)  # noqa: T201 - this is the place that prints
+        print(f"traceanalyzer: {one_line(message)}", file=sys.stderr)  # noqa: T201 - this is the place that prints
     sys.exit(UNUSABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import click
 
 from traceanalyzer import output, renderers
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.cli import one_line
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import OutputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze, load
@@ -24,7 +26,7 @@ TABLE = "table"
 
 FORMATS = (*renderers.FORMATS, TABLE)
 
-_RANGE = re.compile(r"(\d*):(\d*)|(\d+)")
+_RANGE = re.compile(r"(\d{0,18}):(\d{0,18})|(\d{1,18})")
 
 
 class _Steps(click.ParamType[tuple[int | None, int | None]]):
@@ -53,7 +55,9 @@ class _Steps(click.ParamType[tuple[int | None, int | None]]):
     help="Write the report to FILE; its suffix (.md, .json, .txt) is the format. Repeat for several; - is standard "
     "output.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Format, if no suffix says it.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Format of everything written; without it, the suffix says it."
+)
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -93,14 +97,19 @@ def command(
       traceanalyzer report trace.json.gz
       traceanalyzer report trace.json -o report.md -o report.json
       cat trace.json | traceanalyzer report - --format markdown -o -
-      traceanalyzer report trace.json -o table.txt --sort-by self_cpu_time_total --row-limit 20
+      traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
       traceanalyzer report profiling.md
 
     \b
-    Exit codes: 0 done (repaired input included), 2 unusable input or usage, 130 interrupted.
+    Exit codes:
+      0    done, repaired input included
+      2    unusable input or usage
+      130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     targets = _targets(outputs, form)
     first, last = steps or (None, None)
+    if TABLE in {name for _, name in targets} and (steps or skip_warmup):
+        raise UsageError("a table is made of the whole trace; leave --steps and --skip-warmup out")
     with reading(trace, quiet=quiet) as progress:
         loaded = load(trace, progress)
         report = analyze(loaded, StepChoice(first, last, skip_warmup))
@@ -118,9 +127,9 @@ def command(
         else:
             _print(text(name))
         if path != "-" and not quiet:
-            click.echo(f"Wrote {path}", err=True)
+            click.echo(f"Wrote {one_line(path)}", err=True)
     if not outputs and form is None and not quiet:
-        click.echo(f"\nNext: traceanalyzer report {trace} -o report.md", err=True)
+        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(trace))} -o report.md", err=True)
 
 
 def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]]:
@@ -129,7 +138,7 @@ def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]
         return [("-", form or "terminal")]
     if "-" in outputs and form is None:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    return [(path, form or (TABLE if path.endswith(".txt") else renderers.format_of(path))) for path in outputs]
+    return [(path, form or (TABLE if path.lower().endswith(".txt") else renderers.format_of(path))) for path in outputs]
 
 
 def _table(measured: Trace | TableDocument, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
@@ -152,13 +161,18 @@ def _show(report: Report, top: int | None) -> None:
 def _print(text: str) -> None:
     """A document is UTF-8 whatever the console: it goes to a file or a program."""
     with _standard_output():
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        if sys.stdout.isatty():
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
     """A full disk is one line; a closed pipe is nobody's fault and handled by `main`."""
+    if sys.stdout is None:
+        raise OutputError("standard output: is closed; name a file with -o")
     try:
         yield
         sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -182,14 +183,17 @@ def open_source(path: str | Path, progress: Callable[[int], None] = _no_progress
         UnusableInputError: missing, a directory, not readable, or empty.
     """
     if str(path) == STDIN:
+        if sys.stdin is None:
+            raise UnusableInputError("stdin: is closed; give a file")
         yield _nonempty(Source(sys.stdin.buffer, "stdin", None, progress))
         return
     file = Path(path)
-    if file.is_dir():
-        raise UnusableInputError(f"{file}: is a directory; give a trace file in it")
+    name = os.fsencode(file.name).decode("utf-8", "replace")  # a name that is no text must not stop a report
     try:
+        if file.is_dir():
+            raise UnusableInputError(f"{file}: is a directory; give a trace file in it")
         with file.open("rb", buffering=0) as raw:
-            yield _nonempty(Source(raw, file.name, file.stat().st_size, progress))
+            yield _nonempty(Source(raw, name, file.stat().st_size, progress))
     except FileNotFoundError:
         raise UnusableInputError(f"{file}: no such file") from None
     except OSError as error:

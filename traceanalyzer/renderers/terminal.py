@@ -49,18 +49,25 @@ _KEPT = {
 """Columns that fit 80 characters; the others are in the other formats."""
 
 
+class _Console(Console):
+    """Rich ends the program with exit code 1 when the reader of the output is gone; that is `main`'s to decide."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - called while a BrokenPipeError is handled
+
+
 def render(report: Report, top: int | None = None, width: int = WIDTH) -> str:
     """The first screen as plain text."""
     stream = io.StringIO()
     show(report, stream, top=top, width=width, plain=True)
-    return stream.getvalue()
+    return "\n".join(line.rstrip() for line in stream.getvalue().split("\n"))
 
 
 def show(
     report: Report, stream: TextIO, *, top: int | None = None, width: int | None = None, plain: bool = False
 ) -> None:
     """Write the first screen to a stream, in colour where that is a terminal that wants it."""
-    console = Console(
+    console = _Console(
         file=stream,
         width=width if width else (None if stream.isatty() else WIDTH),
         color_system=None if plain else "auto",

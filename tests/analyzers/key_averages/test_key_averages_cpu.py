@@ -168,3 +168,24 @@ def test_the_averages_say_what_was_recorded() -> None:
     trace.op("aten::relu", 0, 10)
     result = averaged(trace)
     assert (result.device, result.profile_memory, result.with_flops) == (None, True, True)
+
+
+def test_times_are_rounded_as_seen_from_the_start_of_the_profiler() -> None:
+    printed = set()
+    for margin in range(40):
+        trace = TraceBuilder(margins=(margin, 0))
+        trace.op("a", 0, Decimal("0.5"))
+        trace.op("a", 7, Decimal("0.501"))
+        (row,) = averaged(trace).rows
+        assert row.cpu_total_ns == 1_001
+        assert read_built(trace).info.profiler_start_ns == -1000 * margin
+        printed.add(f"{row.cpu_avg_us:.3f}")
+    assert printed == {"0.500", "0.501"}  # the half is rounded by what float64 lost before
+
+
+def test_without_the_span_of_the_profiler_time_begins_with_the_first_event() -> None:
+    trace = TraceBuilder()
+    trace.framed = False
+    trace.op("a", 3, 5)
+    assert read_built(trace).info.profiler_start_ns is None
+    assert cpu(by_name(trace)["a"]) == (1, 5_000, 5_000)

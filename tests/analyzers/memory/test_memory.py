@@ -218,6 +218,18 @@ def test_churn_and_growth_by_step_of_the_host() -> None:
     assert device.growth_bytes_per_step == 200.0
 
 
+def test_steps_that_optimizers_suggest() -> None:
+    trace = TraceBuilder()
+    pool = Pool(trace)
+    trace.op("aten::mm", 0, 250)
+    for start in (0, 100, 200):
+        trace.annotation("Optimizer.step#SGD.step", start, 20)
+        pool.change(64, start + 10, start + 1)
+    found = analyzed(trace)
+    assert found.steps_from == "Optimizer.step"
+    assert [step.end_bytes for step in found.devices[0].steps] == [64, 128, 192]
+
+
 def test_one_step_has_no_growth() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 50)

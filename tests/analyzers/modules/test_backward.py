@@ -96,6 +96,19 @@ def test_gradients_are_added_where_they_were_computed() -> None:
     assert found.backward_unlinked == Unattributed(1, 20_000, 3_000)
 
 
+def test_gradients_follow_only_on_their_own_thread_and_level() -> None:
+    trace = TraceBuilder()
+    trace.module("A_0", 0, 30)
+    trace.op("aten::mm", 5, 20, sequence=4)
+    trace.op(f"{EVALUATE}MmBackward0", 100, 40, sequence=4, fwd_thread=1, tid=ENGINE)
+    trace.op(f"{EVALUATE}torch::autograd::AccumulateGrad", 150, 20, tid=ENGINE + 1)
+    trace.op("my_range", 200, 50, tid=ENGINE)
+    trace.op(f"{EVALUATE}torch::autograd::AccumulateGrad", 210, 20, tid=ENGINE)
+    found = analyzed(trace)
+    assert found.rows[0].backward_functions == 1
+    assert found.backward_unlinked == Unattributed(2, 40_000, 0)
+
+
 def test_functions_without_the_engines_range() -> None:
     """Until torch 1.8 the function itself was all there was."""
     trace = TraceBuilder()

@@ -159,3 +159,11 @@ def test_both_views_hold_the_same(field: str) -> None:
     found = analyzed(trace)
     views: list[tuple[Module | ModuleClass | Place, ...]] = [found.rows, found.classes, found.tree]
     assert len({sum(getattr(row, field) for row in view) for view in views}) == 1
+
+
+def test_siblings_stand_in_the_order_of_their_first_call() -> None:
+    trace = TraceBuilder()
+    trace.module("Net_0", 0, 100)
+    for name, number, start in (("Z_0", 9, 10), ("A_0", 2, 30), ("Z_0", 9, 50), ("M_0", 1, 70)):
+        trace.module(name, start, 10, module=number)
+    assert [place.name for place in analyzed(trace).tree] == ["Net_0", "Z_0", "A_0", "M_0"]

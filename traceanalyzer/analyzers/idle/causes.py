@@ -61,7 +61,7 @@ def fed_late(context: Context, gaps: Gaps) -> Bool:
     """Gaps that the host could have prevented: when they began, the next launch call had not yet returned."""
     launches = context.trace.launches
     ends = np.append(launches.start_ns + launches.dur_ns, np.iinfo(np.int64).max)[gaps.launch]
-    late: Bool = (gaps.is_first_of_launch & (ends >= gaps.whole_start_ns)) | (gaps.launch == NO_PARENT)
+    late: Bool = (gaps.is_first_of_launch & (ends > gaps.whole_start_ns)) | (gaps.launch == NO_PARENT)
     return late
 
 

@@ -75,7 +75,7 @@ def evaluations(context: Context) -> Bool:
     row = host.row[nodes]
     part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
     nested = np.append(part, False)[host.tree.parent]
-    outermost: Bool = surrounds | (part)
+    outermost: Bool = surrounds | (part & ~nested)
     return outermost
 
 

@@ -19,6 +19,7 @@ from msgspec import Raw
 
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_ARGS, NOT_JSON, Args, Event
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _KEYS = "ph|cat|name|pid|tid|ts|dur|args|id|bp|s"
 BORDER = re.compile(rb'\}\s*(,)\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
 """Between two events, whatever the layout; group 1 is the comma."""
@@ -204,8 +205,8 @@ def _as_field(value: Any, kind: Any) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Bytes that are no UTF-8 become the replacement character."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """Bytes that are no UTF-8, and halves of characters, become the replacement character."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def _bytes(text: str, at: int) -> int:

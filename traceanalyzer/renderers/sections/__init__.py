@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from traceanalyzer.renderers.sections import gpu, kernels, operators, overview, runs, steps, trust
+from traceanalyzer.renderers.sections import (
+    gpu,
+    kernels,
+    memory,
+    modules,
+    operators,
+    overview,
+    python_lines,
+    runs,
+    steps,
+    trust,
+)
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 
@@ -14,6 +25,9 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     gpu.build,
     operators.build,
     kernels.build,
+    modules.build,
+    python_lines.build,
+    memory.build,
     steps.build,
     trust.build,
 )

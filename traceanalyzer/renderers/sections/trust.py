@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.report.message import Text
+from traceanalyzer.renderers.names import shorten
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report, TraceSummary
 from traceanalyzer.report.section import Column, Fact, Section, Table
 
 _WARNINGS = Text("warnings-title", "Warnings")
+_MORE = Text("warnings-more", "{hidden:count} more warnings; all are in the JSON report.")
+_LEAST_WARNINGS = 8
+_WARNING_WIDTH = 400
 _SKIPPED = Text("skipped-title", "Skipped")
 _SKIPPED_REASON = Text("skipped-reason", "{analysis}: {reason}.", note="analysis is an identifier")
 _TRACE = Text("trace-title", "Trace")
@@ -32,7 +36,7 @@ _DEVICES = (
 def build(report: Report, top: int) -> Iterator[Section]:
     """Warnings and skipped analyses where there are any, and the facts of the file."""
     if report.warnings:
-        yield Section("warnings", _WARNINGS, messages=tuple(w.message for w in report.warnings))
+        yield Section("warnings", _WARNINGS, messages=tuple(_warnings(report, max(top, _LEAST_WARNINGS))))
     if report.skipped:
         reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason.text) for s in report.skipped)
         yield Section("skipped", _SKIPPED, messages=reasons, is_detail=True)
@@ -44,6 +48,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
             tables=tuple(_devices(report.trace, top)),
             is_detail=True,
         )
+
+
+def _warnings(report: Report, most: int) -> Iterator[Message]:
+    """A file with thousands of strange categories must not drown the report."""
+    for warning in report.warnings[:most]:
+        message = warning.message
+        yield Message(message.id, message.params, shorten(message.text, _WARNING_WIDTH))
+    if len(report.warnings) > most:
+        yield _MORE(hidden=len(report.warnings) - most)
 
 
 def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:

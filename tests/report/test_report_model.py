@@ -21,7 +21,7 @@ def assert_survives_json(report: Report) -> None:
     again = msgspec.json.decode(stored, type=Report)
     assert again == report
     assert msgspec.json.encode(again) == stored
-    assert json.loads(stored) == msgspec.to_builtins(report)
+    assert json.loads(stored)["analyses"] == report.analyses
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
@@ -42,7 +42,7 @@ def test_results_come_back_as_their_own_types(situation: Situation) -> None:
         assert (result is None) == (analyzer.key not in report.analyses)
         if result is not None:
             assert isinstance(result, analyzer.result)
-            assert msgspec.to_builtins(result) == report.analyses[analyzer.key]
+            assert json.loads(msgspec.json.encode(result)) == report.analyses[analyzer.key]
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)

@@ -1,0 +1,247 @@
+"""What do collectives cost, how fast are they, and how much of them does computation hide?
+
+Bandwidths are those of nccl-tests (doc/PERFORMANCE.md there): the algorithm bandwidth is size over time; the bus
+bandwidth multiplies it by a factor of the operation, so that it compares with the speed of the hardware.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.step_breakdown import communication_kernels
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.collectives import bus_factor, message_bytes, operation
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_COLLECTIVES = Text(
+    "skip-no-collectives",
+    "the trace has no kernels of a collective library (NCCL, RCCL, oneCCL, HCCL)",
+)
+
+_HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
+"""How host events that carry a collective's name begin."""
+
+
+class CollectiveRow(msgspec.Struct, frozen=True):
+    """All kernels of one operation in one process group with messages of one size."""
+
+    operation: str | None
+    """`all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`, `gather`, `scatter`, `send`,
+    `recv`, `send_recv`, `barrier`; null where neither metadata nor names tell."""
+    process_group: str | None
+    """Name of the group; null where it is not recorded."""
+    group_size: int | None
+    """Ranks in the group; null where it is not recorded."""
+    dtype: str | None
+    message_bytes: int | None
+    """Size of one message: of `all_gather` all that arrives, else all that a rank puts in; null if unknown."""
+    calls: int
+    total_ns: int
+    """Durations of the kernels; time in which they wait for other ranks included."""
+    mean_ns: float
+    min_ns: int
+    max_ns: int
+    algorithm_gb_per_s: float | None
+    """Bytes of all messages over time, 10^9 bytes per second; null if the size is unknown."""
+    bus_gb_per_s: float | None
+    """The same times 2(n-1)/n (all_reduce), (n-1)/n (all_gather, reduce_scatter, all_to_all, gather, scatter) or 1;
+    null if the size, or a number of ranks that is needed, is unknown."""
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """Communication and computation as sets of times; `exposed_ns` and `overlapped_ns` sum to `communication_ns`."""
+
+    communication_ns: int
+    """Time in which a kernel of a collective runs."""
+    computation_ns: int
+    """Time in which any other kernel runs."""
+    exposed_ns: int
+    """Communication while no other kernel runs."""
+    overlapped_ns: int
+    """Communication while another kernel runs."""
+    overlap_share: float | None
+    """Overlapped time over communication time; null without communication."""
+
+
+class DeviceCommunication(msgspec.Struct, frozen=True):
+    """Communication of one device."""
+
+    device: int | None
+    """Null where the kernels name none."""
+    whole: Overlap
+    """Over the whole trace."""
+    window: Overlap | None
+    """From the start of the first to the end of the last step; null without steps."""
+
+
+class StepCommunication(msgspec.Struct, frozen=True):
+    """Communication within one step, over all devices."""
+
+    name: str
+    calls: int
+    """Kernels of collectives that start in the step."""
+    communication_ns: int
+    exposed_ns: int
+    """Communication while no other kernel runs on any device."""
+
+
+class Communication(msgspec.Struct, frozen=True):
+    """The answer; rows with the most time first."""
+
+    rows: tuple[CollectiveRow, ...]
+    devices: tuple[DeviceCommunication, ...]
+    steps: tuple[StepCommunication, ...]
+    calls: int
+    calls_without_size: int
+    """Kernels whose message size is unknown: no metadata (torch before 2.2), or a type without a known size."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why the question cannot be asked of a trace."""
+    return None if context.once(_collective).any() else _NO_COLLECTIVES()
+
+
+def analyze(context: Context) -> Communication:
+    """All collectives of a trace that run on a device."""
+    device = context.trace.device
+    collective = context.once(_collective)
+    numbers = np.unique(device.device[collective]).tolist()
+    rows = _rows(context)
+    return Communication(
+        rows=rows,
+        devices=tuple(_device(context, number) for number in numbers),
+        steps=_steps(context),
+        calls=sum(row.calls for row in rows),
+        calls_without_size=sum(row.calls for row in rows if row.message_bytes is None),
+    )
+
+
+def _collective(context: Context) -> Bool:
+    """Which device events are kernels of collectives that count."""
+    device = context.trace.device
+    found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
+    return found
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """What the rows of the table differ in."""
+
+    operation: str | None
+    process_group: str | None
+    group_size: int | None
+    dtype: str | None
+    message_bytes: int | None
+
+
+_Figures = tuple[int, int, int, int]
+"""Calls, and total, shortest and longest duration in ns."""
+
+
+def _rows(context: Context) -> tuple[CollectiveRow, ...]:
+    trace, device = context.trace, context.trace.device
+    kernels = np.flatnonzero(context.once(_collective))
+    described, host_name = _described(context, kernels)
+    duration = device.dur_ns[kernels]
+    first, groups = group(described, host_name, device.name[kernels])
+    least, most = np.full(len(first), np.iinfo(np.int64).max), np.zeros(len(first), np.int64)
+    np.minimum.at(least, groups, duration)
+    np.maximum.at(most, groups, duration)
+    total = sum_by(groups, duration, len(first))
+    figures = np.column_stack((first, count_by(groups, len(first)), total, least, most))
+    joined: dict[_Kind, list[_Figures]] = {}
+    for row, calls, time, shortest, longest in figures.tolist():
+        facts = trace.collectives[described[row]]
+        host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
+        names = (facts.name, host, trace.names[device.name[kernels[row]]])
+        found = next((known for name in names if (known := operation(name)) is not None), None)
+        size = message_bytes(found, facts)
+        kind = _Kind(found, facts.group or None, facts.group_size, facts.dtype or None, size)
+        joined.setdefault(kind, []).append((calls, time, shortest, longest))
+    return tuple(sorted((_row(kind, members) for kind, members in joined.items()), key=_order))
+
+
+def _row(kind: _Kind, figures: list[_Figures]) -> CollectiveRow:
+    calls, total = sum(f[0] for f in figures), sum(f[1] for f in figures)
+    rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
+    factor = bus_factor(kind.operation, kind.group_size)
+    return CollectiveRow(
+        kind.operation,
+        kind.process_group,
+        kind.group_size,
+        kind.dtype,
+        kind.message_bytes,
+        calls=calls,
+        total_ns=total,
+        mean_ns=total / calls,
+        min_ns=min(f[2] for f in figures),
+        max_ns=max(f[3] for f in figures),
+        algorithm_gb_per_s=rate,  # bytes per ns are 10^9 per second
+        bus_gb_per_s=None if rate is None or factor is None else rate * factor,
+    )
+
+
+def _order(row: CollectiveRow) -> tuple[object, ...]:
+    size = -1 if row.message_bytes is None else row.message_bytes
+    return (-row.total_ns, row.operation or "", row.process_group or "", row.group_size or 0, row.dtype or "", size)
+
+
+def _described(context: Context, kernels: I64) -> tuple[I64, I64]:
+    """Of each kernel, the row of its collective (0: none) and the code of the host name that tells it (-1: none).
+
+    The kernel's own metadata come first, then those of the innermost host event around its launch that has any.
+    """
+    trace, host = context.trace, context.host
+    tells = trace.names.where(lambda name: name.startswith(_HOST_NAMES))
+    described = trace.device.collective[kernels].astype(np.int64)
+    host_name = np.full(len(kernels), -1, np.int64)
+    node = context.links.device_node()[kernels]
+    while (asked := np.flatnonzero(node != NO_PARENT)).size:
+        here = node[asked]
+        own = trace.host.collective[host.row[here]] * (host.category[here] != Category.FRAME)
+        described[asked] = np.where(described[asked] > 0, described[asked], own)
+        names = host.name[here]
+        host_name[asked] = np.where((host_name[asked] < 0) & tells[names], names, host_name[asked])
+        node[asked] = host.tree.parent[here]
+    return described, host_name
+
+
+def _device(context: Context, number: int) -> DeviceCommunication:
+    communication, computation = _sets(context, context.trace.device.device == number)
+    window = context.steps.window
+    clipped = None if window is None else _overlap(communication.clip(*window), computation.clip(*window))
+    return DeviceCommunication(
+        None if number == UNKNOWN else number, whole=_overlap(communication, computation), window=clipped
+    )
+
+
+def _sets(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
+    """Times of the kernels of collectives, and of all other kernels, among some device events."""
+    device, communicates = context.trace.device, communication_kernels(context.trace)
+    end = device.start_ns + device.dur_ns
+    counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    both = [counted & communicates, counted & ~communicates]
+    communication, computation = (Intervals.union(device.start_ns[part], end[part]) for part in both)
+    return communication, computation
+
+
+def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
+    total, exposed = communication.length, (communication - computation).length
+    hidden = total - exposed
+    return Overlap(total, computation.length, exposed, hidden, hidden / total if total else None)
+
+
+def _steps(context: Context) -> tuple[StepCommunication, ...]:
+    steps, device = context.steps, context.trace.device
+    communication, computation = _sets(context, np.ones(len(device), np.bool_))
+    start = np.sort(device.start_ns[context.once(_collective)])
+    calls = np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns)
+    busy = communication.within(steps.start_ns, steps.end_ns)
+    exposed = (communication - computation).within(steps.start_ns, steps.end_ns)
+    columns = (calls.tolist(), busy.tolist(), exposed.tolist())
+    return tuple(StepCommunication(*values) for values in zip(steps.names, *columns, strict=True))

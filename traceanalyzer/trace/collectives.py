@@ -1,0 +1,64 @@
+"""What the name of a collective tells, how large its messages are, and which traffic they mean.
+
+Sizes and factors are those of nccl-tests (doc/PERFORMANCE.md there), so that figures compare with its output.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from traceanalyzer.trace.model import Collective
+
+_OPERATIONS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "barrier",
+    "send_recv",
+    "gather",
+    "scatter",
+    "reduce",
+    "send",
+    "recv",
+)
+"""By what they contain: `all_gather` must come before `gather`."""
+
+_SIZES = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
+    **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
+    **dict.fromkeys(("Float", "Int", "ComplexHalf"), 4),
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+"""Bytes per element by the name that c10d writes."""
+
+
+@cache
+def operation(name: str) -> str | None:
+    """What a collective does, from the name that c10d, an annotation or a kernel gives it; None if it does not tell.
+
+    `_allgather_base`, `nccl:all_gather`, `c10d::allgather_`, `ncclDevKernel_AllGather_RING_LL` are `all_gather`.
+    """
+    letters = re.sub("[^a-z]", "", name.lower())
+    return next((found for found in _OPERATIONS if found.replace("_", "") in letters), None)
+
+
+def bus_factor(name: str | None, ranks: int | None) -> float | None:
+    """Bus bandwidth over algorithm bandwidth, as nccl-tests define it; None if the number of ranks is needed."""
+    if name in ("broadcast", "reduce", "send", "recv", "send_recv"):
+        return 1.0
+    if name in (None, "barrier") or not ranks:
+        return None
+    return (2 if name == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+def message_bytes(name: str | None, described: Collective) -> int | None:
+    """Size of a message in bytes, as nccl-tests count it; None if elements or type are unknown."""
+    arriving, given = described.out_elements, described.in_elements
+    first, second = (arriving, given) if name in ("all_gather", "recv") else (given, arriving)
+    elements = second if first is None else first
+    width = 1 if described.dtype.startswith("Float8") else _SIZES.get(described.dtype)
+    return None if elements is None or width is None or name == "barrier" else elements * width
