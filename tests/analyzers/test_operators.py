@@ -158,6 +158,19 @@ def test_ids_that_are_not_to_be_trusted(external_id: int | None, at: int, reason
     assert all(figures[1] == 0 for figures in found.values()), reason
 
 
+@pytest.mark.parametrize(("start", "owner"), [(60, "first"), (110, "second"), (160, "second"), (5, "first")])
+def test_of_launches_with_one_correlation_the_last_before_the_kernel_counts(start: int, owner: str) -> None:
+    """Ids repeat in merged files."""
+    trace = TraceBuilder()
+    trace.op("first", 0, 50)
+    trace.op("second", 100, 50)
+    for at in (10, 110):
+        trace.launch("cudaLaunchKernel", at, 5, correlation=7)
+    trace.kernel("k", start, 9, correlation=7)
+    found = table(trace)
+    assert {name: figures[1] for name, figures in found.items()} == {"first": 0, "second": 0} | {owner: 9}
+
+
 def test_containment_goes_before_ids() -> None:
     trace = TraceBuilder()
     trace.op("aten::here", 0, 100, external_id=1)
@@ -174,8 +187,8 @@ def test_modules_never_own_launches() -> None:
     trace.launch_kernel("k", 200, 7, at=20, external_id=None)
     trace.module("ReLU_0", 30, 10)
     trace.launch_kernel("k", 210, 5, at=33, external_id=None)
-    # The module is a callee; what it launches is the operator's around it.
-    assert table(trace) == {"outer": (1, 12, 12, 100 - 80 - 10, 100)}
+    # What the module launches is the operator's around it; the calls are in the module's duration already.
+    assert table(trace) == {"outer": (1, 12, 12, 100 - 80, 100)}
 
 
 def test_a_module_without_an_operator_around_leaves_launches_alone() -> None:

@@ -61,6 +61,11 @@ def three_steps(*kernels: tuple[int, int, int]) -> TraceBuilder:
             id="a step without device events may vanish",
         ),
         pytest.param(
+            [(10, 20, 400), (110, 120, 150), (210, 400, 420)],
+            [(0, 400), (400, 400), (400, 420)],
+            id="a step whose device events end before it may begin has no length",
+        ),
+        pytest.param(
             [(10, 20, 50), (98, 110, 180), (110, 180, 190), (210, 220, 230)],
             [(0, 100), (100, 200), (200, 300)],
             id="a launch across the end of a step belongs to none",

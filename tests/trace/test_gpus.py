@@ -67,6 +67,7 @@ def test_names_as_drivers_write_them(name: str, gib: float, model: str) -> None:
         ("", 0),
         ("AMD Radeon Graphics", 64),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4.75),
+        ("NVIDIA A100-SXM4-80GB MIG 7g.80gb", 79),
         ("NVIDIA A100-SXM4-40GB", 0),  # 40 or 80 GB have different bandwidths
         ("NVIDIA A100-SXM-64GB", 63.4),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", 16),

@@ -149,18 +149,12 @@ def outermost(lines: LineTree) -> Bool:
     return result
 
 
-def _scope(context: Context) -> tuple[int, int] | None:
-    """From the first to the last of the chosen steps; None if everything counts."""
-    no_choice = bool(context.in_scope(np.array([-1]))[0])  # before every step
-    return None if no_choice else context.steps.window
-
-
 def _clipped(context: Context, tree: Tree) -> tuple[I64, I64, Bool]:
     """Starts and ends of the frames within the chosen steps, and which frames touch them.
 
     Functions such as `main` start long before the chosen steps, so frames are cut, not left out.
     """
-    scope = _scope(context)
+    scope = context.scope
     if scope is None:
         return tree.start_ns, tree.end_ns, np.ones(len(tree), np.bool_)
     touches = (tree.start_ns < scope[1]) & ((tree.end_ns > scope[0]) | (tree.start_ns == scope[0]))

@@ -47,7 +47,8 @@ _CODES = {
 }
 """Types by their number in c10/core/ScalarType.h, as arguments such as `out_dtype` hold them."""
 
-_RANKS = ("bool", "char", "short", "int", "long", "fp8", "c10::Half", "c10::BFloat16", "float", "double", "complex")
+_RANKS = ("bool", "char", "short", "int", "long", "Float8", "Half", "BFloat16", "float", "double", "complex")
+"""What decides the type of a result, the last one most."""
 
 
 class Family(Enum):
@@ -195,7 +196,9 @@ def is_complex(dtype: str | None) -> bool:
 
 
 def _rank(dtype: str) -> int:
-    return next((i for i, part in reversed(list(enumerate(_RANKS))) if part.removeprefix("fp8") and part in dtype), 0)
+    if dtype == "short int":
+        return _RANKS.index("short")
+    return max((rank for rank, part in enumerate(_RANKS) if part in dtype), default=0)
 
 
 def _argument(shape: Any, kind: Any, stride: Any) -> Tensor | None:

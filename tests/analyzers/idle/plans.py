@@ -118,7 +118,7 @@ def _cause(
         return str(doing)
     waits = [c for c in plan.calls if c.thread in launching and c.start < gap[0] <= c.start + c.dur and worked]
     waits = [c for c in waits if c.name in ("cudaStreamSynchronize", "cudaFree")]
-    if waits:
+    if waits and ended_by:
         last = max(waits, key=lambda c: c.start + c.dur)
         return "allocation" if last.name == "cudaFree" else "synchronization"
     if ended_by == [None]:  # a kernel without a launch

@@ -197,6 +197,12 @@ def test_after_the_last_event_all_launching_threads_count() -> None:
     assert causes(trace) == {"launch_bound": 5 + 40, "host_code": 140}
 
 
+def test_a_wait_drains_no_queue_that_nothing_refills() -> None:
+    trace = step()
+    trace.launch("cudaDeviceSynchronize", 10, 20)
+    assert causes(trace) == {"launch_bound": 5, "synchronization": 10, "host_code": 170}
+
+
 def test_without_host_events_nothing_is_known() -> None:
     trace = TraceBuilder()
     trace.kernel("a", 0, 10)

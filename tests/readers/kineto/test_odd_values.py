@@ -91,6 +91,23 @@ def test_bytes_that_are_no_utf8(layout: str, place: bytes) -> None:
         assert kept.total() == len(whole.events) + 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"Ev Idx": 4\n', '"Ev Idx": 4,\n'),
+        ('"blocks per SM": 0.500000, ', '"blocks per SM": nan, "more": inf, "and": -Infinity, '),
+        ('"name": "aten::relu"', r'"name": "C:\users\new \u12 \x"'),
+        ('"name": "aten::relu"', '"name": "lambda ("a", "b")"'),
+        ('"name": "aten::relu"', '"name": "ends with a quote""'),
+    ],
+    ids=["comma in args", "bare words", "backslashes", "quotes", "quote at the end"],
+)
+def test_what_writers_are_known_to_do_is_repaired(old: str, new: str) -> None:
+    found = read(edit(old, new))
+    assert len(found.events) + len(found.memory) == 6
+    assert losses(found).keys() <= {"read-repaired-event"}
+
+
 def test_names_keep_what_can_be_read() -> None:
     found = read(edit("aten::mm", b"caf\xe9::op"))
     assert "caf\N{REPLACEMENT CHARACTER}::op" in list(found.names)

@@ -13,7 +13,7 @@ from tests.builders.fixture_set import FOLDER
 from tests.builders.situations import SITUATIONS, Situation
 from tests.reading import Row, content, losses, read_built, table_rows
 from traceanalyzer.pipeline import load
-from traceanalyzer.trace.model import NO_COLLECTIVE, Device, Options
+from traceanalyzer.trace.model import NO_COLLECTIVE, Device, Options, Thread
 
 EPOCH_US = "1712195495519689.047"
 EPOCH_NS = 1_712_195_495_519_689_047
@@ -205,7 +205,17 @@ def test_one_thread_written_in_two_ways() -> None:
     trace.op("aten::a", 0, 10)
     trace.op("aten::b", 2, 5)
     trace.events[1] |= {"pid": "4201", "tid": "4201"}
-    assert len(read_built(trace).threads) == 1
+    assert read_built(trace).threads == (Thread("4201", "4201"),)
+
+
+def test_streams_are_threads_without_their_title() -> None:
+    trace = TraceBuilder()
+    for tid in (7, "7", "stream 7"):
+        trace.gpu_annotation("my range", 0, 10, external_id=1)
+        trace.events[-1]["tid"] = tid
+    trace.op("aten::a", 0, 10)
+    found = read_built(trace)
+    assert [found.threads[row] for row in found.gpu_annotations.thread] == [Thread("0", "7")] * 3
 
 
 def test_progress_counts_every_byte(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def responsible_thread(context: Context, gaps: Gaps) -> Array:
 
 
 def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
-    """The wait that was open when each gap began, and so emptied the queue.
+    """The wait that was open when each gap began, and so emptied the queue that something refilled later.
 
     Returns:
         The row of its call in the launch table (-1 where there is none), and whether it frees memory.
@@ -79,7 +79,8 @@ def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
     drains = context.once(_drains)
     before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1
     reach = np.maximum.accumulate(np.append(drains.end_ns, -1)) if len(drains.row) else np.array([-1])
-    found = (before >= 0) & gaps.has_previous & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
+    between = gaps.has_previous & (gaps.next != NOTHING)
+    found = between & (before >= 0) & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
     by = np.full(len(gaps), NO_PARENT, np.int64)
     by[found] = drains.row[drains.longest[before[found]]]
     return by, np.append(context.once(_frees), False)[by]

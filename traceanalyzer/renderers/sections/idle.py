@@ -50,9 +50,11 @@ _GAP_COLUMNS = (
     Column(Text("idle-gap-duration", "Duration"), "ns"),
     _CAUSE,
     Column(Text("idle-gap-host", "Host was in"), "", is_name=True),
-    Column(Text("idle-gap-line", "Python line"), "", is_name=True),
-    Column(Text("idle-gap-next", "Ended by"), "", is_name=True),
 )
+_LINE = Column(Text("idle-gap-line", "Python line"), "", is_name=True)
+_NEXT = Column(Text("idle-gap-next", "Ended by"), "", is_name=True)
+_NOTHING_RECORDED = Text("idle-gap-nothing-recorded", "(nothing recorded)", "the host was in no operator and no call")
+_NO_MORE = Text("idle-gap-no-more", "(no further activity)", "of the GPU")
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -86,19 +88,21 @@ def _causes(idle: Idle, top: int) -> Table:
 
 
 def _longest(idle: Idle, top: int) -> Table:
+    has_lines = any(gap.python_line is not None for gap in idle.longest_gaps)
     rows = tuple(
         (
             gap.device,
             gap.start_ns,
             gap.duration_ns,
             CAUSE_LABELS[gap.cause].english,
-            gap.call or gap.operator or gap.annotation,
-            gap.python_line,
-            gap.next_event,
+            gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED.english,
+            *([gap.python_line] if has_lines else []),
+            gap.next_event or _NO_MORE.english,
         )
         for gap in idle.longest_gaps[:top]
     )
-    return Table("idle_longest_gaps", _GAP_COLUMNS, rows, len(idle.longest_gaps))
+    columns = (*_GAP_COLUMNS, *([_LINE] if has_lines else []), _NEXT)
+    return Table("idle_longest_gaps", columns, rows, len(idle.longest_gaps))
 
 
 def _streams(idle: Idle, top: int) -> Table:

@@ -1,0 +1,67 @@
+"""Copies of real traces: the bandwidths that the profiler itself wrote, and HTA's sums of memory kernels."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceanalyzer.analyzers import copies
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.pipeline import load
+
+pytestmark = pytest.mark.corpus
+
+
+def events(corpus: Path, name: str) -> list[dict[str, Any]]:
+    """The copies and fills as the file has them."""
+    with gzip.open(corpus / "corpus" / f"{name}.json.gz", "rt", encoding="utf-8", errors="replace") as file:
+        text = json.load(file, strict=False)
+    found = text["traceEvents"] if isinstance(text, dict) else text
+    wanted = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
+    return [event for event in found if str(event.get("cat")).lower() in wanted and event.get("ph") == "X"]
+
+
+def test_counts_bytes_and_times_are_those_of_the_file(corpus: Path, corpus_name: str) -> None:
+    context = Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    written = events(corpus, corpus_name)
+    assert (copies.missing(context) is None) == bool(written)
+    rows = {row.name: row for row in copies.analyze(context).rows}
+    assert set(rows) == {event["name"] for event in written}
+    for name, row in rows.items():
+        own = [event for event in written if event["name"] == name]
+        sizes = [event["args"].get("bytes") for event in own]
+        assert row.calls == len(own)
+        assert row.time_ns == pytest.approx(sum(1000 * float(event["dur"]) for event in own), abs=len(own))
+        known = [int(size) for size in sizes if isinstance(size, int)]
+        if len(known) == len(sizes):  # some writers give the size as a text
+            assert row.bytes == sum(known)
+
+
+def test_the_best_bandwidth_is_one_that_the_profiler_wrote(corpus: Path, corpus_name: str) -> None:
+    """The profiler divides by exact durations, the file holds them in whole microseconds before torch 2.3."""
+    rows = {row.name: row for row in copies.analyze(Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))).rows}
+    key = "memory bandwidth (GB/s)"
+    best: dict[str, float] = {}
+    whole_us = True
+    for event in events(corpus, corpus_name):
+        value, size = event["args"].get(key), event["args"].get("bytes")
+        whole_us &= float(event["dur"]).is_integer()
+        if isinstance(value, int | float) and math.isfinite(value) and isinstance(size, int) and size >= 65_536:
+            best[event["name"]] = max(best.get(event["name"], 0), value)
+    for name, value in best.items():
+        assert rows[name].max_bandwidth_gb_per_s == pytest.approx(value, rel=0.5 if whole_us else 1e-3)
+
+
+def test_exposed_copies_are_the_memory_time_of_hta(corpus: Path) -> None:
+    """All kernels and copies of this trace are on one stream, so nothing overlaps and HTA's truncation is small."""
+    name = "owlv2_h100_inference"
+    with gzip.open(corpus / "expected" / f"{name}.json.gz") as file:
+        kinds = {row["kernel_type"]: row["sum"] for row in json.load(file)["hta"]["kernel_type"]}
+    found = copies.analyze(Context(load(corpus / "corpus" / f"{name}.json.gz")))
+    assert found.overlapped_ns == 0
+    assert found.exposed_ns / 1000 == pytest.approx(kinds["MEMORY"], abs=found.calls)  # HTA cuts each to whole us
