@@ -72,7 +72,8 @@ def test_the_committed_file_is_what_the_script_writes(entry: Any) -> None:
 
 
 def test_no_file_is_unknown_and_the_page_is_up_to_date() -> None:
-    assert {path.relative_to(FOLDER).as_posix() for path in FILES} == {entry.path for entry in ENTRIES}
+    own = {path.relative_to(FOLDER).as_posix() for path in FILES if path.parent.name != "key_averages"}  # has its own page
+    assert own == {entry.path for entry in ENTRIES}
     assert (FOLDER / "README.md").read_bytes() == readme(ENTRIES)
 
 

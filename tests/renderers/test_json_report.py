@@ -110,8 +110,8 @@ def test_units_are_in_the_keys(path: Path) -> None:
         if value is None or isinstance(value, dict | list):
             continue
         if name.endswith(("_ns", "_bytes")):
-            assert type(value) is int or (is_mean and type(value) is float), keys
-            assert value >= 0, keys
+            assert type(value) is int or ((is_mean or "per_" in name) and type(value) is float), keys
+            assert value >= 0 or "increase" in name or "growth" in name, keys
         if name.endswith(("_share", "_occupancy", "_efficiency")) or name == "utilization":
             assert 0 <= value <= 1, keys
 

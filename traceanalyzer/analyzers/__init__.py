@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import msgspec
 
 from traceanalyzer.analyzers import (
+    communication,
     gpu,
+    kernel_classes,
     kernels,
     memory,
     modules,
     operators,
     python_lines,
+    roofline,
     step_breakdown,
     timeline,
 )
@@ -59,6 +62,9 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
+    Analyzer("kernel_classes", kernel_classes.KernelClasses, kernel_classes.analyze, kernel_classes.missing),
+    Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
+    Analyzer("communication", communication.Communication, communication.analyze, communication.missing),
     Analyzer("memory", memory.Memory, memory.analyze, memory.missing),
     Analyzer("modules", modules.Modules, modules.analyze, modules.missing),
     Analyzer("python_lines", python_lines.PythonLines, python_lines.analyze, python_lines.missing),

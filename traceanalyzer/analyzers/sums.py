@@ -7,6 +7,7 @@ import numpy as np
 from traceanalyzer.trace.table import I64, Array
 
 _EXACT_IN_FLOAT = 2**53
+_WIDE = 2**32
 
 
 def sum_by(groups: Array, values: I64, count: int) -> I64:
@@ -36,6 +37,8 @@ def group(*keys: Array) -> tuple[I64, I64]:
     for key in keys[1:]:
         low = int(key.min()) if len(key) else 0
         span = int(key.max()) - low + 1 if len(key) else 1
+        if span > _WIDE:  # the product with a number of groups could leave 64 bits
+            key, low, span = np.unique(key, return_inverse=True)[1], 0, len(key)  # noqa: PLW2901 - the same key, ranked
         combined = np.unique(combined, return_inverse=True)[1] * span + (key - low)
     _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
     return first, inverse

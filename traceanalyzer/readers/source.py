@@ -23,6 +23,9 @@ with contextlib.suppress(ImportError):  # two to three times the speed of zlib, 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _COMPRESSED_CHUNK = 1 << 16
+_PEEK_CHUNK = 1 << 20
+"""A read allocates what it asks for, however little there is."""
+
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 
 
@@ -61,8 +64,12 @@ class Source(io.RawIOBase):
 
     def peek(self, size: int) -> bytes:
         """The next bytes, at most `size`, without using them up; fewer only at the end."""
-        ahead, self._peeked = self._peeked, b""
-        self._peeked = ahead + (self.read(size - len(ahead)) or b"" if len(ahead) < size else b"")
+        pieces, self._peeked = [self._peeked], b""
+        length = len(pieces[0])
+        while length < size and (piece := self.read(min(size - length, _PEEK_CHUNK))):
+            pieces.append(piece)
+            length += len(piece)
+        self._peeked = b"".join(pieces)
         return self._peeked[:size]
 
     def _plain(self, view: memoryview) -> int:

@@ -62,15 +62,19 @@ def render(value: Any, unit: str) -> str:
 
 
 def _scaled(value: float, units: tuple[tuple[int, str], ...]) -> str:
-    for factor, unit in units:
-        # What would round up to 1000 of a unit belongs to the next one.
-        if abs(value) >= factor * 0.99995 or factor == 1:
-            scaled = value / factor
-            return f"{scaled:.0f} {unit}" if factor == 1 else f"{_significant(scaled)} {unit}"
-    raise AssertionError("the last factor is 1")
+    """In the largest unit of which there is at least one, after rounding: 999.96 us are 1.000 ms."""
+    whole = round(value) if abs(value) < 1000 else value  # the smallest units are whole
+    for factor, unit in units[:-1]:
+        if abs(_rounded(whole / factor)) >= 1:
+            return f"{_significant(whole / factor)} {unit}"
+    return f"{round(value)} {units[-1][1]}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _significant(value: float) -> str:
     """Four significant digits, never an exponent, thousands grouped."""
-    whole = len(str(int(abs(value))))
+    whole = len(str(int(abs(_rounded(value)))))
     return f"{value:,.{max(0, 4 - whole)}f}"

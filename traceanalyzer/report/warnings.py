@@ -34,6 +34,9 @@ _TEXTS = (
         "read-unsupported",
         "{count:count} events of the category {category} are not understood and were left out.",
     ),
+    Text(
+        "read-other-phase", "{count:count} events begin or end something (phases B, E and the like) and were left out."
+    ),
     Text("read-no-category", "{count:count} events without a category were left out."),
     Text(
         "read-damaged-metadata",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from tests.builders import ROCM, TraceBuilder
@@ -27,14 +28,23 @@ def test_the_delay_is_from_the_end_of_the_call_to_the_start_of_the_kernel() -> N
     trace.launch_kernel("a", 42, 10, at=40, call_dur=5)  # starts before its call returns: 0
     trace.launch_kernel("b", 90, 6, at=60, call_dur=6)  # 24, as long as its call
     found = analyzed(trace)
-    # Of 0, 2, 10 and 24, the 95th percentile lies at 2.85 of 3 steps.
-    assert found.delay == Delay(median_ns=6000.0, p95_ns=21900.0, max_ns=24 * US, total_ns=36 * US)
+    assert found.delay == Delay(median_ns=6000.0, p95_ns=24 * US, max_ns=24 * US, total_ns=36 * US)
     assert found.by_kernel == (
-        KernelDelay("b", 2, 13000.0, 22900.0, 24 * US, 26 * US, 1),
-        KernelDelay("a", 2, 5000.0, 9500.0, 10 * US, 10 * US, 0),
+        KernelDelay("b", 2, 13000.0, 24 * US, 24 * US, 26 * US, 1),
+        KernelDelay("a", 2, 5000.0, 10 * US, 10 * US, 10 * US, 0),
     )
     assert found.short_kernels == ShortKernels(1, 4 * US, 0.25, 4 / 30)
     assert found.median_call_ns == 5.5 * US
+
+
+@pytest.mark.parametrize(("calls", "p95"), [(1, 0), (19, 18), (20, 18), (21, 19), (40, 37), (100, 94)])
+def test_the_95th_percentile_is_a_delay_that_occurs(calls: int, p95: int) -> None:
+    trace = TraceBuilder()
+    for number in range(calls):
+        trace.launch_kernel("k", 200 * number + 5 + number, 1, at=200 * number, call_dur=5)
+    found = analyzed(trace)
+    assert found.delay is not None
+    assert found.delay.p95_ns == found.by_kernel[0].p95_ns == p95 * US
 
 
 def test_equal_delays_are_in_the_order_of_names() -> None:

@@ -29,14 +29,14 @@ def test_delays_and_queues_are_shown() -> None:
         "launches-kernels": 2,
         "launches-call": 6.5 * US,
         "launches-delay-median": 6.0 * US,
-        "launches-delay-p95": 9.6 * US,
+        "launches-delay-p95": 10 * US,
         "launches-delay-max": 10 * US,
         "launches-short": 0.5,
         "launches-short-share": 4 / 14,
     }
     assert delays.tables[0].rows == (
-        ("a", 1, 10 * US, 10.0 * US, 10.0 * US, 10 * US, 0),
-        ("b", 1, 2 * US, 2.0 * US, 2.0 * US, 2 * US, 1),
+        ("a", 1, 10 * US, 10.0 * US, 10 * US, 10 * US, 0),
+        ("b", 1, 2 * US, 2.0 * US, 2 * US, 2 * US, 1),
     )
     assert queues.tables[0].rows == ((0, 7, 2, 25 / 30, 1),)
 

@@ -77,6 +77,14 @@ def test_odd_metadata_costs_no_event(key: str, value: str) -> None:
     assert content(read_built(trace)) == content(read_built(clean()))
 
 
+def test_what_matters_of_damaged_metadata_is_kept() -> None:
+    found = read(edit('"record_shapes": 1', '"INFO": ["profiler = "Nccl" on"],\n  "record_shapes": 1'))
+    assert losses(found) == {"read-damaged-metadata": 1}
+    assert found.info.base_ns == 1_700_000_000_000_000_000
+    assert found.info.options.record_shapes
+    assert found.info.options.profile_memory
+
+
 @pytest.mark.parametrize("layout", ["classic", "minified"])
 @pytest.mark.parametrize("place", [b"ProfilerStep", b"aten::mm", b"ampere", b"aten::relu", b"NVIDIA", b"cpu_op"])
 def test_bytes_that_are_no_utf8(layout: str, place: bytes) -> None:

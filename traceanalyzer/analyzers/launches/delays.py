@@ -11,10 +11,11 @@ from traceanalyzer.trace.table import F64, I64
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """Launch delays; percentiles interpolate between neighbours."""
+    """Launch delays."""
 
     median_ns: float
-    p95_ns: float
+    p95_ns: int
+    """The least delay that 95 % of the launches do not exceed."""
     max_ns: int
     total_ns: int
 
@@ -25,7 +26,7 @@ class KernelDelay(msgspec.Struct, frozen=True):
     name: str
     calls: int
     median_ns: float
-    p95_ns: float
+    p95_ns: int
     max_ns: int
     total_ns: int
     shorter_than_launch: int
@@ -37,8 +38,8 @@ def overall(context: Context, rows: I64) -> Delay | None:
     if not len(rows):
         return None
     delay = np.sort(_delays(context, rows))
-    whole = np.array([0]), np.array([len(delay)])
-    median, p95 = (float(_percentile(delay, *whole, percent)[0]) for percent in (50, 95))
+    first, count = np.array([0]), np.array([len(delay)])
+    median, p95 = float(_median(delay, first, count)[0]), int(_p95(delay, first, count)[0])
     return Delay(median, p95, int(delay[-1]), int(delay.sum()))
 
 
@@ -55,8 +56,8 @@ def by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
     ordered = delay[np.lexsort((delay, group))]
     columns = (
         count,
-        _percentile(ordered, first, count, 50),
-        _percentile(ordered, first, count, 95),
+        _median(ordered, first, count),
+        _p95(ordered, first, count),
         ordered[first + count - 1],
         sum_by(group, delay, len(codes)),
         count_by(group[short], len(codes)),
@@ -76,11 +77,13 @@ def _delays(context: Context, rows: I64) -> I64:
     return delay
 
 
-def _percentile(ordered: I64, first: I64, count: I64, percent: int) -> F64:
-    """A percentile of each run of ascending values, between neighbours in proportion."""
-    hundredths = (count - 1) * percent
-    low = hundredths // 100
-    below = ordered[first + low]
-    above = ordered[first + np.minimum(low + 1, count - 1)]
-    between: F64 = below + hundredths % 100 * (above - below) / 100
-    return between
+def _median(ordered: I64, first: I64, count: I64) -> F64:
+    """The median of each run of ascending values."""
+    median: F64 = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    return median
+
+
+def _p95(ordered: I64, first: I64, count: I64) -> I64:
+    """The least value of each run of ascending values that 95 % of the run do not exceed."""
+    p95: I64 = ordered[first + (95 * count + 99) // 100 - 1]
+    return p95

@@ -110,6 +110,7 @@ class Collector:
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
         if set(map(attrgetter("ph"), events)) - {_SLICE}:
             kept = np.array([e.ph == _SLICE for e in events])
+            self.losses["read-other-phase"] += int((~kept).sum())
             events, groups, categories = _where(kept, events), groups[kept], categories[kept]
         start, dur = self._times(events), durations(events)
         valid = start != INVALID
@@ -145,7 +146,10 @@ class Collector:
         np.maximum(dur, 0, out=dur)
 
     def _threads(self, events: Sequence[Event]) -> I32:
-        return self.threads.codes(map(attrgetter("pid", "tid"), events), len(events))
+        try:
+            return self.threads.codes(map(attrgetter("pid", "tid"), events), len(events))
+        except TypeError:  # a list or an object where an id belongs
+            return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)

@@ -60,7 +60,7 @@ def _decode(text: bytes) -> dict[str, Any] | None:
 
 def _salvage(text: bytes) -> list[tuple[str, Any]]:
     """Numbers that matter, from metadata that is no JSON (log lines with bare quotes, a cut tail)."""
-    return [(m[1], int(m[2])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
+    return [(m[1], int(m[2][:18])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
 
 
 def devices(meta: Mapping[str, Any]) -> tuple[Device, ...]:

@@ -38,6 +38,9 @@ _TEXT_VALUE = re.compile(r'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*(?:,\s*"(?:' + _K
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)"')
 
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None, strict=False)
+_LONGEST_LITERAL = len(r"\u0000")
+"""A text that is cut within a literal or an escape fails at its beginning."""
+
 _REPAIR_LIMIT = 1 << 20
 """Characters of one event beyond which no repair is tried."""
 
@@ -91,6 +94,8 @@ def _step(text: str, at: int, final: bool, out: Recovered) -> int | None:
     """Read or lose the element at `at`; where to go on, or None when it is incomplete."""
     value, end, repaired = _element(text, at)
     if end is None:
+        if not final and len(text) - at < _REPAIR_LIMIT and _is_incomplete(text, at):
+            return None
         border = _TEXT_BORDER.search(text, at)
         if border is None:
             return _end_of_array(text, at, final, out)
@@ -142,6 +147,17 @@ def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
         return None, None, False
     # What is left over would be lost in silence.
     return (value, end, True) if not repaired[used:].strip() else (None, None, False)
+
+
+def _is_incomplete(text: str, at: int) -> bool:
+    """Whether the text ends before the element does: the cut may lie in a list of objects, or in a string."""
+    try:
+        _DECODER.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text) - _LONGEST_LITERAL or error.msg.startswith("Unterminated string")
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _closing(text: str, at: int) -> int | None:

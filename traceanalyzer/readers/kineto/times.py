@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cache
 
 import numpy as np
@@ -14,6 +14,7 @@ _COMMA, _POINT, _MINUS, _ZERO = b",.-0"
 _MAX_INTEGER_DIGITS = 16
 """Microseconds since 1970 have 16 digits; in nanoseconds int64 holds them while the first is below 4."""
 
+_LARGEST_EXPONENT = 20
 _MAX_SIZE = 60
 _FORM = 64
 """Tokens of one size with the point in one place have one form: size * 64 + place of the point."""
@@ -34,13 +35,14 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     """
     if not length:
         return np.empty(0, np.int64)
-    joined = np.frombuffer(b",".join(texts) + b",", np.uint8)
+    tokens = list(texts)
+    joined = np.frombuffer(b",".join(tokens) + b",", np.uint8)
     value = _parse_uniform(joined, length)
     if value is not None:
         return value
     ends = np.flatnonzero(joined == _COMMA)
-    if len(ends) != length:  # a comma inside a text: not numbers at all
-        return np.full(length, INVALID, np.int64)
+    if len(ends) != length:  # a comma inside a text: no number
+        return nanoseconds([b"" if b"," in bytes(token) else token for token in tokens], length)
     starts = np.concatenate(([0], ends[:-1] + 1))
     sizes = ends - starts
     points = np.append(np.flatnonzero(joined == _POINT), len(joined))
@@ -101,9 +103,10 @@ def _parse_slowly(tokens: Array) -> I64:
     for row, token in enumerate(tokens):
         text = token.tobytes().decode("ascii", "replace").strip('" ')
         try:
-            exact = Decimal(text) * 1000
+            exact = Decimal(text)
         except InvalidOperation:
             continue
-        if exact.is_finite() and abs(exact) < 2**62:  # room for sums and differences of two times
-            out[row] = int(exact.to_integral_value())
+        # Within 64 bits there is room for sums and differences of two times below 2**62.
+        if exact.is_finite() and exact.adjusted() < _LARGEST_EXPONENT and abs(exact * 1000) < 2**62:
+            out[row] = int((exact * 1000).to_integral_value(ROUND_HALF_UP))
     return out

@@ -59,6 +59,7 @@ class EventWindows:
         self._decoder = msgspec.json.Decoder(list[Event])
         self._buffer = bytearray(2 * WINDOW)
         self._filled = 0
+        self._given_up = False
         self._offset = 0  # of the buffer's first byte, in the uncompressed text
 
     def __iter__(self) -> Iterator[list[Event]]:
@@ -161,6 +162,9 @@ class EventWindows:
     def _recover(self, *, final: bool) -> Iterator[list[Event]]:
         """Read what is in the buffer event by event; its first byte is a bracket or a comma."""
         result = recover(bytes(memoryview(self._buffer)[1 : self._filled]), final=final)
+        if self._given_up and result.first_at.get("read-lost-event") == 0:
+            result.losses["read-lost-event"] -= 1  # the rest of what was given up and counted
+        self._given_up = self._given_up and not result.consumed
         for loss, count in result.losses.items():
             self.losses[loss] += count
             self.first_at.setdefault(loss, self._offset + 1 + result.first_at[loss])
@@ -173,9 +177,10 @@ class EventWindows:
     def _give_up_element(self) -> None:
         """Forget an endless element, but keep the last bytes: a border may start in them."""
         if self._filled > _LARGEST_ELEMENT:
-            self.losses["read-lost-event"] += 1
+            self.losses["read-lost-event"] += 0 if self._given_up else 1
             self.first_at.setdefault("read-lost-event", self._offset)
             self._drop(self._filled - (1 << 8))
+            self._given_up = True
 
     def _read_rest(self) -> None:
         """Read what follows the array, up to a bound that no metadata reaches."""
@@ -187,4 +192,4 @@ class EventWindows:
         cut = bytes(memoryview(self._buffer)[1 : self._filled]).strip(b" \t\r\n,")
         self.losses["read-truncated"] = 1
         self.first_at["read-truncated"] = self._offset
-        self.cut_bytes = len(cut)
+        self.cut_bytes = 0 if self._given_up else len(cut)  # what was given up is counted already

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from traceanalyzer.renderers.sections import (
+    communication,
     gpu,
+    kernel_classes,
     kernels,
     memory,
     modules,
     operators,
     overview,
     python_lines,
+    roofline,
     runs,
     steps,
     trust,
@@ -25,6 +28,9 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     gpu.build,
     operators.build,
     kernels.build,
+    kernel_classes.build,
+    roofline.build,
+    communication.build,
     modules.build,
     python_lines.build,
     memory.build,
