@@ -9,15 +9,19 @@ import msgspec
 
 from traceanalyzer.analyzers import (
     communication,
+    copies,
     gpu,
+    idle,
     kernel_classes,
     kernels,
+    launches,
     memory,
     modules,
     operators,
     python_lines,
     roofline,
     step_breakdown,
+    synchronizations,
     timeline,
 )
 from traceanalyzer.analyzers.context import Context
@@ -62,6 +66,15 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
+    Analyzer("idle", idle.Idle, idle.analyze, idle.missing),
+    Analyzer("launches", launches.Launches, launches.analyze, launches.missing),
+    Analyzer(
+        "synchronizations",
+        synchronizations.Synchronizations,
+        synchronizations.analyze,
+        synchronizations.missing,
+    ),
+    Analyzer("copies", copies.Copies, copies.analyze, copies.missing),
     Analyzer("kernel_classes", kernel_classes.KernelClasses, kernel_classes.analyze, kernel_classes.missing),
     Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("communication", communication.Communication, communication.analyze, communication.missing),

@@ -35,14 +35,14 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     """
     if not length:
         return np.empty(0, np.int64)
-    tokens = list(texts)
-    joined = np.frombuffer(b",".join(tokens) + b",", np.uint8)
+    given = list(texts)
+    joined = np.frombuffer(b",".join(given) + b",", np.uint8)
     value = _parse_uniform(joined, length)
     if value is not None:
         return value
     ends = np.flatnonzero(joined == _COMMA)
     if len(ends) != length:  # a comma inside a text: no number
-        return nanoseconds([b"" if b"," in bytes(token) else token for token in tokens], length)
+        return nanoseconds([b"" if b"," in bytes(text) else text for text in given], length)
     starts = np.concatenate(([0], ends[:-1] + 1))
     sizes = ends - starts
     points = np.append(np.flatnonzero(joined == _POINT), len(joined))

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 from traceanalyzer.renderers.sections import (
     communication,
+    copies,
     gpu,
+    idle,
     kernel_classes,
     kernels,
+    launches,
     memory,
     modules,
     operators,
@@ -17,6 +20,7 @@ from traceanalyzer.renderers.sections import (
     roofline,
     runs,
     steps,
+    synchronizations,
     trust,
 )
 from traceanalyzer.report.model import Report
@@ -28,6 +32,10 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     gpu.build,
     operators.build,
     kernels.build,
+    idle.build,
+    synchronizations.build,
+    copies.build,
+    launches.build,
     kernel_classes.build,
     roofline.build,
     communication.build,
