@@ -83,9 +83,7 @@ def measure(command: Sequence[str], runs: int) -> Measurement:
     return Measurement(tuple(run_once(command) for _ in range(runs)))
 
 
-def measure_in_turns(
-    commands: Mapping[str, Sequence[str]], runs: int
-) -> dict[str, Measurement | CommandError]:
+def measure_in_turns(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, Measurement | CommandError]:
     """Run commands that are to be compared in turns, so that a slow spell of the machine hits all of them.
 
     A command that fails is not run again; its error is printed, and takes the place of its figures.

@@ -72,7 +72,7 @@ def test_the_committed_file_is_what_the_script_writes(entry: Any) -> None:
 
 
 def test_no_file_is_unknown_and_the_page_is_up_to_date() -> None:
-    own = {path.relative_to(FOLDER).as_posix() for path in FILES if path.parent.name != "key_averages"}  # has its own page
+    own = {path.relative_to(FOLDER).as_posix() for path in FILES if path.parent.name != "key_averages"}
     assert own == {entry.path for entry in ENTRIES}
     assert (FOLDER / "README.md").read_bytes() == readme(ENTRIES)
 

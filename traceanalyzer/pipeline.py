@@ -17,8 +17,8 @@ from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.errors import UsageError
 from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
-from traceanalyzer.report.warnings import warning
 from traceanalyzer.report.message import Message
+from traceanalyzer.report.warnings import warning
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss, Trace, all_tables
 

@@ -93,9 +93,7 @@ KINETO = """
 }"""
 
 # The same events from another writer: one line, no white space.
-ONE_LINE = json.dumps(
-    json.loads(KINETO.replace("1712195495", "").replace(".500", ".25")), separators=(",", ":")
-)
+ONE_LINE = json.dumps(json.loads(KINETO.replace("1712195495", "").replace(".500", ".25")), separators=(",", ":"))
 
 LAYOUTS = pytest.mark.parametrize("source", [KINETO, ONE_LINE], ids=["kineto", "one line"])
 COPIES = 4
@@ -239,9 +237,7 @@ def test_same_source_gives_the_same_bytes_in_every_process(tmp_path: Path) -> No
         target = tmp_path / f"{seed}.json"
         command = [sys.executable, "-m", "benchmarks.grow", str(source), str(target), "--mb", "0.01"]
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        subprocess.run(
-            command, check=True, cwd=Path(__file__).parents[2], env=environment, capture_output=True
-        )
+        subprocess.run(command, check=True, cwd=Path(__file__).parents[2], env=environment, capture_output=True)
         written.add(target.read_bytes())
     assert len(written) == 1
 
@@ -273,8 +269,6 @@ def test_trace_that_cannot_be_grown_is_refused(text: str) -> None:
 
 def test_times_too_far_apart_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "source.json"
-    source.write_text(
-        '[{"ph":"X","ts":0,"dur":1},{"ph":"X","ts":1712195495519689,"dur":1}]', encoding="utf-8"
-    )
+    source.write_text('[{"ph":"X","ts":0,"dur":1},{"ph":"X","ts":1712195495519689,"dur":1}]', encoding="utf-8")
     with pytest.raises(ValueError, match="too far apart"):
         grow(source, tmp_path / "grown.json", 0.01)

@@ -45,9 +45,7 @@ class DeviceEvents(HostEvents):
         """A kernel; returns its correlation. `flow` writes the finish of the arrow from its launch."""
         ident = self.next("correlation") if correlation is None else correlation
         device, stream = details.get("device", 0), details.get("stream", 7)
-        args = (
-            self.link(external_id, ident) | self._kernel_args(ident, details) | dict(details.get("args", {}))
-        )
+        args = self.link(external_id, ident) | self._kernel_args(ident, details) | dict(details.get("args", {}))
         self.on_device(self.dialect.kernel, name, (start, dur), (device, stream), args)
         if flow:
             self.flow_end("f", self.dialect.device_flow, ident, (start, *self.stream(device, stream)))

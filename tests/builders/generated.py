@@ -16,9 +16,7 @@ def oversized() -> tuple[Malformed, ...]:
     return (
         unusable("deep_nesting.json", "100,000 opening brackets", deep.encode()),
         Malformed("deep_args.json", "100,000 levels in the args of one event", nested, 5, 1),
-        Malformed(
-            "endless_string.json", "20 MB of a name that never ends", endless + b"x" * 20_000_000, 6, 1
-        ),
+        Malformed("endless_string.json", "20 MB of a name that never ends", endless + b"x" * 20_000_000, 6, 1),
     )
 
 

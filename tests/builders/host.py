@@ -59,9 +59,7 @@ class HostEvents(EventLog):
             self.dialect.input_dims: shapes,
         }
         details = {key: value for key, value in inputs.items() if value is not None}
-        return self._host(
-            self.dialect.op, name, (start, dur), external_id, (tid, pid), details | dict(args or {})
-        )
+        return self._host(self.dialect.op, name, (start, dur), external_id, (tid, pid), details | dict(args or {}))
 
     def annotation(
         self,
@@ -164,9 +162,7 @@ class HostEvents(EventLog):
         where = self.thread(tid, pid)
         self.add(category, call, (start, dur), where, details | dict(args or {}))
         if flow:
-            self.flow_end(
-                "s", self.dialect.device_flow, ident, (start, where[0], self.tid if tid is None else tid)
-            )
+            self.flow_end("s", self.dialect.device_flow, ident, (start, where[0], self.tid if tid is None else tid))
         return ident
 
     def link(self, external_id: int | None, correlation: int) -> dict[str, object]:

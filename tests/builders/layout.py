@@ -60,10 +60,7 @@ def render(header: Mapping[str, object], events: list[Event], layout: Layout) ->
     body = _events(events, layout.style)
     if layout.bare_array:
         return f"{body}\n".encode()
-    parts = {
-        key: body if key == "traceEvents" else _top_level(value, layout.style)
-        for key, value in header.items()
-    }
+    parts = {key: body if key == "traceEvents" else _top_level(value, layout.style) for key, value in header.items()}
     return _object(_ordered(parts, layout), layout.style).encode()
 
 
@@ -95,9 +92,7 @@ def _top_level(value: object, style: Style) -> str:
     """A header value; kineto spreads the list of devices over several lines."""
     if style in {"classic", "era_2021", "current"} and isinstance(value, list) and value:
         return (
-            "[\n    {\n      "
-            + "\n    },\n    {\n      ".join(_members(item, item) for item in value)
-            + "\n    }\n  ]"
+            "[\n    {\n      " + "\n    },\n    {\n      ".join(_members(item, item) for item in value) + "\n    }\n  ]"
         )
     return _resaved(value, style)
 

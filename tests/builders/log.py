@@ -16,9 +16,7 @@ AUTO = -1
 class EventLog:
     """Appends events in the dialect's spelling; times are microseconds after `origin`."""
 
-    def __init__(
-        self, dialect: Dialect, devices: tuple[Device, ...], *, pid: int, tid: int, origin: Time
-    ) -> None:
+    def __init__(self, dialect: Dialect, devices: tuple[Device, ...], *, pid: int, tid: int, origin: Time) -> None:
         self.dialect = dialect
         self.devices = devices
         self.pid = pid

@@ -71,9 +71,7 @@ def _bare_values() -> list[Malformed]:
 def _texts() -> list[Malformed]:
     frame = r"site-packages\torch\modules\linear.py(114): forward"
     return [
-        Malformed(
-            "unescaped_quote.json", "quotes inside a name", edit("aten::relu", 'fn.py(3): <lambda "a"> call')
-        ),
+        Malformed("unescaped_quote.json", "quotes inside a name", edit("aten::relu", 'fn.py(3): <lambda "a"> call')),
         Malformed("lone_backslashes.json", "a Windows path in a name", edit("aten::relu", frame)),
         Malformed("newline_in_name.json", "a line break inside a name", edit("aten::relu", "aten::\nrelu")),
         Malformed("invalid_utf8.json", "bytes that are no UTF-8", edit("aten::relu", b"caf\xe9::op\xff")),
@@ -97,13 +95,9 @@ def _texts() -> list[Malformed]:
 
 def _structure() -> list[Malformed]:
     return [
-        Malformed(
-            "broken_event.json", "no value after a key, in the middle", edit('"dur": 8.000', '"dur": '), 5, 1
-        ),
+        Malformed("broken_event.json", "no value after a key, in the middle", edit('"dur": 8.000', '"dur": '), 5, 1),
         Malformed("damaged_border.json", "two events run into each other", _without_border(2), 4, 2),
-        Malformed(
-            "damaged_last_border.json", "the last two events run into each other", _without_border(3), 4, 2
-        ),
+        Malformed("damaged_last_border.json", "the last two events run into each other", _without_border(3), 4, 2),
         Malformed("not_objects.json", "numbers, texts and null among the events", _with_strangers()),
         Malformed("event_without_cat.json", "a slice without category", _without_category(), 5, 1),
         Malformed("name_is_number.json", "a number as name", edit('"aten::relu"', "17")),
@@ -203,9 +197,7 @@ def _frames_of_pid_0() -> bytes:
 
 def _several_spans() -> bytes:
     trace = clean()
-    trace.events += [
-        event | {"name": "PyTorch Profiler (1)"} for event in trace.frame() if event["ph"] == "X"
-    ]
+    trace.events += [event | {"name": "PyTorch Profiler (1)"} for event in trace.frame() if event["ph"] == "X"]
     trace.events += trace.frame()
     return trace.to_bytes()
 

@@ -78,9 +78,7 @@ class Stream:
 class Host:
     """A thread of the program. `now` advances with everything that it does."""
 
-    def __init__(
-        self, trace: TraceBuilder, *, at: Time = 0, tid: int | None = None, pace: Pace | None = None
-    ) -> None:
+    def __init__(self, trace: TraceBuilder, *, at: Time = 0, tid: int | None = None, pace: Pace | None = None) -> None:
         self.trace = trace
         self.tid = trace.tid if tid is None else tid
         self.pace = pace or Pace()
@@ -243,9 +241,7 @@ def finish(trace: TraceBuilder, *streams: Stream, annotations: bool = True) -> T
     for stream in streams if annotations else ():
         for ident, (name, first, last) in sorted(stream.ranges.items(), key=lambda item: item[1][1]):
             start, dur = micros(first - 1), micros(last - first + 2)
-            trace.gpu_annotation(
-                name, start, dur, external_id=ident, stream=stream.number, device=stream.device
-            )
+            trace.gpu_annotation(name, start, dur, external_id=ident, stream=stream.number, device=stream.device)
     host = {trace.dialect.op, trace.dialect.annotation, "fwdbwd"}
 
     def rank(event: Event) -> int:

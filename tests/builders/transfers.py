@@ -101,9 +101,7 @@ class TransferEvents(DeviceEvents):
             host = "Host"
         return " -> ".join(host if side == "Pageable" else side for side in _SIDES[kind])
 
-    def _transfer(
-        self, correlation: int, nbytes: int, dur: Time, where: tuple[int, int]
-    ) -> dict[str, object]:
+    def _transfer(self, correlation: int, nbytes: int, dur: Time, where: tuple[int, int]) -> dict[str, object]:
         device, stream = where
         args: dict[str, object] = {
             "device": device,

@@ -113,7 +113,8 @@ def test_units_are_in_the_keys(path: Path) -> None:
             assert type(value) is int or ((is_mean or "per_" in name) and type(value) is float), keys
             assert value >= 0 or "increase" in name or "growth" in name, keys
         if name.endswith(("_share", "_occupancy", "_efficiency")) or name == "utilization":
-            assert 0 <= value <= 1, keys
+            # A rate over a data sheet's peak: tensors that stay in the cache beat the memory.
+            assert 0 <= value <= (1 if keys[0] != "roofline" else 2), keys
 
 
 @each_fixture

@@ -9,7 +9,8 @@ import re
 from functools import lru_cache
 
 _COMMUNICATION = re.compile(
-    r"^(void )?(nccl|rccl|msccl|oneccl|ccl_|hccl|xccl)|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
+    r"^(void )?(nccl|rccl|msccl|oneccl|ccl_|hccl|xccl)"
+    r"|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
     re.IGNORECASE,
 )
 

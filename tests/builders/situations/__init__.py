@@ -52,9 +52,7 @@ SITUATIONS: tuple[Situation, ...] = (
         ".json.gz",
     ),
     Situation(old_categories, "steps 0 to 2; same classes of time as in a modern trace", ".json.gz"),
-    Situation(
-        rocm_training, "device memory of GPU 0; occupancy and blocks per SM unknown, not 0", ".json.gz"
-    ),
+    Situation(rocm_training, "device memory of GPU 0; occupancy and blocks per SM unknown, not 0", ".json.gz"),
     Situation(
         ddp_nccl,
         "NCCL kernels are communication, partly hidden by backward; rank 0 of 2",

@@ -23,9 +23,7 @@ def cpu_only() -> TraceBuilder:
             with host.op("aten::linear", 3, 1, shapes=[[32, 128], [10, 128], [10]], types=["float"] * 3):
                 address = _matmul(host, memory)
             with host.annotation("Optimizer.step#SGD.step", 6, 2):
-                host.leaf(
-                    "aten::add_", 9, shapes=[[10, 128], [10, 128], []], types=["float", "float", "Scalar"]
-                )
+                host.leaf("aten::add_", 9, shapes=[[10, 128], [10, 128], []], types=["float", "float", "Scalar"])
             memory.free(host, address)
         host.work(15)
     return finish(trace)
@@ -40,18 +38,14 @@ def _matmul(host: Host, memory: Allocator) -> int:
 
 def xpu() -> TraceBuilder:
     """Two steps on an Intel GPU: `xpu_runtime` and `xpu_driver` launches, SYCL queues as streams."""
-    trace = TraceBuilder(
-        XPU, devices=(MAX1550,), options=("record_shapes",), origin="5120044.201", margins=(9, 9)
-    )
+    trace = TraceBuilder(XPU, devices=(MAX1550,), options=("record_shapes",), origin="5120044.201", margins=(9, 9))
     host, queue = Host(trace, at=10, pace=Pace(22)), Stream(1)
     for number in (1, 2):
         with host.annotation(f"ProfilerStep#{number}"):
             with host.op("aten::mm", shapes=[[512, 512], [512, 512]], types=["c10::Half", "c10::Half"]):
                 host.launch(Work("gemm_kernel", 96), queue)
             with host.op("aten::relu", shapes=[[512, 512]], types=["c10::Half"]):
-                name = (
-                    "at::native::xpu::VectorizedElementwiseKernel<8, at::native::xpu::ReluFunctor<c10::Half>>"
-                )
+                name = "at::native::xpu::VectorizedElementwiseKernel<8, at::native::xpu::ReluFunctor<c10::Half>>"
                 host.launch(Work(name, 21), queue, call="zeCommandListAppendLaunchKernel")
             with host.op("aten::copy_"):
                 host.copy("DtoH", 524_288, queue, dur=31)
@@ -80,9 +74,7 @@ def mtia() -> TraceBuilder:
     return trace
 
 
-def _mtia_call(
-    trace: TraceBuilder, name: str, at: int, dur: int, correlation: int, args: dict[str, int]
-) -> int:
+def _mtia_call(trace: TraceBuilder, name: str, at: int, dur: int, correlation: int, args: dict[str, int]) -> int:
     where = trace.thread(None)
     trace.add("mtia_runtime", name, (at, dur), where, {"correlation": correlation, **args})
     trace.flow_end("s", ("ac2g", "ac2g"), correlation, (micros(at * 1000), *where))

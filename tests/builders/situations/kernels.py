@@ -35,9 +35,7 @@ class Kernels:
 
 def _elementwise(functor: str, dur: str, blocks: int) -> Work:
     arrays = "std::array<char*, 2ul>"
-    name = (
-        f"void at::native::vectorized_elementwise_kernel<4, {functor}, {arrays} >(int, {functor}, {arrays})"
-    )
+    name = f"void at::native::vectorized_elementwise_kernel<4, {functor}, {arrays} >(int, {functor}, {arrays})"
     return Work(name, dur, (blocks, 1, 1), (128, 1, 1), 26, 0, 85)
 
 
@@ -176,9 +174,7 @@ VOLTA = replace(
             25,
         ),
     ),
-    conv_weight=(
-        Work("volta_scudnn_128x64_stridedB_medium_nn_v1", "473.0", (72, 3, 1), (256, 1, 1), 126, 9_472, 25),
-    ),
+    conv_weight=(Work("volta_scudnn_128x64_stridedB_medium_nn_v1", "473.0", (72, 3, 1), (256, 1, 1), 126, 9_472, 25),),
     linear=replace(AMPERE.linear, name="volta_sgemm_32x32_sliced1x4_tn", occupancy=12),
     linear_back=(
         replace(AMPERE.linear_back[0], name="volta_sgemm_64x32_sliced1x4_nn"),
@@ -186,9 +182,7 @@ VOLTA = replace(
     ),
 )
 
-VOLTA_2021 = replace(
-    VOLTA, conv_node="CudnnConvolutionBackward", conv_back_op="aten::cudnn_convolution_backward"
-)
+VOLTA_2021 = replace(VOLTA, conv_node="CudnnConvolutionBackward", conv_back_op="aten::cudnn_convolution_backward")
 
 
 def _matrix_core(transposes: str, dur: str) -> Work:

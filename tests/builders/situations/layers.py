@@ -70,9 +70,7 @@ def forward(host: Host, layer: Layer, step: Step) -> None:
         for name in layer.chain:
             sequence = step.sequence if name == layer.chain[0] else None
             shapes = [list(shape) for shape in layer.shapes]
-            nest.enter_context(
-                host.op(name, before=3, after=1, shapes=shapes, types=types, sequence=sequence)
-            )
+            nest.enter_context(host.op(name, before=3, after=1, shapes=shapes, types=types, sequence=sequence))
         address = _empty(host, step, layer.output)
         for work in layer.forward:
             host.launch(work, step.stream)

@@ -151,9 +151,7 @@ class Loop:
         host.call("cudaEventRecord")
         host.call("cudaStreamWaitEvent")
         self.side.free_ns = max(self.side.free_ns, self.main.free_ns)
-        with host.op(
-            "aten::argmax", 6, 2, shapes=[[BATCH, CLASSES], [], []], types=["float", "Scalar", "Scalar"]
-        ):
+        with host.op("aten::argmax", 6, 2, shapes=[[BATCH, CLASSES], [], []], types=["float", "Scalar", "Scalar"]):
             host.launch(replace(self.plan.kernels.mean, dur="7.9", grid=(64, 1, 1)), self.side)
         with host.op("aten::eq", 4, 2, shapes=[[BATCH], [BATCH]], types=["long int", "long int"]):
             host.launch(replace(self.plan.kernels.relu, dur="2.1", grid=(1, 1, 1), occupancy=3), self.side)

@@ -62,9 +62,7 @@ def cuda_driver_launches() -> TraceBuilder:
         with host.annotation(f"ProfilerStep#{number}"):
             with host.annotation("Torch-Compiled Region: 0/0", 12, 3):
                 with host.op("triton_poi_fused_add_relu_0", args=_TRITON):
-                    host.launch(
-                        Work("triton_poi_fused_add_relu_0", 12, (512, 1, 1)), stream, call="cuLaunchKernel"
-                    )
+                    host.launch(Work("triton_poi_fused_add_relu_0", 12, (512, 1, 1)), stream, call="cuLaunchKernel")
                 with host.op("aten::mm", shapes=_SQUARE, types=["c10::BFloat16", "c10::BFloat16"]):
                     gemm = Work("nvjet_hsh_128x128_64x6_2x1_v_bz_NNT", 34, (132, 1, 1), (384, 1, 1), 168)
                     host.launch(gemm, stream, call="cuLaunchKernelEx")

@@ -12,7 +12,7 @@ from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.trace.model import Device, Options
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d+)')
+_KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d{1,19})(?!\d)')
 _OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
 
 
@@ -60,7 +60,7 @@ def _decode(text: bytes) -> dict[str, Any] | None:
 
 def _salvage(text: bytes) -> list[tuple[str, Any]]:
     """Numbers that matter, from metadata that is no JSON (log lines with bare quotes, a cut tail)."""
-    return [(m[1], int(m[2][:18])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
+    return [(m[1], int(m[2])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
 
 
 def devices(meta: Mapping[str, Any]) -> tuple[Device, ...]:
