@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.warnings import warning
+from traceanalyzer.trace import gpus
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.gpus import Gpu
 from traceanalyzer.trace.model import Loss, Trace, all_tables
 
 
@@ -70,30 +73,42 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Tra
         return readers.read(source)
 
 
-def analyze(measured: Trace | TableDocument, steps: StepChoice | None = None) -> model.Report:
+def analyze(
+    measured: Trace | TableDocument, steps: StepChoice | None = None, config: Config | None = None
+) -> model.Report:
     """Analyze a trace or the tables of a text.
 
     Args:
         measured: What `load` returned.
         steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
+        config: Settings of a project; `traceanalyzer.config.load` reads them.
 
     Raises:
         UsageError: None of the chosen steps is in the trace, or steps were chosen of a printed table.
     """
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps)
+        return _analyze_trace(measured, steps, config or Config())
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
     return _analyze_document(measured)
 
 
-def _analyze_trace(trace: Trace, steps: StepChoice | None) -> model.Report:
-    context = Context(trace)
+def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
+    gpu = _gpu(trace, config)
+    context = Context(trace, gpu=gpu)
     if steps is not None and not steps.is_everything:
-        context = Context(trace, steps.of(context.steps))
+        context = Context(trace, steps.of(context.steps), gpu)
     results, skipped = analyzers.run(context)
     source = model.Source(trace.info.name, "kineto", trace.info.size_bytes)
     return _report(source, _summary(trace, context), results, skipped, (*trace.losses, *quality.analyze(context)))
+
+
+def _gpu(trace: Trace, config: Config) -> Gpu | None:
+    """What the device can do: the table's entry, with the project's figures in place of its own."""
+    if not config.gpu:
+        return None
+    known = gpus.only(trace.info.devices) or Gpu("configured", "configuration")
+    return replace(known, **{"source": "configuration", **config.gpu})
 
 
 def _analyze_document(document: TableDocument) -> model.Report:

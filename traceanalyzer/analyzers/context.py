@@ -10,6 +10,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_tree, links
 from traceanalyzer.analyzers.steps import Steps, find, infer
+from traceanalyzer.trace import gpus
+from traceanalyzer.trace.gpus import Gpu
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
 
@@ -17,10 +19,11 @@ T = TypeVar("T")
 
 
 class Context:
-    """A trace with its call trees, links and steps, and the choice of steps that figures are about."""
+    """A trace with its call trees, links and steps, the choice of steps, and what the device can do."""
 
-    def __init__(self, trace: Trace, chosen: Steps | None = None) -> None:
+    def __init__(self, trace: Trace, chosen: Steps | None = None, gpu: Gpu | None = None) -> None:
         self.trace = trace
+        self.gpu = gpu or gpus.only(trace.info.devices)
         self._chosen = chosen
         self._computed: dict[Callable[[Context], Any], Any] = {}
 

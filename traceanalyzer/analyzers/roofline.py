@@ -97,14 +97,9 @@ def missing(context: Context) -> Message | None:
     return None if (trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
-def analyze(context: Context, gpu: gpus.Gpu | None = None) -> Roofline:
-    """One row per modelled operator, input shapes and input types.
-
-    Args:
-        context: The trace.
-        gpu: What the device can do, in place of the table's entry for the device that the header names.
-    """
-    gpu = gpu or gpus.only(context.trace.info.devices)
+def analyze(context: Context) -> Roofline:
+    """One row per modelled operator, input shapes and input types."""
+    gpu = context.gpu
     device = context.trace.device
     counted = context.in_scope(device.start_ns)
     total = int(device.dur_ns[counted].sum())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer import output, renderers
+from traceanalyzer import config, output, renderers
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.cli import one_line
 from traceanalyzer.cli.progress import reading
@@ -110,9 +110,10 @@ def command(
     first, last = steps or (None, None)
     if TABLE in {name for _, name in targets} and (steps or skip_warmup):
         raise UsageError("a table is made of the whole trace; leave --steps and --skip-warmup out")
+    settings = config.load()
     with reading(trace, quiet=quiet) as progress:
         loaded = load(trace, progress)
-        report = analyze(loaded, StepChoice(first, last, skip_warmup))
+        report = analyze(loaded, StepChoice(first, last, skip_warmup), settings)
 
     def text(name: str) -> str:
         if name == TABLE:

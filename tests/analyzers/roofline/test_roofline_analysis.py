@@ -21,7 +21,7 @@ ODD = Device("My GPU", 2**34, 50, 8, 0)
 
 
 def analyze(trace: TraceBuilder, gpu: Gpu | None = None) -> Roofline:
-    return roofline.analyze(Context(read_built(trace)), gpu)
+    return roofline.analyze(Context(read_built(trace), gpu=gpu))
 
 
 def product(trace: TraceBuilder, at: int, dur: int, kernel: str, size: int = 1000, dtype: str = "float") -> None:

@@ -1,0 +1,69 @@
+"""Settings of a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer import config
+from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.config import Config
+from traceanalyzer.errors import UsageError
+from traceanalyzer.pipeline import analyze
+
+
+def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
+    assert config.load(tmp_path) == Config()
+
+
+def test_both_files_are_read_and_the_own_one_goes_first(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.traceanalyzer.gpu]\nbandwidth = 1000\n")
+    assert config.load(tmp_path).gpu == {"bandwidth": 1000}
+    (tmp_path / "traceanalyzer.toml").write_text('[gpu]\nname = "mine"\nfp32 = 1.5\n')
+    assert config.load(tmp_path).gpu == {"name": "mine", "fp32": 1.5}
+
+
+def test_a_project_without_settings_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert config.load(tmp_path) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[gpu]\nbandwith = 1\n", "did you mean bandwidth"),
+        ("[gpus]\nfp32 = 1\n", "did you mean gpu"),
+        ("[zzz]\n", "known are gpu"),
+        ("[gpu]\nfp32 = -1\n", "positive number"),
+        ("[gpu]\nfp32 = true\n", "positive number"),
+        ("[gpu]\nname = 3\n", "text is needed"),
+        ("gpu = 3\n", "no table"),
+        ("[gpu\n", "no TOML"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "traceanalyzer.toml").write_text(text)
+    with pytest.raises(UsageError, match=says) as caught:
+        config.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_configured_peaks_replace_those_of_the_table() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.op("aten::relu", 0, 50, shapes=[[1_000_000]], types=["float"])
+    trace.launch_kernel("relu", 10, 10, at=5)
+    found = read_built(trace)
+
+    def bandwidth_of(settings: Config) -> float | None:
+        roofline = analyze(found, config=settings).result("roofline", Roofline)
+        assert roofline is not None
+        assert roofline.roof is not None
+        return roofline.rows[0].bandwidth_share
+
+    slow = bandwidth_of(Config({"bandwidth": 1600.0}))
+    assert slow == pytest.approx(0.5)  # 8 MB in 10 us are 800 GB/s
+    assert bandwidth_of(Config()) != slow

@@ -1,0 +1,84 @@
+"""Settings from `[tool.traceanalyzer]` of pyproject.toml, or from traceanalyzer.toml, in the current folder."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from traceanalyzer.errors import UsageError
+
+_SETTINGS = ("gpu",)
+GPU_KEYS = (
+    "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "int8",
+)  # fmt: skip
+"""Of the device that the trace was recorded on: memory bandwidth in GB/s, rates in TFLOP/s."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a project has settled; everything has a default."""
+
+    gpu: Mapping[str, Any] = field(default_factory=dict)
+    """Peaks of the device, for devices that the table does not know or gets wrong."""
+
+
+def load(folder: Path | None = None) -> Config:
+    """The settings of a folder; `traceanalyzer.toml` before `pyproject.toml`.
+
+    Raises:
+        UsageError: The file is no TOML, or holds a key or value that means nothing.
+    """
+    folder = folder or Path()
+    for name, path in (("traceanalyzer.toml", ()), ("pyproject.toml", ("tool", "traceanalyzer"))):
+        file = folder / name
+        if file.is_file():
+            settings = _table(_parse(file), path, name)
+            if settings or not path:
+                return _config(settings, name)
+    return Config()
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file.name}: is no TOML: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{file.name}: cannot be read: {error.strerror or error}") from None
+
+
+def _table(value: Any, path: Iterable[str], name: str) -> dict[str, Any]:
+    for key in path:
+        value = value.get(key, {}) if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{name}: tool.traceanalyzer is no table")
+    return value
+
+
+def _config(settings: Mapping[str, Any], name: str) -> Config:
+    _require_known(settings, _SETTINGS, name)
+    gpu = settings.get("gpu", {})
+    if not isinstance(gpu, dict):
+        raise UsageError(f"{name}: gpu is no table; write [gpu] and its keys below")
+    _require_known(gpu, GPU_KEYS, name)
+    for key, value in gpu.items():
+        is_rate = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        if not (isinstance(value, str) if key == "name" else is_rate):
+            raise UsageError(
+                f"{name}: gpu.{key} = {value!r}: a {'text' if key == 'name' else 'positive number'} is needed"
+            )
+    return Config(gpu)
+
+
+def _require_known(found: Iterable[str], known: tuple[str, ...], name: str) -> None:
+    for key in found:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise UsageError(
+                f"{name}: unknown key {key}; "
+                + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
+            )
