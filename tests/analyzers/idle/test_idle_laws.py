@@ -10,8 +10,8 @@ from tests.analyzers.idle.plans import Plan, causes, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import gpu, idle
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle.timeline import Timeline
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.labelled import LabelledTime
 
 
 @given(plans)
@@ -60,7 +60,7 @@ def test_a_timeline_divides_time_like_interval_algebra(
     for label, own in enumerate(spans):
         table = np.array(own, np.int64).reshape(-1, 2)
         sets.append((label, Intervals.union(table[:, 0], table[:, 0] + table[:, 1])))
-    timeline = Timeline.build(sets, unlabelled=9)
+    timeline = LabelledTime.build(sets, unlabelled=9)
     start = np.array([begin for begin, _ in asked], np.int64)
     end = start + np.array([length for _, length in asked], np.int64)
     found = timeline.within(start, end, range(len(sets)))

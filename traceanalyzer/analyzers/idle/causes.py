@@ -14,8 +14,8 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
-from traceanalyzer.analyzers.idle.timeline import Timeline
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
@@ -113,7 +113,7 @@ def _frees(context: Context) -> Bool:
     return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]
 
 
-def _on_host(context: Context, gaps: Gaps, timeline: Timeline) -> I64:
+def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     """Gaps that the host could have prevented, by what it did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
@@ -139,12 +139,12 @@ def _on_host(context: Context, gaps: Gaps, timeline: Timeline) -> I64:
     return times
 
 
-def timelines(context: Context) -> dict[int, Timeline]:
+def timelines(context: Context) -> dict[int, LabelledTime]:
     """What each launching thread did, completed by the others; and what any of them did, as `EVERY_THREAD`."""
     return context.once(_timelines)
 
 
-def _timelines(context: Context) -> dict[int, Timeline]:
+def _timelines(context: Context) -> dict[int, LabelledTime]:
     threads = host_activity.launching_threads(context)
     names = context.trace.names
     overhead = context.trace.overheads
@@ -154,12 +154,12 @@ def _timelines(context: Context) -> dict[int, Timeline]:
     profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
     if not threads:
         everyone = np.unique(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
-        return {EVERY_THREAD: Timeline.build(_activities(context, everyone, driver, profiler), HOST)}
+        return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
     other = _activities(context, np.array(threads), driver, profiler)
-    built = {EVERY_THREAD: Timeline.build(other, HOST)}
+    built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
     for thread in threads:
         own = _activities(context, np.array([thread]), driver, profiler)
-        built[thread] = built[EVERY_THREAD] if len(threads) == 1 else Timeline.build((*own, *other), HOST)
+        built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
     return built
 
 

@@ -15,7 +15,7 @@ _BEGINNING = -(2**62)
 
 
 @dataclass(frozen=True)
-class Timeline:
+class LabelledTime:
     """Time cut into segments, each with the label of the first set that contains it."""
 
     times: I64
@@ -25,7 +25,7 @@ class Timeline:
     unlabelled: int
 
     @classmethod
-    def build(cls, sets: Sequence[tuple[int, Intervals]], unlabelled: int) -> Timeline:
+    def build(cls, sets: Sequence[tuple[int, Intervals]], unlabelled: int) -> LabelledTime:
         """Label all times.
 
         Args:
