@@ -52,7 +52,7 @@ def read(corpus: Path, name: str) -> tuple[Context, dict[str, Any]]:
         hta = json.load(file).get("hta")
     context = Context(load(corpus / "corpus" / f"{name}.json.gz"))
     if not hta or not hta["temporal_breakdown"] or name in GPU_EVENTS_DIFFER or not len(context.trace.device):
-        pytest.skip(GPU_EVENTS_DIFFER.get(name, "HTA or we found no GPU activity"))
+        pytest.skip("nothing to compare: " + GPU_EVENTS_DIFFER.get(name, "no GPU activity for HTA or for us"))
     return context, hta
 
 
@@ -112,7 +112,7 @@ def test_idle_time_of_streams_equals_that_of_hta_by_cause(corpus: Path, corpus_n
 def test_causes_sum_to_the_idle_time(corpus: Path, corpus_name: str) -> None:
     context = Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
     if idle.missing(context) is not None:
-        pytest.skip("no kernels")
+        pytest.skip("nothing to compare: no kernels")
     busy = {device.device: device.busy_share for device in gpu.analyze(context).devices}
     for device in idle.analyze(context).devices:
         assert sum(cause.time_ns for cause in device.causes) == device.idle_ns

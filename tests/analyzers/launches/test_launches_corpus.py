@@ -35,7 +35,7 @@ def test_queue_lengths_equal_those_of_hta(corpus: Path, corpus_name: str) -> Non
     trace = without(load(corpus / "corpus" / f"{corpus_name}.json.gz"), UNKNOWN_TO_HTA)  # type: ignore[arg-type]
     context = Context(trace)
     if not wanted or launches.missing(context) is not None:
-        pytest.skip("HTA has no queue, or we see no device activity (mtia_ccp_events)")
+        pytest.skip("nothing to compare: HTA has no queue, or we see no device activity (mtia_ccp_events)")
     found = {queue.stream: queue for queue in launches.analyze(context).queues}
     assert set(found) == set(wanted)
     tolerance = TIES if expected["integer_us"] else 1e-9
