@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -25,6 +26,9 @@ WIDTH = 80
 _HEADER = Text("terminal-header", "{name}: {events:count} events in {span:ns}")
 _TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}")
 _BAR_WIDTH = 36
+_NOISE = re.compile(r"^void |\(anonymous namespace\)::")
+"""What every other kernel's name begins with, and nobody reads."""
+
 _INDENT = (0, 0, 0, 2)
 _KEPT = {
     "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
@@ -145,7 +149,7 @@ def _name_width(table: Table, shown: list[tuple[int, Column]], width: int) -> in
 
 def _cell(value: object, unit: str, column: Column, width: int) -> RichText:
     text = clean(units.render(value, unit))
-    return RichText(_fit(text, width) if column.is_name else text)
+    return RichText(_fit(_NOISE.sub("", text), width) if column.is_name else text)
 
 
 def _fit(name: str, width: int) -> str:
