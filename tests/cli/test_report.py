@@ -92,7 +92,7 @@ def test_it_names_the_most_expensive_kernels(screen: str, whole: Any) -> None:
     assert len(rows) == 5
     for shown, row in zip(rows, whole["kernels"]["rows"], strict=False):
         begin, end = shown[0].split("...")
-        assert row["name"].startswith(begin)
+        assert row["name"].removeprefix("void ").startswith(begin)  # a word that every other kernel begins with
         assert row["name"].endswith(end)
         assert shown[1:3] == [str(row["calls"]), units.nanoseconds(row["total_ns"])]
 
