@@ -11,7 +11,7 @@ from typing import Any
 
 from traceanalyzer.errors import UsageError
 
-_SETTINGS = ("gpu",)
+_SETTINGS = ("gpu", "rules", "select", "ignore")
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "int8",
 )  # fmt: skip
@@ -24,6 +24,12 @@ class Config:
 
     gpu: Mapping[str, Any] = field(default_factory=dict)
     """Peaks of the device, for devices that the table does not know or gets wrong."""
+    rules: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Thresholds by rule and key, in place of the rules' own."""
+    select: tuple[str, ...] = ()
+    """Only these rules; empty: all."""
+    ignore: tuple[str, ...] = ()
+    """Not these rules."""
 
 
 def load(folder: Path | None = None) -> Config:
@@ -61,17 +67,46 @@ def _table(value: Any, path: Iterable[str], name: str) -> dict[str, Any]:
 
 def _config(settings: Mapping[str, Any], name: str) -> Config:
     _require_known(settings, _SETTINGS, name)
-    gpu = settings.get("gpu", {})
+    return Config(
+        gpu=_gpu(settings.get("gpu", {}), name),
+        rules=_rules(settings.get("rules", {}), name),
+        select=_ids(settings, "select", name),
+        ignore=_ids(settings, "ignore", name),
+    )
+
+
+def _gpu(gpu: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(gpu, dict):
         raise UsageError(f"{name}: gpu is no table; write [gpu] and its keys below")
     _require_known(gpu, GPU_KEYS, name)
     for key, value in gpu.items():
-        is_rate = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-        if not (isinstance(value, str) if key == "name" else is_rate):
+        if not (isinstance(value, str) if key == "name" else _is_number(value) and value > 0):
             raise UsageError(
                 f"{name}: gpu.{key} = {value!r}: a {'text' if key == 'name' else 'positive number'} is needed"
             )
-    return Config(gpu)
+    return gpu
+
+
+def _rules(rules: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+    """Numbers by rule and threshold; whether they exist is known where the rules are."""
+    if not isinstance(rules, dict) or not all(isinstance(limits, dict) for limits in rules.values()):
+        raise UsageError(f'{name}: rules is no table of tables; write [rules."dataloader-bound"] and its keys below')
+    for rule, limits in rules.items():
+        for key, value in limits.items():
+            if not _is_number(value) or value < 0:
+                raise UsageError(f"{name}: rules.{rule}.{key} = {value!r}: a number, 0 or greater, is needed")
+    return rules
+
+
+def _ids(settings: Mapping[str, Any], key: str, name: str) -> tuple[str, ...]:
+    found = settings.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
+        raise UsageError(f'{name}: {key} is no list of rules; write {key} = ["dataloader-bound"]')
+    return tuple(found)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _require_known(found: Iterable[str], known: tuple[str, ...], name: str) -> None:

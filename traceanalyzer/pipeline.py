@@ -1,4 +1,4 @@
-"""The one story: read, analyze, (later) advise, report."""
+"""The one story: read, analyze, advise, report."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.warnings import warning
+from traceanalyzer.rules import printed, recorded, selection
+from traceanalyzer.rules.judge import Advice, judge
 from traceanalyzer.trace import gpus
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.gpus import Gpu
@@ -90,17 +92,20 @@ def analyze(
         return _analyze_trace(measured, steps, config or Config())
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
-    return _analyze_document(measured)
+    return _analyze_document(measured, config or Config())
 
 
 def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
     gpu = _gpu(trace, config)
+    rules = selection.choose(config)
     context = Context(trace, gpu=gpu)
     if steps is not None and not steps.is_everything:
         context = Context(trace, steps.of(context.steps), gpu)
     results, skipped = analyzers.run(context)
     source = model.Source(trace.info.name, "kineto", trace.info.size_bytes)
-    return _report(source, _summary(trace, context), results, skipped, (*trace.losses, *quality.analyze(context)))
+    summary = _summary(trace, context)
+    advice = judge(recorded.facts(summary, results, skipped), rules)
+    return _report(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
 
 
 def _gpu(trace: Trace, config: Config) -> Gpu | None:
@@ -111,10 +116,12 @@ def _gpu(trace: Trace, config: Config) -> Gpu | None:
     return replace(known, **{"source": "configuration", **config.gpu})
 
 
-def _analyze_document(document: TableDocument) -> model.Report:
+def _analyze_document(document: TableDocument, config: Config) -> model.Report:
+    rules = selection.choose(config)
     results, skipped = tables.run(document)
     source = model.Source(document.name, "key_averages", document.size_bytes)
-    return _report(source, None, results, skipped, (*document.losses, *tables.doubts(results)))
+    advice = judge(printed.facts(document), rules)
+    return _report(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 
 def _report(
@@ -123,6 +130,7 @@ def _report(
     results: Mapping[str, Any],
     skipped: Mapping[str, Message],
     doubts: Iterable[Loss],
+    advice: Advice,
 ) -> model.Report:
     return model.Report(
         schema_version=model.SCHEMA_VERSION,
@@ -131,8 +139,9 @@ def _report(
         trace=summary,
         warnings=tuple(warning(doubt.id, doubt.count, doubt.params) for doubt in doubts),
         analyses={key: msgspec.json.decode(msgspec.json.encode(result)) for key, result in results.items()},
-        findings=(),
-        skipped=tuple(model.Skipped(key, reason) for key, reason in skipped.items()),
+        headlines=advice.headlines,
+        findings=advice.findings,
+        skipped=(*(model.Skipped(key, reason) for key, reason in skipped.items()), *advice.skipped),
     )
 
 

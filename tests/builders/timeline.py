@@ -124,6 +124,11 @@ class Host:
         self.ranges.pop()
         self.trace.stretch(event, start, self.now)
 
+    def range(self, name: str, dur: Time) -> None:
+        """An annotation around nothing that is traced."""
+        with self.annotation(name, dur, 0):
+            pass
+
     @contextmanager
     def frame(self, name: str, module: int | None = None, before: Time = 3, after: Time = 1) -> Iterator[int]:
         """A Python frame, or the call of an `nn.Module` where `module` is its number."""

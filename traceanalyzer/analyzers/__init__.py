@@ -19,6 +19,7 @@ from traceanalyzer.analyzers import (
     modules,
     operators,
     python_lines,
+    resources,
     roofline,
     step_breakdown,
     synchronizations,
@@ -62,6 +63,7 @@ def _without_operators(context: Context) -> Message | None:
 
 ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, _without_steps),
+    Analyzer("resources", resources.StepResources, resources.analyze, _without_steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, _without_gpu_window),
     Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),

@@ -84,22 +84,66 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: Message
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """What triggered a finding."""
+class Place(msgspec.Struct, frozen=True):
+    """Where something was seen."""
 
+    kind: str
+    """`step`, `operator`, `kernel`, `copy`, `call` (of the runtime), `module`, `python`, `time`, `memory`, `row`."""
+    name: str
+    """As in the trace: a step's number, an operator, a kernel, `file.py(12): function`."""
+    shapes: str | None = None
+    """Input shapes as recorded, where they matter."""
+    value: float | None = None
+    unit: str = ""
+    """Of the value, as in `report.units`."""
+    start_ns: int | None = None
+    """Since the first event of the trace."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A value that crossed a threshold, and where."""
+
+    subject: Message
+    """What was measured."""
     observed: float
     threshold: float
     unit: str
-    where: tuple[str, ...]
+    """Of both, as in `report.units`."""
+    where: tuple[Place, ...]
+    """At most five, the most important first."""
+
+
+class Operand(msgspec.Struct, frozen=True):
+    """A named time of a calculation."""
+
+    name: Message
+    ns: int
+    """Per step."""
+
+
+class Arithmetic(msgspec.Struct, frozen=True):
+    """`minuend - max(subtrahends) = result`, each as shown: what is shown adds up."""
+
+    minuend: Operand
+    subtrahends: tuple[Operand, ...]
+    result_ns: int
 
 
 class Saving(msgspec.Struct, frozen=True):
-    """What a change is worth, as intervals."""
+    """What a change is worth, as intervals: at least, at most."""
 
     direct_ns_per_step: tuple[float, float]
+    """What it takes off its own resource."""
     wall_ns_per_step: tuple[float, float]
+    """What a step gets shorter by: never more than the other resources allow."""
     wall_share: tuple[float, float]
+    """The same over the step (in a table: over the profiled time)."""
     basis: Message
+    """How it was estimated, and why the lower end is 0 where it is."""
+    arithmetic: Arithmetic | None
+    """The bound by the other resources, where it has been applied."""
+    resource: str
+    """What the change relieves: `loader`, `host`, `gpu` or `communication`."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -107,14 +151,75 @@ class Finding(msgspec.Struct, frozen=True):
 
     rule: str
     run: str | None
+    """The run of a table document; null for a trace."""
     severity: str
+    """`critical`, `high`, `medium`, `low` or `info`."""
     confidence: str
+    """`A`: exact evidence, `B`: inferred from names and shapes, `C`: a heuristic."""
     latent: bool
+    """It saves nothing before something else has been fixed: see `blocked_by`."""
+    blocked_by: str | None
+    """The resource that bounds the step now; null unless latent."""
     title: Message
     summary: Message
     advice: Message
+    not_when: Message
+    """When the advice does not apply."""
+    code: str | None
+    """A line to start from."""
+    links: tuple[str, ...]
+    """Official documentation."""
     evidence: tuple[Evidence, ...]
     saving: Saving | None
+    """Null for a risk, or where nothing can be said."""
+
+
+class Relief(msgspec.Struct, frozen=True):
+    """One fix of the combined bound."""
+
+    rule: str
+    finding: int
+    """Position in the report's findings."""
+    wall_ns_per_step: tuple[float, float]
+    """What it adds to the fixes before it."""
+
+
+class Combined(msgspec.Struct, frozen=True):
+    """All fixes together, in the order that is worth most first; the critical resource is looked up after each."""
+
+    fixes: tuple[Relief, ...]
+    wall_ns_per_step: tuple[float, float]
+    wall_share: tuple[float, float]
+    next_bottleneck: str
+    """The resource that bounds the step after all of them."""
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What one step takes of each resource, in ns; they overlap, so they do not sum to the step."""
+
+    step_ns: float
+    """In a table: max(host, device) of the profiled time."""
+    gpu_ns: float | None
+    """Time in which the busiest device works, communication included; null: unknown."""
+    host_ns: float | None
+    """Time in which the host neither waits for a device nor for the loader."""
+    loader_ns: float | None
+    """Time in which the host waits for the loader."""
+    communication_ns: float | None
+
+
+class Headline(msgspec.Struct, frozen=True):
+    """What bounds a run, in one sentence."""
+
+    run: str | None
+    bound: str
+    """`input`, `host`, `gpu-compute`, `gpu-memory`, `communication` or `none`."""
+    message: Message
+    share: float | None
+    """Of the step, that the bound takes."""
+    resources: Resources
+    combined: Combined | None
+    """Null where no finding saves anything."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -127,7 +232,10 @@ class Report(msgspec.Struct, frozen=True):
     warnings: tuple[ReportWarning, ...]
     analyses: dict[str, Any]
     """Per analyzer its result, as plain data; `result` gives the typed view."""
+    headlines: tuple[Headline, ...]
+    """One of a trace, one per run of a table document; empty where nothing could be measured."""
     findings: tuple[Finding, ...]
+    """The most valuable first."""
     skipped: tuple[Skipped, ...]
 
     def result(self, key: str, kind: type[R]) -> R | None:

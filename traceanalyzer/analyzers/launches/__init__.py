@@ -144,10 +144,21 @@ def _short(context: Context, single: I64) -> ShortKernels:
 
 
 def _blocked(context: Context, found: list[tuple[Queue, I64, I64]]) -> Blocked:
-    """Calls far longer than the median that start when their stream's queue is full."""
+    held, full, median = _held_up(context, found)
+    dur = context.trace.launches.dur_ns[held]
+    return Blocked(len(held), int((dur - median).sum()), full if len(held) else None)
+
+
+def blocked_calls(context: Context) -> I64:
+    """Rows of launch-table calls that waited because their stream's queue was full."""
+    return _held_up(context, queues.of_streams(context))[0]
+
+
+def _held_up(context: Context, found: list[tuple[Queue, I64, I64]]) -> tuple[I64, int, int]:
+    """Calls far longer than the median that start when their stream's queue is full; the length; the median in ns."""
     longest = max((queue.max_length for queue, _, _ in found), default=0)
     if longest < _SHALLOW:
-        return Blocked(0, 0, None)
+        return np.empty(0, np.int64), 0, 0
     full = int(_NEARLY * min(_DEPTH, longest))
     calls = np.concatenate([rows for _, rows, _ in found])
     length = np.concatenate([length for _, _, length in found])
@@ -155,8 +166,7 @@ def _blocked(context: Context, found: list[tuple[Queue, I64, I64]]) -> Blocked:
     calls, length = calls[own], length[own]
     dur = context.trace.launches.dur_ns[calls]
     median = int(np.median(dur)) if len(dur) else 0
-    held = dur[(length >= full) & (dur > _FAR_LONGER * median)]
-    return Blocked(len(held), int((held - median).sum()), full if len(held) else None)
+    return calls[(length >= full) & (dur > _FAR_LONGER * median)], full, median
 
 
 def _copies_with_host(context: Context) -> Bool:

@@ -1,0 +1,72 @@
+"""What the rules say about a situation."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer import readers
+from traceanalyzer.config import Config
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.readers.source import Source
+from traceanalyzer.report.model import Finding, Report
+
+Situation = TraceBuilder | str
+Thresholds = Mapping[str, float]
+
+
+def report(situation: Situation, rule: str | None = None, limits: Thresholds | None = None) -> Report:
+    """The report on a situation, of one rule only if one is named."""
+    chosen = {rule: limits} if rule and limits else {}
+    config = Config(rules=chosen, select=(rule,) if rule else ())
+    if isinstance(situation, TraceBuilder):
+        return analyze(read_built(situation), config=config)
+    data = situation.encode()
+    return analyze(readers.read(Source(io.BytesIO(data), "tables.txt", len(data), lambda _: None)), config=config)
+
+
+def findings(situation: Situation, rule: str, limits: Thresholds | None = None) -> list[Finding]:
+    """The findings of one rule."""
+    found = report(situation, rule, limits).findings
+    assert all(finding.rule == rule for finding in found)
+    return list(found)
+
+
+def skipped(situation: Situation, rule: str) -> str | None:
+    """Why a rule could not be judged; None if it could."""
+    reasons = {entry.id: entry.reason.text for entry in report(situation, rule).skipped}
+    return reasons.get(rule)
+
+
+def situations(rule: str) -> ModuleType:
+    """The module with the situations of a rule."""
+    return import_module(f"tests.rules.situations.{rule.replace('-', '_')}")
+
+
+def functions(module: ModuleType, prefix: str) -> dict[str, Callable[[], Situation]]:
+    """The situations of one kind, by name."""
+    return {name: value for name, value in vars(module).items() if name.startswith(prefix) and callable(value)}
+
+
+def table(rows: list[dict[str, Any]], *, cpu: str, device: str | None = None) -> str:
+    """A printed table as torch prints it: columns in the order of the first row's keys, values as they will stand.
+
+    Args:
+        rows: Per row `{"Name": ..., "Self CPU": "1.000ms", ..., "# of Calls": 3}`; every row has the same keys.
+        cpu: `Self CPU time total`, such as `10.000ms`.
+        device: `Self CUDA time total`, None: no line.
+    """
+    names = list(rows[0])
+    texts = [[value if isinstance(value, str) else json.dumps(value) for value in row.values()] for row in rows]
+    widths = [max(len(cell) for cell in (name, *column)) for name, column in zip(names, zip(*texts, strict=True), strict=True)]
+    rule = "  ".join("-" * width for width in widths)
+    lines = [rule, "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True)), rule]
+    lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in texts]
+    totals = [f"Self CPU time total: {cpu}"] + ([f"Self CUDA time total: {device}"] if device else [])
+    return "\n".join([*lines, rule, *totals, ""])

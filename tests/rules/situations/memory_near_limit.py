@@ -1,0 +1,39 @@
+"""Levels of device memory."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.hardware import A100
+
+CAPACITY = A100.memory
+"""Of the builder's default device."""
+
+
+def training(allocated: float, reserved: float) -> TraceBuilder:
+    """Two records of memory, at shares of the device's capacity."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.op("aten::empty", 10, 20)
+    trace.launch_kernel("fill_kernel", 40, 20, at=15)
+    size = int(allocated * CAPACITY)
+    trace.memory(size, at=20, allocated=size, reserved=int(reserved * CAPACITY), device=0)
+    return trace
+
+
+def fires() -> TraceBuilder:
+    """The allocator holds nearly the whole device."""
+    return training(0.80, 0.97)
+
+
+def quiet() -> TraceBuilder:
+    """Half of the device is free."""
+    return training(0.45, 0.50)
+
+
+def trap_cpu_memory() -> TraceBuilder:
+    """Much memory, but the host's: it has no limit that the trace knows."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.op("aten::empty", 10, 20)
+    trace.memory(10 * CAPACITY, at=20, allocated=10 * CAPACITY)
+    return trace

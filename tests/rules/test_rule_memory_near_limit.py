@@ -1,0 +1,25 @@
+"""memory-near-limit."""
+
+from __future__ import annotations
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.memory_near_limit import fires, training
+
+RULE = "memory-near-limit"
+
+
+def test_is_a_risk_without_a_saving() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is None
+    assert finding.severity == "high"
+    assert [round(e.observed, 2) for e in finding.evidence] == [0.97], "only what crossed the threshold"
+
+
+def test_edge_used_share() -> None:
+    assert findings(training(0.5, 0.9), RULE) == []
+    assert findings(training(0.5, 0.9001), RULE)
+
+
+def test_a_table_cannot_tell() -> None:
+    assert "does not tell the peak" in (skipped(fires_in_a_table(), RULE) or "")

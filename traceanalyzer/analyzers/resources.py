@@ -1,0 +1,126 @@
+"""What does a step take of each resource that could bound it: the host, the loader, the device, the links?
+
+Resources work at the same time, so their times do not sum to the step. No change of one resource makes a step
+shorter than what the others take; this is what bounds every saving.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.launches import blocked_calls
+from traceanalyzer.analyzers.step_breakdown import communication_kernels
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class StepResources(msgspec.Struct, frozen=True):
+    """Means over the steps, in ns."""
+
+    steps: int
+    step_ns: float
+    device: int | None
+    """The device that works most; null without device events."""
+    gpu_ns: float | None
+    """A kernel, copy or fill runs on it."""
+    communication_ns: float | None
+    """A kernel of a collective runs on it."""
+    exposed_communication_ns: float | None
+    """And no other kernel."""
+    host_ns: float
+    """The host neither waits for a device nor for the loader: what threads do, and what no event tells."""
+    waiting_ns: float
+    """A thread that launches work waits for a device, or for room in its queue."""
+    loader_ns: float
+    """Something waits for the loader."""
+    exposed_loader_ns: float
+    """And no device works."""
+
+
+def analyze(context: Context) -> StepResources:
+    """The resources of the steps, over the busiest device."""
+    steps, trace = context.steps, context.trace
+    within = Intervals.union(steps.start_ns, steps.end_ns)
+    device, busy = _busiest(context, within)
+    kernels, collectives = _kernels(context, device)
+    loader = _union(trace.host, context.kind == Kind.DATALOADER) & within
+    waiting = (_waiting(context) & within) - loader
+    count = len(steps)
+
+    def mean(times: Intervals) -> float:
+        return times.length / count
+
+    return StepResources(
+        steps=count,
+        step_ns=mean(within),
+        device=device,
+        gpu_ns=None if device is None else mean(busy),
+        communication_ns=None if device is None else mean(collectives & within),
+        exposed_communication_ns=None if device is None else mean((collectives - kernels) & within),
+        host_ns=mean(within - waiting - loader),
+        waiting_ns=mean(waiting),
+        loader_ns=mean(loader),
+        exposed_loader_ns=mean(loader - busy),
+    )
+
+
+def _busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
+    """The device that works longest within the steps, and when it works."""
+    device = context.trace.device
+    numbers = np.unique(device.device[device.device != UNKNOWN]).tolist()
+    times = [(_union(device, device.device == number) & within, number) for number in numbers]
+    if not times:
+        return None, Intervals.none()
+    busy, number = max(times, key=lambda entry: (entry[0].length, -entry[1]))
+    return number, busy
+
+
+def _kernels(context: Context, device: int | None) -> tuple[Intervals, Intervals]:
+    """When kernels run on a device: those of collectives apart from all others."""
+    events = context.trace.device
+    if device is None:
+        return Intervals.none(), Intervals.none()
+    own = events.device == device
+    communicates = communication_kernels(context.trace)
+    return _union(events, own & ~communicates), _union(events, own & communicates)
+
+
+def _waiting(context: Context) -> Intervals:
+    """Waits of the threads that launch, calls held up by earlier work, and what runs after the last host event."""
+    waits, launches = context.once(host_activity.waits), context.trace.launches
+    own = np.isin(waits.thread, host_activity.launching_threads(context))
+    blocked = blocked_calls(context)
+    copy_start, copy_end = _held_by_copies(context)
+    found = Intervals.union(
+        np.concatenate([waits.start_ns[own], launches.start_ns[blocked], copy_start]),
+        np.concatenate([waits.end_ns[own], launches.start_ns[blocked] + launches.dur_ns[blocked], copy_end]),
+    )
+    window = context.steps.window
+    last = max((int((t.start_ns + t.dur_ns).max()) for t in (context.trace.host, launches) if len(t)), default=None)
+    if window is None or last is None or last >= window[1]:
+        return found
+    return found | Intervals.union(np.array([last]), np.array([window[1]]))
+
+
+def _held_by_copies(context: Context) -> tuple[I64, I64]:
+    """From the start of each copy call that outlasts the start of its copy until the copy starts.
+
+    Pageable memory is staged by the call itself, which first waits until everything before it has run.
+    """
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    rows = np.flatnonzero((device.category == Category.MEMCPY) & (launch != NO_PARENT))
+    start = launches.start_ns[launch[rows]]
+    begins = device.start_ns[rows]
+    held = (begins > start) & (begins < start + launches.dur_ns[launch[rows]])
+    return start[held], begins[held]
+
+
+def _union(table: HostEvents | DeviceEvents, rows: Bool) -> Intervals:
+    start = table.start_ns[rows]
+    return Intervals.union(start, start + table.dur_ns[rows])

@@ -1,0 +1,8 @@
+"""The rules, in the order of the documentation. Each is a module of this package; see its docstring."""
+
+from __future__ import annotations
+
+MODULES = (
+    "dataloader_bound",
+    "memory_near_limit",
+)

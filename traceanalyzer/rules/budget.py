@@ -1,0 +1,121 @@
+"""What bounds a saving: no step gets shorter than what the other resources take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from traceanalyzer.report.arithmetic import difference
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Arithmetic, Resources, Saving
+from traceanalyzer.rules.change import Change, Interval
+
+GAIN_SHARE = 0.01
+"""Own choice: what saves less than one percent of a step cannot be told from noise."""
+
+_NAMES = {
+    "gpu": Text("resource-gpu", "GPU", note="the GPU as a resource, beside a time: 44.05 ms GPU"),
+    "host": Text("resource-host", "host", note="the host (CPU) as a resource, beside a time: 6.14 ms host"),
+    "communication": Text("resource-communication", "communication"),
+    "loader": Text("resource-loader", "DataLoader"),
+}
+_STEP = Text("resource-step", "step", note="one training step, beside a time")
+_PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one step takes of each resource, in ns; changes as fixes are applied."""
+
+    step: float
+    gpu: float
+    host: float
+    loader: float
+    communication: float
+    is_estimate: bool
+    """Made of a table's sums: what overlaps is not known."""
+
+    @classmethod
+    def of(cls, resources: Resources, *, is_estimate: bool) -> Budget:
+        """Unknown resources bound nothing."""
+        return cls(
+            resources.step_ns,
+            resources.gpu_ns or 0.0,
+            resources.host_ns or 0.0,
+            resources.loader_ns or 0.0,
+            resources.communication_ns or 0.0,
+            is_estimate,
+        )
+
+    @property
+    def chains(self) -> Mapping[str, float]:
+        """Times that cannot overlap with themselves; the loader runs on the host's thread until it has workers."""
+        return {"gpu": self.gpu, "host": self.host + self.loader, "communication": self.communication}
+
+    @property
+    def critical(self) -> str:
+        """The resource that takes longest: `gpu`, `host`, `loader` or `communication`."""
+        chain = max(self.chains, key=lambda name: self.chains[name])
+        return "loader" if chain == "host" and self.loader > self.host else chain
+
+    def without(self, resource: str, ns: float) -> Budget:
+        """After time of one resource has gone; the step is as before."""
+        if resource == "communication":  # hidden behind computation it still has to happen
+            return replace(self, gpu=max(0.0, self.gpu - ns))
+        return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
+
+    def cap(self, resource: str, ns: float) -> float:
+        """By how much a step may get shorter if so much of a resource goes."""
+        return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
+
+    def wall(self, change: Change, direct: Interval | None = None) -> Interval:
+        """What a step gets shorter by.
+
+        In a table nothing tells what overlaps: time of a resource that is not critical is worth nothing there, and
+        of the host's and the loader's time at least what the cap leaves and at most all of it.
+        """
+        low, high = direct or change.direct
+        if self.is_estimate:
+            if not self._is_critical(change.resource):
+                return 0.0, 0.0
+            most = high if change.resource in ("host", "loader") else min(high, self.cap(change.resource, high))
+            return min(low, self.cap(change.resource, low)), most
+        shown = change.exposed or (low, high)
+        return (
+            min(low, shown[0], self.cap(change.resource, low)),
+            min(high, shown[1], self.cap(change.resource, high)),
+        )
+
+    def blocker(self, change: Change) -> str:
+        """What takes longest once the change is made."""
+        return self.without(change.resource, change.direct[1]).critical
+
+    def _is_critical(self, resource: str) -> bool:
+        chain = "host" if resource == "loader" else "gpu" if resource == "communication" else resource
+        return self.chains[chain] >= max(self.chains.values())
+
+    def after(self, change: Change, direct: float, wall: float) -> Budget:
+        """With the change made."""
+        return replace(self.without(change.resource, direct), step=self.step - wall)
+
+    def saving(self, change: Change) -> Saving:
+        """The change with its bounds."""
+        low, high = self.wall(change)
+        return Saving(
+            direct_ns_per_step=change.direct,
+            wall_ns_per_step=(low, high),
+            wall_share=(low / self.step, high / self.step) if self.step else (0.0, 0.0),
+            basis=change.basis,
+            arithmetic=self._arithmetic(change),
+            resource=change.resource,
+        )
+
+    def _arithmetic(self, change: Change) -> Arithmetic | None:
+        """The cap, where it binds: the shown difference is an end of the interval."""
+        cap = self.cap(change.resource, change.direct[1])
+        if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):
+            return None
+        left = self.without(change.resource, change.direct[1])
+        step: Message = _PROFILED() if self.is_estimate else _STEP()
+        known = [(name, ns) for name, ns in left.chains.items() if ns or name == "host"]
+        return difference((step, self.step), [(_NAMES[name](), ns) for name, ns in known])

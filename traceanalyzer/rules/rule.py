@@ -1,0 +1,113 @@
+"""What a rule is: a noun for a bad state, the texts about it, its thresholds, and how to see it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+
+HEADINGS = (
+    "What it detects",
+    "Why it matters",
+    "What to do",
+    "How the saving is estimated",
+    "When it is wrong",
+    "References",
+)
+"""Of the docstring of a rule's module, which is its page in the documentation."""
+
+SEVERITIES = ("info", "low", "medium", "high", "critical")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A number that decides, and that a project may override."""
+
+    key: str
+    default: float
+    unit: str
+    """As in `report.units`; shares are fractions."""
+    meaning: str
+    source: str
+    """Where the number is from; "own choice, because ..." counts."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a rule found, before its savings are bounded."""
+
+    evidence: tuple[Evidence, ...]
+    """At least one, the deciding one first."""
+    change: Change | None = None
+    """What following the advice takes away; None: a risk, or nothing that could be told in time."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """What fills the rule's texts."""
+    severity: str | None = None
+    """Of a risk; a saving tells its own."""
+    confidence: str | None = None
+    """If it differs from the rule's."""
+    summary: Text | None = None
+    """If it differs from the rule's; as the next two."""
+    advice: Text | None = None
+    code: str | None = None
+
+
+Detector = Callable[[Facts, Mapping[str, float]], Iterable[Draft]]
+"""From facts and thresholds to findings; raises `facts.Missing` where they cannot be judged."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. `trace` and `table` judge a trace and a run of a table document; None: it cannot be judged there."""
+
+    id: str
+    """The name of its file with hyphens: a noun for the bad state."""
+    title: Text
+    summary: Text
+    """What was seen, with the numbers."""
+    advice: Text
+    """What to change, as one would tell a colleague."""
+    not_when: Text
+    """When the advice does not apply."""
+    severity: str
+    """The range, for the documentation: `low to critical`."""
+    confidence: str
+    """`A`: exact evidence, `B`: inferred from names and shapes, `C`: a heuristic."""
+    tags: tuple[str, ...]
+    """`input`, `host`, `gpu`, `memory`, `communication`, `precision`, `inference`, `training`."""
+    since: str
+    """The version that had it first."""
+    thresholds: tuple[Threshold, ...] = ()
+    code: str | None = None
+    """A line to start from."""
+    links: tuple[str, ...] = ()
+    """Official documentation."""
+    trace: Detector | None = None
+    table: Detector | None = None
+    no_trace: Message | None = None
+    """Why a trace cannot tell; needed where `trace` is None."""
+    no_table: Message | None = None
+    """Why a table cannot tell; the missing timeline by default."""
+
+    @property
+    def is_builtin(self) -> bool:
+        """It came with the package."""
+        detector = self.trace or self.table
+        return detector is not None and detector.__module__.startswith("traceanalyzer.rules.")
+
+    @property
+    def page(self) -> str:
+        """The docstring of its module."""
+        detector = self.trace or self.table
+        return "" if detector is None else importlib.import_module(detector.__module__).__doc__ or ""
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """Its thresholds by key."""
+        return {threshold.key: threshold.default for threshold in self.thresholds}

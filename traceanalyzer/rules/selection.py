@@ -1,0 +1,82 @@
+"""Which rules run, with which thresholds: those of the package, of third parties, and what a project has chosen."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from traceanalyzer.config import Config
+from traceanalyzer.errors import UsageError
+from traceanalyzer.rules import MODULES
+from traceanalyzer.rules.rule import Rule
+
+GROUP = "traceanalyzer.rules"
+"""Entry points of this group are objects of type `Rule`."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A rule and the thresholds that hold for it."""
+
+    rule: Rule
+    limits: Mapping[str, float]
+
+
+@cache
+def builtin() -> tuple[Rule, ...]:
+    """The rules of the package."""
+    return tuple(import_module(f"traceanalyzer.rules.{module}").RULE for module in MODULES)
+
+
+@cache
+def known() -> tuple[Rule, ...]:
+    """The rules of the package and of installed third parties, by id.
+
+    Raises:
+        UsageError: An entry point cannot be loaded, is no rule, or takes an id that is taken.
+    """
+    rules = {rule.id: rule for rule in builtin()}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            rule = point.load()
+        except Exception as error:  # whatever a third party's module does
+            raise UsageError(f"rule {point.name} ({point.value}) cannot be loaded: {error}") from None
+        if not isinstance(rule, Rule):
+            raise UsageError(f"rule {point.name} ({point.value}) is no traceanalyzer.rules.rule.Rule")
+        if rule.id in rules:
+            raise UsageError(f"rule {point.name} ({point.value}): the id {rule.id} is taken; choose another")
+        rules[rule.id] = rule
+    return tuple(rules.values())
+
+
+def choose(config: Config) -> tuple[Chosen, ...]:
+    """The rules that a project wants, with its thresholds.
+
+    Raises:
+        UsageError: A rule or a threshold has a name that is not known.
+    """
+    rules = {rule.id: rule for rule in known()}
+    for name in (*config.select, *config.ignore, *config.rules):
+        if name not in rules:
+            raise UsageError(f"unknown rule {name}; {_hint(name, rules, 'traceanalyzer rules lists them')}")
+    wanted = set(config.select or rules) - set(config.ignore)
+    return tuple(
+        Chosen(rule, _limits(rule, config.rules.get(rule.id, {}))) for rule in rules.values() if rule.id in wanted
+    )
+
+
+def _limits(rule: Rule, chosen: Mapping[str, float]) -> Mapping[str, float]:
+    for key in chosen:
+        if key not in rule.defaults:
+            known = ", ".join(rule.defaults) or "none"
+            raise UsageError(f"rule {rule.id} has no threshold {key}; {_hint(key, rule.defaults, f'it has {known}')}")
+    return {**rule.defaults, **chosen}
+
+
+def _hint(name: str, known: Iterable[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}?" if near else otherwise
