@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class Config:
     """Only these rules; empty: all."""
     ignore: tuple[str, ...] = ()
     """Not these rules."""
+
+    def choosing(self, select: tuple[str, ...], ignore: tuple[str, ...]) -> Config:
+        """The same with a choice of rules for this run; what is not chosen stays as it is."""
+        return replace(self, select=select or self.select, ignore=(*self.ignore, *ignore))
 
 
 def load(folder: Path | None = None) -> Config:

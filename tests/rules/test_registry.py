@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.rules.judging import findings, functions, situations
+from traceanalyzer.report.model import SEVERITIES
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import MODULES
-from traceanalyzer.rules.rule import HEADINGS, SEVERITIES, Rule
+from traceanalyzer.rules.rule import HEADINGS, Rule
 from traceanalyzer.rules.selection import builtin
 
 HERE = Path(__file__).parent

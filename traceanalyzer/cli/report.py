@@ -17,12 +17,15 @@ from traceanalyzer.cli import one_line
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import OutputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze, load
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import SEVERITIES, Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
 TABLE = "table"
 """The format of .txt files: not a rendering of the report, but what torch would print of the trace."""
+
+FOUND = 1
+"""Exit code where a finding is as severe as `--fail-on` says."""
 
 FORMATS = (*renderers.FORMATS, TABLE)
 
@@ -66,18 +69,29 @@ class _Steps(click.ParamType[tuple[int | None, int | None]]):
 )
 @click.option("--steps", type=_Steps(), help="Only the steps A to B, both included.")
 @click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
+@click.option("--select", multiple=True, metavar="RULE", help="Only this rule. Repeat for several.")
+@click.option("--ignore", multiple=True, metavar="RULE", help="Not this rule. Repeat for several.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES[::-1]),
+    help="Exit with 1 if a finding is that severe or more.",
+)
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
 def command(
+    *,
     trace: str,
     outputs: tuple[str, ...],
     form: str | None,
     top: int | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
@@ -103,6 +117,7 @@ def command(
     \b
     Exit codes:
       0    done, repaired input included
+      1    a finding as severe as --fail-on or more
       2    unusable input or usage
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
@@ -110,7 +125,7 @@ def command(
     first, last = steps or (None, None)
     if TABLE in {name for _, name in targets} and (steps or skip_warmup):
         raise UsageError("a table is made of the whole trace; leave --steps and --skip-warmup out")
-    settings = config.load()
+    settings = config.load().choosing(select, ignore)
     with reading(trace, quiet=quiet) as progress:
         loaded = load(trace, progress)
         report = analyze(loaded, StepChoice(first, last, skip_warmup), settings)
@@ -131,6 +146,8 @@ def command(
             click.echo(f"Wrote {one_line(path)}", err=True)
     if not outputs and form is None and not quiet:
         click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(trace))} -o report.md", err=True)
+    if fail_on is not None and any(SEVERITIES.index(f.severity) >= SEVERITIES.index(fail_on) for f in report.findings):
+        sys.exit(FOUND)
 
 
 def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]]:

@@ -10,6 +10,9 @@ from traceanalyzer.report.message import Message
 
 SCHEMA_VERSION = 1
 
+SEVERITIES = ("info", "low", "medium", "high", "critical")
+"""Of findings, the mildest first."""
+
 R = TypeVar("R")
 
 

@@ -111,7 +111,8 @@ RULE = Rule(
     title=Text("dataloader-bound-title", "The GPU waits for the DataLoader"),
     summary=Text(
         "dataloader-bound-summary",
-        "For {wait:ns} of a step of {step:ns} ({share:share}) the program waits for its next batch and nothing else runs.",
+        "For {wait:ns} of a step of {step:ns} ({share:share}) the program waits for its next batch and nothing else "
+        "runs.",
     ),
     advice=Text(
         "dataloader-bound-advice",

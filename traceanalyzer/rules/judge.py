@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import msgspec
 
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
+from traceanalyzer.report.model import SEVERITIES, Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.headline import headline
-from traceanalyzer.rules.rule import SEVERITIES, Draft, Rule
+from traceanalyzer.rules.rule import Draft, Rule
 from traceanalyzer.rules.selection import Chosen
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")

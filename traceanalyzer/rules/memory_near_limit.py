@@ -67,8 +67,9 @@ RULE = Rule(
     ),
     advice=Text(
         "memory-near-limit-advice",
-        "Make room before it fails: checkpoint activations, use bf16, accumulate gradients over smaller batches, or shard "
-        "the optimizer's state. If much more is reserved than allocated, memory is fragmented: set expandable_segments.",
+        "Make room before it fails: checkpoint activations, use bf16, accumulate gradients over smaller batches, or "
+        "shard the optimizer's state. If much more is reserved than allocated, memory is fragmented: set "
+        "expandable_segments.",
     ),
     not_when=Text(
         "memory-near-limit-not-when",

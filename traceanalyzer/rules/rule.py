@@ -22,8 +22,6 @@ HEADINGS = (
 )
 """Of the docstring of a rule's module, which is its page in the documentation."""
 
-SEVERITIES = ("info", "low", "medium", "high", "critical")
-
 
 @dataclass(frozen=True)
 class Threshold:

@@ -62,7 +62,7 @@ def choose(config: Config) -> tuple[Chosen, ...]:
     rules = {rule.id: rule for rule in known()}
     for name in (*config.select, *config.ignore, *config.rules):
         if name not in rules:
-            raise UsageError(f"unknown rule {name}; {_hint(name, rules, 'traceanalyzer rules lists them')}")
+            raise UsageError(f"unknown rule {name}; {hint(name, rules, 'traceanalyzer rules lists them')}")
     wanted = set(config.select or rules) - set(config.ignore)
     return tuple(
         Chosen(rule, _limits(rule, config.rules.get(rule.id, {}))) for rule in rules.values() if rule.id in wanted
@@ -73,10 +73,11 @@ def _limits(rule: Rule, chosen: Mapping[str, float]) -> Mapping[str, float]:
     for key in chosen:
         if key not in rule.defaults:
             known = ", ".join(rule.defaults) or "none"
-            raise UsageError(f"rule {rule.id} has no threshold {key}; {_hint(key, rule.defaults, f'it has {known}')}")
+            raise UsageError(f"rule {rule.id} has no threshold {key}; {hint(key, rule.defaults, f'it has {known}')}")
     return {**rule.defaults, **chosen}
 
 
-def _hint(name: str, known: Iterable[str], otherwise: str) -> str:
+def hint(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The nearest right name, or what else to do."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}?" if near else otherwise
