@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
+from traceanalyzer.analyzers.launches import Launches
+from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.report.message import Text
+from traceanalyzer.analyzers.step_breakdown import StepBreakdown
+from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.trace.kernel_classes import kernel_class
 
 _DOMINANT = 0.5
-"""Own choice: what takes half of a step is what to look at first."""
+"""Own choice: more than everything else together."""
+_BUSY = 0.8
+"""Own choice: of a GPU that works for four fifths of a step, it is the GPU's work that has to shrink."""
+_WORTH = 0.15
+"""Own choice: a smaller loss does not bound a run; the findings tell what it is worth."""
+_UNRELIABLE = 0.4
+"""Own choice: with so much of the idle time unexplained, events are missing, and the rest says little."""
+_DEVICE_OPERATOR = re.compile(r"cudnn|cuda|miopen|nccl|rccl|xccl|hccl|mtia|flash_attention", re.IGNORECASE)
+"""Operators that only run on an accelerator."""
+_LOSSES = frozenset({"input", "host", "communication"})
 _COMPUTE = frozenset({"gemm", "convolution", "attention"})
 """Classes of kernels that arithmetic bounds at the sizes of training; all others mostly move data."""
 
@@ -43,16 +59,16 @@ _WITH_GPU = {
         "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) the GPU only communicates, or "
         "waits for other ranks.",
     ),
-    "none": Text(
-        "headline-none",
-        "Nothing dominates: the largest part of each step of {step:ns} is {part} with {share:share}.",
-        note="part is one of the headline-part texts",
-    ),
 }
 _WITHOUT_GPU = {
     "input": Text(
         "headline-cpu-input",
         "Bound by input: {time:ns} of each step of {step:ns} ({share:share}) is waiting for the DataLoader. No GPU was "
+        "recorded.",
+    ),
+    "communication": Text(
+        "headline-cpu-communication",
+        "Bound by communication: {time:ns} of each step of {step:ns} ({share:share}) are collectives. No GPU was "
         "recorded.",
     ),
     "host": Text(
@@ -82,6 +98,20 @@ _OF_TABLE = {
         "operations that move data.",
     ),
 }
+_NOTHING = Text(
+    "headline-none",
+    "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
+    "explains the rest.",
+)
+_START_UP = Text(
+    "headline-start-up",
+    "This recording is mostly start-up: for {time:ns} of {step:ns} ({share:share}) code is loaded or compiled, or "
+    "memory taken, which does not come again. Record a few steps after a warm-up.",
+)
+_NO_GPU = Text(
+    "headline-no-gpu",
+    "What bounds a step of {step:ns} cannot be told: the recording has no events of the device.",
+)
 
 
 @dataclass(frozen=True)
@@ -93,32 +123,89 @@ class _Parts:
 
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
-    """The part of the step that takes half of it or more, else that nothing dominates."""
+    """What takes most of a step: the GPU if it works nearly always, else what it waits for."""
     found = _of_table(facts) if facts.table is not None else _of_trace(facts)
-    bound = max(found.times, key=lambda name: found.times[name])
-    step = facts.step_ns
-    share = found.times[bound] / step if step else None
-    text = found.texts.get(bound)
-    params = {"time": found.times[bound], "step": step, "share": share}
-    if text is None or share is None or share < _DOMINANT:
-        message = _WITH_GPU["none"](step=step, share=share, part=bound)
-        return Headline(facts.run, "none", message, share, facts.resources, combined)
-    return Headline(facts.run, bound, text(**params), share, facts.resources, combined)
+    bound = None if _is_startup(facts) else _bound(found.times, facts.step_ns)
+    if bound is None:
+        largest = max(found.times.values(), default=0.0)
+        share = largest / facts.step_ns if facts.step_ns else None
+        return Headline(facts.run, "none", _nothing(facts), share, facts.resources, combined)
+    share = found.times[bound] / facts.step_ns
+    message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
+    return Headline(facts.run, bound, message, share, facts.resources, combined)
+
+
+def _bound(times: Mapping[str, float], step: float) -> str | None:
+    """The GPU if it is busy, else the largest loss if it is worth naming."""
+    if not step:
+        return None
+    gpu = max((name for name in times if name.startswith("gpu-")), key=lambda name: times[name], default=None)
+    if gpu is not None and times[gpu] >= _BUSY * step:
+        return gpu
+    losses = {name: ns for name, ns in times.items() if name in _LOSSES and ns >= _WORTH * step}
+    return max(losses, key=lambda name: losses[name], default=None)
+
+
+def _nothing(facts: Facts) -> Message:
+    if _is_startup(facts):
+        startup = _startup(facts)
+        return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
+    busy = facts.resources.gpu_ns
+    if busy is None:
+        return _NO_GPU(step=facts.step_ns)
+    return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
 def _of_trace(facts: Facts) -> _Parts:
     resources = facts.need("resources", StepResources)
     loader, step = resources.exposed_loader_ns, resources.step_ns
     if resources.gpu_ns is None:
-        return _Parts({"input": loader, "host": step - loader}, _WITHOUT_GPU)
+        return _Parts(_without_device(facts, loader), _WITHOUT_GPU)
     communication = resources.exposed_communication_ns or 0.0
     times = {
+        _gpu_bound(facts): resources.gpu_ns - communication,
         "input": loader,
         "communication": communication,
-        _gpu_bound(facts): resources.gpu_ns - communication,
-        "host": step - loader - resources.gpu_ns,
+        "host": _starved(facts, resources, step - resources.gpu_ns - loader),
     }
     return _Parts(times, _WITH_GPU)
+
+
+def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
+    """Idle time that a working host explains; nothing if much of the idle time has no explanation in the trace."""
+    unknown = _idle(facts, ("unknown",))
+    if unknown > _UNRELIABLE * idle:
+        return 0.0
+    return max(0.0, min(resources.host_ns, idle - _startup(facts) - unknown))
+
+
+def _without_device(facts: Facts, loader: float) -> dict[str, float]:
+    """A training on the CPU is bound by it; a recording that misses its device tells nothing."""
+    launched = facts.find("launches", Launches) or facts.find("synchronizations", Synchronizations)
+    found = facts.find("operators", Operators)
+    on_device = any(_DEVICE_OPERATOR.search(row.name) for row in found.rows) if found else False
+    if launched or on_device or (facts.summary and facts.summary.devices):
+        return {"input": loader}
+    breakdown = facts.find("step_breakdown", StepBreakdown)
+    collectives = breakdown.average.communication_ns if breakdown and breakdown.average else 0.0
+    return {"input": loader, "communication": collectives, "host": facts.step_ns - loader - collectives}
+
+
+def _is_startup(facts: Facts) -> bool:
+    return facts.step_ns > 0 and _startup(facts) >= _DOMINANT * facts.step_ns
+
+
+def _startup(facts: Facts) -> float:
+    """Idle time per step in which code is compiled or loaded, or memory taken: it does not come again."""
+    return _idle(facts, ("compilation", "allocation"))
+
+
+def _idle(facts: Facts, causes: tuple[str, ...]) -> float:
+    found, resources = facts.find("idle", Idle), facts.find("resources", StepResources)
+    if found is None or resources is None:
+        return 0.0
+    own = [device for device in found.devices if device.device == resources.device]
+    return sum(cause.time_ns for device in own for cause in device.causes if cause.cause in causes) / facts.steps
 
 
 def _of_table(facts: Facts) -> _Parts:
@@ -133,13 +220,15 @@ def _of_table(facts: Facts) -> _Parts:
 
 def _gpu_bound(facts: Facts) -> str:
     """`gpu-compute` if more of the classified kernel time computes than moves data."""
-    if facts.table is None:
-        found = facts.find("kernel_classes", KernelClasses)
-        times = {row.name: row.total_ns for row in found.rows} if found else {}
-    else:
-        times = _printed_classes(facts)
+    times = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
     compute = sum(ns for name, ns in times.items() if name in _COMPUTE)
     return "gpu-compute" if 2 * compute >= sum(times.values()) else "gpu-memory"
+
+
+def _recorded_classes(facts: Facts) -> dict[str, int]:
+    """Kernel time by class; collectives are neither."""
+    found = facts.find("kernel_classes", KernelClasses)
+    return {row.name: row.total_ns for row in found.rows if row.name != "communication"} if found else {}
 
 
 def _printed_classes(facts: Facts) -> dict[str, int]:
@@ -150,7 +239,7 @@ def _printed_classes(facts: Facts) -> dict[str, int]:
     except Missing:
         return times
     for row in rows:
-        known: KernelClass | None = kernel_class(row.name)
+        known = kernel_class(row.name)
         if known is not None:
             times[known.value] = times.get(known.value, 0) + row.total_ns
     return times
