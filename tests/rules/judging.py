@@ -64,7 +64,9 @@ def table(rows: list[dict[str, Any]], *, cpu: str, device: str | None = None) ->
     """
     names = list(rows[0])
     texts = [[value if isinstance(value, str) else json.dumps(value) for value in row.values()] for row in rows]
-    widths = [max(len(cell) for cell in (name, *column)) for name, column in zip(names, zip(*texts, strict=True), strict=True)]
+    widths = [
+        max(len(cell) for cell in (name, *column)) for name, column in zip(names, zip(*texts, strict=True), strict=True)
+    ]
     rule = "  ".join("-" * width for width in widths)
     lines = [rule, "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True)), rule]
     lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in texts]

@@ -5,4 +5,9 @@ from __future__ import annotations
 MODULES = (
     "dataloader_bound",
     "memory_near_limit",
+    "alloc_churn",
+    "memory_growth",
+    "memory_headroom",
+    "comm_inefficient",
+    "comm_exposed",
 )

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from traceanalyzer.analyzers import copies, kernels, operators
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.analyzers.tables.runs import Run, RunView
 from traceanalyzer.report.message import Message, Text
@@ -21,6 +23,10 @@ _NO_RESULT = Text("rule-no-result", "what it looks at was not analyzed")
 _NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
 _NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
 _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
+
+
+STARTUP_SHARE = 0.5
+"""Own choice: more than everything else together."""
 
 
 class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing can be said
@@ -118,6 +124,21 @@ class Facts:
             return self.table.device_ns or 0
         ran, copied = self.find("kernels", kernels.Kernels), self.find("copies", copies.Copies)
         return (sum(row.total_ns for row in ran.rows) if ran else 0) + (copied.time_ns if copied else 0)
+
+    def idle_per_step(self, *causes: str) -> float:
+        """Idle time of the busiest device for some causes (`analyzers.idle.CAUSES`); 0 where idle is not known."""
+        idle, own = self.find("idle", Idle), self.find("resources", StepResources)
+        if idle is None or own is None:
+            return 0.0
+        devices = [device for device in idle.devices if device.device == own.device]
+        times = [cause.time_ns for device in devices for cause in device.causes if cause.cause in causes]
+        return sum(times) / self.steps
+
+    @property
+    def is_startup(self) -> bool:
+        """Most of the recording is what does not come again: code is compiled or loaded, or memory taken."""
+        startup = self.idle_per_step("compilation", "allocation")
+        return self.step_ns > 0 and startup >= STARTUP_SHARE * self.step_ns
 
     def rows(self, kind: Kind) -> tuple[TableRow, ...]:
         """Printed rows of one kind; none of a trace."""

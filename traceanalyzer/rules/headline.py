@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.launches import Launches
 from traceanalyzer.analyzers.operators import Operators
@@ -19,14 +18,10 @@ from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.trace.kernel_classes import kernel_class
 
-_DOMINANT = 0.5
-"""Own choice: more than everything else together."""
 _BUSY = 0.8
 """Own choice: of a GPU that works for four fifths of a step, it is the GPU's work that has to shrink."""
 _WORTH = 0.15
 """Own choice: a smaller loss does not bound a run; the findings tell what it is worth."""
-_UNRELIABLE = 0.4
-"""Own choice: with so much of the idle time unexplained, events are missing, and the rest says little."""
 _DEVICE_OPERATOR = re.compile(r"cudnn|cuda|miopen|nccl|rccl|xccl|hccl|mtia|flash_attention", re.IGNORECASE)
 """Operators that only run on an accelerator."""
 _LOSSES = frozenset({"input", "host", "communication"})
@@ -125,7 +120,7 @@ class _Parts:
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What takes most of a step: the GPU if it works nearly always, else what it waits for."""
     found = _of_table(facts) if facts.table is not None else _of_trace(facts)
-    bound = None if _is_startup(facts) else _bound(found.times, facts.step_ns)
+    bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
     if bound is None:
         largest = max(found.times.values(), default=0.0)
         share = largest / facts.step_ns if facts.step_ns else None
@@ -147,8 +142,8 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 
 def _nothing(facts: Facts) -> Message:
-    if _is_startup(facts):
-        startup = _startup(facts)
+    if facts.is_startup:
+        startup = facts.idle_per_step("compilation", "allocation")
         return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
     busy = facts.resources.gpu_ns
     if busy is None:
@@ -172,11 +167,10 @@ def _of_trace(facts: Facts) -> _Parts:
 
 
 def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
-    """Idle time that a working host explains; nothing if much of the idle time has no explanation in the trace."""
-    unknown = _idle(facts, ("unknown",))
-    if unknown > _UNRELIABLE * idle:
+    """Idle time that a working host explains."""
+    if facts.resources.host_ns is None:
         return 0.0
-    return max(0.0, min(resources.host_ns, idle - _startup(facts) - unknown))
+    return max(0.0, min(resources.host_ns, idle - facts.idle_per_step("compilation", "allocation", "unknown")))
 
 
 def _without_device(facts: Facts, loader: float) -> dict[str, float]:
@@ -189,23 +183,6 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
     breakdown = facts.find("step_breakdown", StepBreakdown)
     collectives = breakdown.average.communication_ns if breakdown and breakdown.average else 0.0
     return {"input": loader, "communication": collectives, "host": facts.step_ns - loader - collectives}
-
-
-def _is_startup(facts: Facts) -> bool:
-    return facts.step_ns > 0 and _startup(facts) >= _DOMINANT * facts.step_ns
-
-
-def _startup(facts: Facts) -> float:
-    """Idle time per step in which code is compiled or loaded, or memory taken: it does not come again."""
-    return _idle(facts, ("compilation", "allocation"))
-
-
-def _idle(facts: Facts, causes: tuple[str, ...]) -> float:
-    found, resources = facts.find("idle", Idle), facts.find("resources", StepResources)
-    if found is None or resources is None:
-        return 0.0
-    own = [device for device in found.devices if device.device == resources.device]
-    return sum(cause.time_ns for device in own for cause in device.causes if cause.cause in causes) / facts.steps
 
 
 def _of_table(facts: Facts) -> _Parts:

@@ -107,11 +107,12 @@ def _is_latent(saving: Saving, step_ns: float) -> bool:
 
 
 def _severity(draft: Draft, saving: Saving | None) -> str:
-    """By what a step gains; a risk names its own, and the worse of the two counts."""
+    """By what a step gains; a risk names its own, and the worse of the two counts, up to the draft's ceiling."""
     gain = "info"
     if saving is not None:
         gain = next((name for share, name in _STEPS_OF_SEVERITY if saving.wall_share[1] >= share), "info")
-    return max(gain, draft.severity or "info", key=SEVERITIES.index)
+    worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
+    return min(worst, draft.ceiling or SEVERITIES[-1], key=SEVERITIES.index)
 
 
 def _rank(judged: _Judged) -> tuple[float, int, float, str]:

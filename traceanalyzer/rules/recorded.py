@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.rules.facts import Facts
+
+_UNRELIABLE = 0.4
+"""Own choice: with so much of the idle time unexplained, what the rest says is chance."""
 
 
 def facts(summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[str, Message]) -> tuple[Facts, ...]:
@@ -16,5 +20,14 @@ def facts(summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[st
     found = results.get("resources")
     if not isinstance(found, StepResources):
         return ()
-    resources = Resources(found.step_ns, found.gpu_ns, found.host_ns, found.loader_ns, found.communication_ns)
+    host = None if _is_partial(found, results.get("idle")) else found.host_ns
+    resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
     return (Facts(resources, found.steps, summary=summary, results=results, reasons=reasons),)
+
+
+def _is_partial(resources: StepResources, idle: object) -> bool:
+    """Events are missing, so that what the host did is not known: much of the idle time has no explanation."""
+    devices = idle.devices if isinstance(idle, Idle) else ()
+    own = [device for device in devices if device.device == resources.device]
+    unknown = sum(cause.time_ns for device in own for cause in device.causes if cause.cause == "unknown")
+    return unknown > _UNRELIABLE * sum(device.idle_ns for device in own)

@@ -48,6 +48,8 @@ class Draft:
     """What fills the rule's texts."""
     severity: str | None = None
     """Of a risk; a saving tells its own."""
+    ceiling: str | None = None
+    """The worst that it can be, where the saving is a loose bound."""
     confidence: str | None = None
     """If it differs from the rule's."""
     summary: Text | None = None

@@ -1,0 +1,68 @@
+"""Allocations in a host-bound step."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.allocator import Allocator
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.judging import table
+
+
+def training(empties: int, *, each: int = 5, other: int = 2000, memory: bool = False) -> TraceBuilder:
+    """Steps of one product between many `aten::empty`."""
+    trace = TraceBuilder(options=("profile_memory",) if memory else ())
+    host, stream, allocator = Host(trace, at=10), Stream(), Allocator(0)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for _ in range(empties):
+                with host.op("aten::empty", each, 0):
+                    address = allocator.allocate(host, 4096) if memory else None
+                if address is not None:
+                    allocator.free(host, address)
+            with host.op("aten::mm", other, 2):
+                host.launch(Work("ampere_sgemm_128x64_nn", 500), stream)
+            host.wait(stream)
+    return finish(trace)
+
+
+def fires() -> TraceBuilder:
+    """Temporaries everywhere: a third of the host's time is spent on getting memory."""
+    return training(200)
+
+
+def fires_in_a_table() -> str:
+    """The same in a printed table."""
+    return _table("300.000ms", "700.000ms")
+
+
+def fires_by_turnover() -> TraceBuilder:
+    """A step takes hundreds of times what it ever holds."""
+    return training(150, memory=True)
+
+
+def quiet() -> TraceBuilder:
+    """Few temporaries beside much work."""
+    return training(5)
+
+
+def quiet_in_a_table() -> str:
+    """The same in a printed table."""
+    return _table("20.000ms", "980.000ms")
+
+
+def trap_many_cheap_allocations() -> TraceBuilder:
+    """A thousand allocations per step are normal in eager mode, if the step is long."""
+    return training(1000, each=1, other=20_000)
+
+
+def trap_recording_memory_is_slow() -> TraceBuilder:
+    """Few allocations, each made slow by the profiler that records memory."""
+    return training(20, each=40, memory=True)
+
+
+def _table(empty: str, others: str) -> str:
+    rows = [
+        {"Name": "aten::empty", "Self CPU": empty, "CPU total": empty, "# of Calls": 100_000},
+        {"Name": "aten::mm", "Self CPU": others, "CPU total": others, "# of Calls": 10},
+    ]
+    return table(rows, cpu="1.000s")

@@ -1,0 +1,62 @@
+"""Levels of memory over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.builders import TraceBuilder
+from tests.builders.allocator import Allocator
+from tests.builders.hardware import A100
+from tests.builders.timeline import Host, Stream, Work, finish
+
+MEGA = 2**20
+
+
+def training(kept: Iterable[int], *, held: int = 1000 * MEGA, freed: Iterable[int] = ()) -> TraceBuilder:
+    """Steps that use 100 MiB and keep some bytes each; `freed` are steps that first give back all that was kept."""
+    trace = TraceBuilder(options=("profile_memory",))
+    host, stream, memory = Host(trace, at=10), Stream(), Allocator(0, held=held)
+    mine: list[int] = []
+    for number, size in enumerate(kept):
+        with host.annotation(f"ProfilerStep#{number}"):
+            if number in freed:
+                while mine:
+                    memory.free(host, mine.pop())
+            with host.op("aten::mm"):
+                address = memory.allocate(host, 100 * MEGA)
+                host.launch(Work("ampere_sgemm_128x64_nn", 500), stream)
+            if size:
+                mine.append(memory.allocate(host, size))
+            memory.free(host, address)
+            host.wait(stream)
+    return finish(trace)
+
+
+def fires() -> TraceBuilder:
+    """The running loss keeps every step's graph."""
+    return training([40 * MEGA] * 8)
+
+
+def quiet() -> TraceBuilder:
+    """What a step takes, it gives back."""
+    return training([0] * 8)
+
+
+def trap_optimizer_state_of_the_first_step() -> TraceBuilder:
+    """Adam makes its state in the first step, once."""
+    return training([800 * MEGA, *[0] * 7])
+
+
+def trap_caches_fill_slowly() -> TraceBuilder:
+    """A few kilobytes per step: workspaces and caches."""
+    return training([4096] * 8)
+
+
+def trap_given_back_every_other_step() -> TraceBuilder:
+    """Gradients accumulate for two steps and are then given back."""
+    return training([200 * MEGA] * 8, freed=range(0, 8, 2))
+
+
+def nearly_full() -> TraceBuilder:
+    """As the firing one, on a device with little room left."""
+    return training([40 * MEGA] * 8, held=A100.memory - 2000 * MEGA)

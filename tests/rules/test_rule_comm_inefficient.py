@@ -1,0 +1,59 @@
+"""comm-inefficient."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.comm_exposed import MEGA
+from tests.rules.situations.comm_inefficient import exchange, fires, fires_for_many_small_messages
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+
+RULE = "comm-inefficient"
+
+
+def test_slow_messages_are_worth_the_time_beyond_the_best_rate() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(1_200_000, rel=0.01)
+    assert finding.evidence[0].observed == pytest.approx(0.25, rel=0.01)
+
+
+def test_small_messages_would_fit_one_bucket() -> None:
+    (finding,) = findings(fires_for_many_small_messages(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx((36 - 1) * 60_000 / 3, rel=0.01)
+    assert "36 of 36" in finding.summary.text
+
+
+def test_edge_share() -> None:
+    assert findings(fires(), RULE, {"share": 0.49})
+    assert findings(fires(), RULE, {"share": 0.51}) == []
+
+
+def test_edge_of_best() -> None:
+    ratio = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"of_best": ratio}) == []
+    assert findings(fires(), RULE, {"of_best": ratio + 1e-6})
+
+
+def test_edge_large_bytes() -> None:
+    assert findings(fires(), RULE, {"large_bytes": 40 * MEGA})
+    assert findings(fires(), RULE, {"large_bytes": 40 * MEGA + 1}) == [], "the fast one is not large enough to compare"
+
+
+def test_edge_small_bytes() -> None:
+    small = fires_for_many_small_messages
+    assert findings(small(), RULE, {"small_bytes": 20_001})
+    assert findings(small(), RULE, {"small_bytes": 20_000}) == []
+
+
+def test_edge_small_share() -> None:
+    mixed = exchange(*[(5_000, 60)] * 3, (2 * MEGA, 180))
+    assert findings(mixed, RULE, {"small_share": 0.499})
+    assert findings(mixed, RULE, {"small_share": 0.5}) == [], "half of the time is in the large one"
+
+
+def test_says_why_it_cannot_judge() -> None:
+    assert "message sizes" in (skipped(fires_in_a_table(), RULE) or "")
+    assert "message sizes" in (skipped(exchange((0, 500)), RULE) or "")

@@ -1,0 +1,133 @@
+"""Much memory is taken and given back all the time.
+
+What it detects:
+    Operators that do nothing but allocate (`aten::empty` and its kin) take a notable part of the host's time; or the
+    bytes that a step takes from the allocator are many times what is in use at its peak.
+
+Why it matters:
+    The caching allocator is fast, but not free, and every temporary is written to and read from memory. It costs little
+    as long as the host is ahead of the device.
+
+What to do:
+    Compute in place or into `out=` where autograd allows, fuse chains of small operations with `torch.compile`, reuse
+    buffers that are made anew in every step.
+
+How the saving is estimated:
+    At most the host time of these operators. At least nothing: most temporaries are needed, and only some can go.
+
+When it is wrong:
+    Thousands of allocations per step are normal in eager mode. Sums of allocations are traffic: they say nothing of a
+    leak, which is memory that is never given back.
+
+References:
+    https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.memory import Memory
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Operator
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_ALLOCATING = frozenset(
+    {
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::empty_permuted",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::resize_",
+        "aten::resize_as_",
+    }
+)
+_HOST = Text("alloc-churn-host", "host time of allocating operators, share of the step")
+_TURNOVER = Text("alloc-churn-turnover", "bytes taken per step over the peak in use")
+_BASIS = Text(
+    "alloc-churn-basis", "at most the host time of the allocating operators; at least nothing, because most are needed"
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
+    host = facts.host_per_step(sum(row.host_self_ns for row in rows))
+    share = host / facts.step_ns if facts.step_ns else 0.0
+    evidence = []
+    # Recording memory makes every allocation slower than it is.
+    if share > limits["host_share"] and facts.find("memory", Memory) is None:
+        evidence.append(Evidence(_HOST(), share, limits["host_share"], "share", _places(rows)))
+    evidence += _turnover(facts, limits["turnover"])
+    if evidence and rows:
+        calls = facts.host_per_step(sum(row.calls for row in rows))
+        change = Change("host", (0.0, host), _BASIS(), claims={f"operator:{row.name}": host for row in rows[:1]})
+        yield Draft(tuple(evidence), change, {"calls": round(calls), "host": host, "share": share}, ceiling="low")
+
+
+def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
+    memory = facts.find("memory", Memory)
+    for device in memory.devices if memory else ():
+        peak = device.peak_allocated_bytes
+        if device.device == "CPU" or not peak or not device.steps:
+            continue
+        taken = sum(step.allocated_bytes for step in device.steps) / len(device.steps)
+        if taken / peak > limit:
+            where = (Place("memory", device.device, value=round(taken), unit="bytes"),)
+            yield Evidence(_TURNOVER(), taken / peak, limit, "number", where)
+
+
+def _places(rows: list[Operator]) -> tuple[Place, ...]:
+    ranked = sorted(rows, key=lambda row: (-row.host_self_ns, row.name))
+    return tuple(Place("operator", row.name, value=row.host_self_ns, unit="ns") for row in ranked[:5])
+
+
+RULE = Rule(
+    id="alloc-churn",
+    title=Text("alloc-churn-title", "Much memory is allocated anew all the time"),
+    summary=Text(
+        "alloc-churn-summary",
+        "{calls:count} allocating operators per step take {host:ns} of host time ({share:share} of the step).",
+    ),
+    advice=Text(
+        "alloc-churn-advice",
+        "Nothing to worry about while the GPU is busy. If the host is the bottleneck, let torch.compile fuse chains of "
+        "small operations, compute in place or into out= where autograd allows, and reuse buffers that every step "
+        "makes anew.",
+    ),
+    not_when=Text(
+        "alloc-churn-not-when",
+        "The GPU is the bottleneck. It is no leak either: what is summed here is given back again.",
+    ),
+    severity="info to low",
+    confidence="B",
+    tags=("memory", "host"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "host_share",
+            0.1,
+            "share",
+            "host time of allocating operators over the step",
+            "own choice: eager trainings that nobody would complain about have 1 to 5 %",
+        ),
+        Threshold(
+            "turnover",
+            50,
+            "number",
+            "bytes taken per step over the peak in use",
+            "own choice: a training step takes and returns its activations and gradients a few times, not fifty",
+        ),
+    ),
+    code="torch.compile(model)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_find,
+    table=_find,
+)

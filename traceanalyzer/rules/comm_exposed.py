@@ -1,0 +1,111 @@
+"""The GPU communicates, or waits for other ranks, while nothing else runs on it.
+
+What it detects:
+    Kernels of a collective library (NCCL, RCCL, oneCCL, HCCL) during which no other kernel runs on the device.
+
+Why it matters:
+    Communication that computation hides is free. What is exposed grows with the number of ranks and soon takes what
+    more GPUs should have gained.
+
+What to do:
+    Let gradients travel while the backward pass still runs: DistributedDataParallel or FSDP with prefetching, buckets
+    that fill early, no graph break in front of the optimizer. Send less: bf16 gradients, accumulation with `no_sync()`.
+    Check first whether one rank is late: then the others wait, and no setting of the network helps.
+
+How the saving is estimated:
+    At most what is exposed, as far as there is computation to hide it behind. At least nothing: in the trace of one
+    rank, waiting for a late rank and sending look the same.
+
+When it is wrong:
+    One rank's trace mixes waiting and sending. The first collectives of a run set up connections. Marks on the host
+    (`nccl:all_reduce`, `record_param_comms`) are no GPU time and are not counted.
+
+References:
+    https://docs.pytorch.org/docs/stable/notes/ddp.html
+    https://docs.pytorch.org/docs/stable/fsdp.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.communication import CollectiveRow, Communication
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("comm-exposed-subject", "communication while no other kernel runs, share of the step")
+_BASIS = Text(
+    "comm-exposed-basis",
+    "at most what computation could hide; at least nothing, because waiting for a late rank and sending look the same "
+    "in the trace of one rank",
+)
+_NO_TABLE = Text("comm-exposed-no-table", "a printed table does not tell what runs at the same time")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("communication", Communication)
+    resources = facts.need("resources", StepResources)
+    exposed, total = resources.exposed_communication_ns, resources.communication_ns
+    if not exposed or not total or not resources.gpu_ns:
+        return
+    share = exposed / resources.step_ns
+    if share < limits["exposed_share"]:
+        return
+    evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _places(found))
+    hideable = min(exposed, max(0.0, resources.gpu_ns - total))
+    change = Change("communication", (0.0, exposed), _BASIS(), (0.0, hideable), {"communication": exposed})
+    params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
+    yield Draft((evidence,), change, params)
+
+
+def _places(found: Communication) -> tuple[Place, ...]:
+    return tuple(Place("kernel", _name(row), value=row.total_ns, unit="ns") for row in found.rows[:5])
+
+
+def _name(row: CollectiveRow) -> str:
+    return row.operation or row.process_group or "unknown"
+
+
+RULE = Rule(
+    id="comm-exposed",
+    title=Text("comm-exposed-title", "Communication is not hidden by computation"),
+    summary=Text(
+        "comm-exposed-summary",
+        "Of {total:ns} of communication per step, {exposed:ns} ({share:share} of the step of {step:ns}) run while the "
+        "GPU computes nothing.",
+    ),
+    advice=Text(
+        "comm-exposed-advice",
+        "Find out first whether a rank is late, by comparing the traces of all ranks. If none is, let gradients travel "
+        "during the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP prefetching), and send less: "
+        "bf16 gradients, or no_sync() while gradients accumulate.",
+    ),
+    not_when=Text(
+        "comm-exposed-not-when",
+        "The ranks wait for a slow one: then balance their work, or find out why it is slow.",
+    ),
+    severity="info to critical",
+    confidence="A",
+    tags=("communication", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "exposed_share",
+            0.05,
+            "share",
+            "exposed communication over the step",
+            "own choice, because less is within what ranks differ by chance; TraceLens uses 5 % too",
+        ),
+    ),
+    code="DistributedDataParallel(model, gradient_as_bucket_view=True, bucket_cap_mb=25)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/notes/ddp.html",
+        "https://docs.pytorch.org/docs/stable/fsdp.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

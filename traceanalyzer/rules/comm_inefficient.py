@@ -1,0 +1,201 @@
+"""Collectives move their bytes far more slowly than others in the same trace, or are too small to be fast.
+
+What it detects:
+    Large messages whose bus bandwidth, at the fastest call, is below half of the best that the same operation reaches
+    in this trace; or many messages so small that their latency, not their bytes, takes the time.
+
+Why it matters:
+    A link that once carried 100 GB/s in this run can do it again. Small messages pay the latency of every one.
+
+What to do:
+    Merge small messages: larger buckets (`bucket_cap_mb`), coalesced calls, fewer parameter groups. For large ones,
+    check the path between the ranks (NVLink, PCIe, InfiniBand), `NCCL_ALGO`, and that the group does not cross nodes
+    without need.
+
+How the saving is estimated:
+    At most the time beyond what the bytes would take at the best bandwidth seen; for small messages, all but the time
+    of as few calls as buckets of 25 MB would need. At least nothing: slow calls may have waited for a late rank.
+
+When it is wrong:
+    Groups within a node and across nodes have different links. FSDP sends small messages ahead of time on purpose.
+    Before torch 2.2 traces hold no message sizes, and the rule cannot judge.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.communication import CollectiveRow, Communication
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_BUCKET_BYTES = 25 * 2**20
+"""Default bucket of DistributedDataParallel (`bucket_cap_mb=25`)."""
+
+_SLOW = Text("comm-inefficient-slow", "bus bandwidth of the fastest call over the best of the same operation")
+_SMALL = Text("comm-inefficient-small", "collectives with less than {size:bytes}, share of all")
+_BASIS = Text(
+    "comm-inefficient-basis",
+    "at most the time beyond what the same bytes take at the best bandwidth seen, or in few large messages; at least "
+    "nothing, because calls may have waited for a late rank",
+)
+_NO_SIZES = Text("comm-inefficient-no-sizes", "the trace has no message sizes (torch before 2.2, or names only)")
+_NO_TABLE = Text("comm-inefficient-no-table", "a printed table has no message sizes")
+_SUMMARY_SMALL = Text(
+    "comm-inefficient-summary-small",
+    "{small:count} of {calls:count} collectives carry less than {size:bytes} each; together they take {time:ns} per "
+    "step.",
+)
+_ADVICE_SMALL = Text(
+    "comm-inefficient-advice-small",
+    "Send fewer, larger messages: raise bucket_cap_mb, keep parameters in one group, coalesce calls of your own.",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("communication", Communication)
+    total = facts.need("resources", StepResources).communication_ns or 0.0
+    if total < limits["share"] * facts.step_ns:
+        return
+    sized = [row for row in found.rows if row.message_bytes and (row.group_size or 2) > 1]
+    if not sized:
+        raise Missing(_NO_SIZES())
+    yield from _slow(facts, sized, limits)
+    yield from _small(facts, found, sized, limits)
+
+
+def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float]) -> Iterator[Draft]:
+    """Rows of large messages, against the best row of their operation and group size."""
+    groups: defaultdict[tuple[str | None, int | None], list[CollectiveRow]] = defaultdict(list)
+    for row in sized:
+        if (row.message_bytes or 0) >= limits["large_bytes"]:
+            groups[row.operation, row.group_size].append(row)
+    slow: list[tuple[float, float, CollectiveRow]] = []
+    for rows in groups.values():
+        best = max(map(_rate, rows))
+        slow += [(_excess(row, best), _rate(row) / best, row) for row in rows if _rate(row) < limits["of_best"] * best]
+    if not slow:
+        return
+    slow.sort(key=lambda entry: (-entry[0], entry[2].message_bytes or 0))
+    direct = facts.gpu_per_step(sum(excess for excess, _, _ in slow))
+    where = tuple(_place(row) for _, _, row in slow)
+    evidence = Evidence(_SLOW(), slow[0][1], limits["of_best"], "share", where)
+    yield Draft((evidence,), _change(facts, direct), {"share": slow[0][1], "time": direct})
+
+
+def _rate(row: CollectiveRow) -> float:
+    """Bytes per ns of the fastest call: the one that waited least."""
+    return (row.message_bytes or 0) / max(1, row.min_ns)
+
+
+def _excess(row: CollectiveRow, best: float) -> float:
+    return max(0.0, row.total_ns - row.calls * (row.message_bytes or 0) / best)
+
+
+def _small(
+    facts: Facts, found: Communication, sized: list[CollectiveRow], limits: Mapping[str, float]
+) -> Iterator[Draft]:
+    small = [row for row in sized if (row.message_bytes or 0) < limits["small_bytes"]]
+    calls, size = sum(row.calls for row in small), int(limits["small_bytes"])
+    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in found.rows)
+    if calls <= limits["small_share"] * found.calls or time <= limits["small_share"] * whole:
+        return
+    payload = sum(row.calls * (row.message_bytes or 0) for row in small)
+    buckets = -(-payload // _BUCKET_BYTES)
+    latency = min(row.min_ns for row in small)
+    direct = facts.gpu_per_step(max(0, time - buckets * max(latency, time // calls)))
+    ranked = sorted(small, key=lambda row: -row.total_ns)
+    evidence = Evidence(_SMALL(size=size), calls / found.calls, limits["small_share"], "share", _places(ranked))
+    params = {"small": calls, "calls": found.calls, "size": size, "time": facts.gpu_per_step(time), "share": 0.0}
+    yield Draft((evidence,), _change(facts, direct), params, summary=_SUMMARY_SMALL, advice=_ADVICE_SMALL)
+
+
+def _change(facts: Facts, direct: float) -> Change:
+    exposed = facts.need("resources", StepResources).exposed_communication_ns or 0.0
+    basis: Message = _BASIS()
+    return Change("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
+
+
+def _places(rows: list[CollectiveRow]) -> tuple[Place, ...]:
+    return tuple(_place(row) for row in rows[:5])
+
+
+def _place(row: CollectiveRow) -> Place:
+    shapes = None if row.message_bytes is None else f"{row.message_bytes} B x {row.calls}"
+    return Place("kernel", row.operation or "unknown", shapes, row.total_ns, "ns")
+
+
+RULE = Rule(
+    id="comm-inefficient",
+    title=Text("comm-inefficient-title", "Collectives are slower than they could be"),
+    summary=Text(
+        "comm-inefficient-summary",
+        "Large collectives reach {share:share} of the bandwidth that the same operation has elsewhere in this trace, "
+        "which costs up to {time:ns} per step.",
+    ),
+    advice=Text(
+        "comm-inefficient-advice",
+        "Compare the traces of all ranks first: a late rank makes every message look slow. If none is, check the links "
+        "that the slow group uses and what NCCL_DEBUG=INFO says about its algorithm.",
+    ),
+    not_when=Text(
+        "comm-inefficient-not-when", "The slow group crosses nodes and the fast one does not: their links differ."
+    ),
+    severity="info to high",
+    confidence="B",
+    tags=("communication",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "share",
+            0.05,
+            "share",
+            "communication over the step",
+            "own choice, as for comm-exposed: below, bandwidth does not matter",
+        ),
+        Threshold(
+            "of_best",
+            0.5,
+            "share",
+            "bandwidth of the fastest call over the best of the operation",
+            "own choice, because links of one kind differ by less than half",
+        ),
+        Threshold(
+            "large_bytes",
+            4 * 2**20,
+            "bytes",
+            "messages from this size on should reach the bandwidth of the link",
+            "own choice, because nccl-tests curves flatten between 4 and 32 MB on NVLink and InfiniBand",
+        ),
+        Threshold(
+            "small_bytes",
+            2**20,
+            "bytes",
+            "messages below this size are bound by latency",
+            "own choice, because nccl-tests curves are below a quarter of the link's bandwidth there",
+        ),
+        Threshold(
+            "small_share",
+            0.5,
+            "share",
+            "small messages over all, in number and in time",
+            "own choice: then they are what communication is made of",
+        ),
+    ),
+    code="DistributedDataParallel(model, bucket_cap_mb=100)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,133 @@
+"""Most of the device's memory is free, and the device is not kept busy.
+
+What it detects:
+    A peak of allocated memory below half of the device's memory, while the device works for less than four fifths of
+    the step and it is not the loader that keeps it waiting.
+
+Why it matters:
+    What the host does per step does not depend on the size of the batch. A larger batch shares it among more samples.
+
+What to do:
+    Raise the batch size by the factor that fits, and the learning rate with it. In inference, batch requests.
+
+How the saving is estimated:
+    Not as time of a step, which gets longer: the idle time per sample shrinks by the factor. The text gives both.
+
+When it is wrong:
+    Memory records cover this process and the recorded window only. A larger batch may converge worse, or answer too
+    late. A printed table has sums of allocations and never a peak.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.memory import DeviceMemory, Memory
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_FILL = 0.8
+"""Of the device's memory: what remains is for fragmentation, workspaces and the context (own choice)."""
+
+_PEAK = Text("memory-headroom-peak", "peak of allocated memory, share of the device's")
+_BUSY = Text("memory-headroom-busy", "time in which the GPU works, share of the step")
+_NO_PEAK = Text("memory-headroom-no-peak", "the peak or the size of the device's memory is not known")
+_NO_GPU = Text("memory-headroom-no-gpu", "without device events nothing tells how busy the device is")
+_NO_TABLE = Text("memory-headroom-no-table", "a printed table sums allocations up; it does not tell the peak")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    memory, resources = facts.need("memory", Memory), facts.need("resources", StepResources)
+    if resources.gpu_ns is None:
+        raise Missing(_NO_GPU())
+    known = [d for d in memory.devices if d.peak_allocated_bytes and d.capacity_bytes and not d.is_relative]
+    if not known:
+        raise Missing(_NO_PEAK())
+    busy, loader = resources.gpu_ns / resources.step_ns, resources.exposed_loader_ns / resources.step_ns
+    if facts.is_startup or busy >= limits["busy_share"] or loader > limits["loader_share"]:
+        return
+    for device in known:
+        yield from _judge(device, busy, resources, limits)
+
+
+def _judge(device: DeviceMemory, busy: float, resources: StepResources, limits: Mapping[str, float]) -> Iterator[Draft]:
+    peak, capacity = device.peak_allocated_bytes or 0, device.capacity_bytes or 0
+    used = peak / capacity
+    factor = int(_FILL * capacity / peak)
+    if used >= limits["used_share"] or factor < 2:
+        return
+    factor = 2 ** (factor.bit_length() - 1)
+    where = (Place("memory", device.device, value=peak, unit="bytes"),)
+    yield Draft(
+        (
+            Evidence(_PEAK(), used, limits["used_share"], "share", where),
+            Evidence(_BUSY(), busy, limits["busy_share"], "share", ()),
+        ),
+        params={
+            "device": device.device,
+            "peak": peak,
+            "capacity": capacity,
+            "used": used,
+            "busy": busy,
+            "idle": resources.step_ns * (1 - busy),
+            "factor": factor,
+        },
+        severity="info",
+    )
+
+
+RULE = Rule(
+    id="memory-headroom",
+    title=Text("memory-headroom-title", "A larger batch would fit"),
+    summary=Text(
+        "memory-headroom-summary",
+        "{device} uses {peak:bytes} of {capacity:bytes} at most ({used:share}) and works for {busy:share} of the step.",
+        note="device is GPU0 and the like",
+    ),
+    advice=Text(
+        "memory-headroom-advice",
+        "Raise the batch size: by the memory alone, up to {factor:count} times as many samples fit. The {idle:ns} per "
+        "step in which the GPU does nothing would be shared by all of them.",
+    ),
+    not_when=Text(
+        "memory-headroom-not-when",
+        "The batch size is bound by convergence, by the time to answer, or by what other processes need of the device.",
+    ),
+    severity="info",
+    confidence="B",
+    tags=("memory", "gpu"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "used_share",
+            0.5,
+            "share",
+            "peak of allocated memory over the device's memory",
+            "own choice: below half, twice the batch fits if activations are what takes the memory",
+        ),
+        Threshold(
+            "busy_share",
+            0.8,
+            "share",
+            "time in which the GPU works, over the step",
+            "own choice: a GPU that works for more gains little from a larger batch",
+        ),
+        Threshold(
+            "loader_share",
+            0.1,
+            "share",
+            "exposed waiting for the loader, over the step",
+            "own choice: with more, larger batches would only wait longer for their input",
+        ),
+    ),
+    code="DataLoader(dataset, batch_size=4 * batch_size)",
+    links=("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)
