@@ -1,0 +1,74 @@
+"""An operator is used that the team has agreed not to use.
+
+What it detects:
+    Calls of the operators in `BANNED`.
+
+Why it matters:
+    They wait for the GPU, or copy to the host, in the middle of a step.
+
+What to do:
+    Use what the list names instead.
+
+How the saving is estimated:
+    At most the time that they take on the device; at least nothing, because what replaces them is not free.
+
+When it is wrong:
+    In evaluation code, which nobody runs often.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+BANNED = {
+    "aten::nonzero": "torch.where with three arguments",
+    "aten::masked_select": "torch.where with three arguments",
+    "aten::unique_consecutive": "a fixed number of groups",
+}
+"""Operators, and what to use instead."""
+
+_SUBJECT = Text("banned-operator-subject", "calls of banned operators per step")
+_BASIS = Text(
+    "banned-operator-basis",
+    "at most the time that they take on the device; at least nothing, because what replaces them is not free",
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.operators if row.name in BANNED]
+    calls = sum(row.calls for row in rows) / facts.steps
+    if calls <= limits["calls"]:
+        return
+    where = tuple(Place("operator", row.name, value=row.calls, unit="count") for row in rows)
+    evidence = Evidence(_SUBJECT(), calls, limits["calls"], "number", where)
+    time = facts.gpu_per_step(sum(row.device_total_ns for row in rows))
+    names = ", ".join(row.name for row in rows)
+    instead = "; ".join(sorted({BANNED[row.name] for row in rows}))
+    change = Change("gpu", (0.0, time), _BASIS())
+    yield Draft((evidence,), change, {"names": names, "instead": instead, "calls": calls}, severity="low")
+
+
+RULE = Rule(
+    id="banned-operator",
+    title=Text("banned-operator-title", "A banned operator is used"),
+    summary=Text("banned-operator-summary", "{names}: {calls:number} calls per step."),
+    advice=Text("banned-operator-advice", "Use instead: {instead}."),
+    not_when=Text("banned-operator-not-when", "It is called in evaluation code only."),
+    severity="low to critical",
+    confidence="A",
+    tags=("host",),
+    since="1.0",
+    thresholds=(Threshold("calls", 0, "number", "calls per step", "own choice: banned is banned"),),
+    links=("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",),
+    trace=_find,
+    table=_find,
+)
