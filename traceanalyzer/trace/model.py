@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
@@ -110,6 +111,8 @@ class TraceInfo:
     backend: str | None = None
     unsupported: Mapping[str, int] = field(default_factory=dict)
     """Events by category that were read and set aside, because no analysis uses them."""
+    capture: CaptureFacts | None = None
+    """What a capture of this project recorded beside the events."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.readers.kineto.events import NOT_JSON
+from traceanalyzer.trace import capture_facts
 from traceanalyzer.trace.model import Device, Options
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -106,6 +107,11 @@ def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> Options:
     written = any(name in meta for name in _OPTIONS)
     values = {name: True if meta.get(name) or seen.get(name) else (False if written else None) for name in _OPTIONS}
     return Options(**values)
+
+
+def capture(meta: Mapping[str, Any]) -> capture_facts.CaptureFacts | None:
+    """What a capture recorded beside the events; None for other traces, and where the block is damaged."""
+    return capture_facts.parse(meta.get(capture_facts.KEY))
 
 
 def integer(value: Any) -> int | None:

@@ -126,6 +126,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             world_size=header.integer(distributed.get("world_size")),
             backend=backend if isinstance(backend, str) else None,
             unsupported=unsupported,
+            capture=header.capture(meta),
         ),
         names=Strings(collector.names.values()),
         shapes=shapes,

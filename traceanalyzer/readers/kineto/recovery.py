@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -49,7 +50,7 @@ _REPAIR_LIMIT = 1 << 20
 class Recovered:
     """What came out of a damaged window."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
     consumed: int = 0
     """Bytes that are done with; the rest waits for more text."""
     ended: bool = False
@@ -64,12 +65,13 @@ class Recovered:
         self.first_at.setdefault(loss, at)
 
 
-def recover(data: bytes, *, final: bool) -> Recovered:
+def recover(data: bytes, *, final: bool, make: Callable[[dict[str, Any]], Any] | None = None) -> Recovered:
     """Read the elements of an event array from text that does not decode as a whole.
 
     Args:
         data: Text that starts within the array, between two elements.
         final: No more text follows; an incomplete element at the end is then left unconsumed.
+        make: From an object to what stands for it in `events`; `event_from` if None.
     """
     out = Recovered()
     text = data.decode("utf-8", "surrogateescape")
@@ -81,7 +83,7 @@ def recover(data: bytes, *, final: bool) -> Recovered:
         if text[at] == "]":
             out.ended = True
             break
-        following = _step(text, at, final, out)
+        following = _step(text, at, final, out, make or event_from)
         if following is None:
             break
         at = following
@@ -90,7 +92,7 @@ def recover(data: bytes, *, final: bool) -> Recovered:
     return out
 
 
-def _step(text: str, at: int, final: bool, out: Recovered) -> int | None:
+def _step(text: str, at: int, final: bool, out: Recovered, make: Callable[[dict[str, Any]], Any]) -> int | None:
     """Read or lose the element at `at`; where to go on, or None when it is incomplete."""
     value, end, repaired = _element(text, at)
     if end is None:
@@ -110,7 +112,7 @@ def _step(text: str, at: int, final: bool, out: Recovered) -> int | None:
         return end
     if repaired:
         out.lose("read-repaired-event", at)
-    out.events.append(event_from(value))
+    out.events.append(make(value))
     return end
 
 

@@ -8,8 +8,8 @@ nested object) goes through `recovery`. Memory stays at the size of a window, wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
@@ -40,7 +40,14 @@ class Stream(Protocol):
 class EventWindows:
     """Iterates over lists of events; what stands around them is there when the iteration is over."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, kind: Any = Event, make: Callable[[dict[str, Any]], Any] | None = None) -> None:
+        """Set what events are made of.
+
+        Args:
+            stream: The file.
+            kind: Type that msgspec decodes each event to.
+            make: The same from the object of a damaged event; None for `Event`.
+        """
         self.before = b""
         """The text before the event array."""
         self.after = b""
@@ -56,13 +63,14 @@ class EventWindows:
         self.first_at: dict[str, int] = {}
         """Byte offset of the first occurrence of each loss, in the uncompressed text."""
         self._stream = stream
-        self._decoder = msgspec.json.Decoder(list[Event])
+        self._decoder = msgspec.json.Decoder(list[kind])
+        self._make = make
         self._buffer = bytearray(2 * WINDOW)
         self._filled = 0
         self._given_up = False
         self._offset = 0  # of the buffer's first byte, in the uncompressed text
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         """Lists of events in the order of the file. A list is valid until the next one is asked for."""
         at = self._find_array()
         if at is None:
@@ -123,7 +131,7 @@ class EventWindows:
                 return None
         return None
 
-    def _whole_windows(self) -> Iterator[list[Event]]:
+    def _whole_windows(self) -> Iterator[list[Any]]:
         cut = self._last_border()
         if cut is None:
             if self._filled > _LARGEST_ELEMENT:
@@ -148,7 +156,7 @@ class EventWindows:
                 return cut
         return None
 
-    def _decode(self, cut: int) -> list[Event] | None:
+    def _decode(self, cut: int) -> list[Any] | None:
         buffer = self._buffer
         first, last = buffer[0], buffer[cut]
         buffer[0], buffer[cut] = _OPEN, _CLOSE
@@ -159,9 +167,9 @@ class EventWindows:
         finally:
             buffer[0], buffer[cut] = first, last
 
-    def _recover(self, *, final: bool) -> Iterator[list[Event]]:
+    def _recover(self, *, final: bool) -> Iterator[list[Any]]:
         """Read what is in the buffer event by event; its first byte is a bracket or a comma."""
-        result = recover(bytes(memoryview(self._buffer)[1 : self._filled]), final=final)
+        result = recover(bytes(memoryview(self._buffer)[1 : self._filled]), final=final, make=self._make)
         if self._given_up and result.first_at.get("read-lost-event") == 0:
             result.losses["read-lost-event"] -= 1  # the rest of what was given up and counted
         self._given_up = self._given_up and not result.consumed

@@ -1,0 +1,114 @@
+"""`traceanalyzer capture` around programs that have no torch: they run as if nothing were around them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.capture.capturing import CAPTURE
+from tests.cli.running import Run, assert_one_line, environment, spawn
+
+SHOWS = "import sys; print(sys.argv[1:], sys.stdin.read()); print('err', file=sys.stderr); sys.exit(5)"
+ARGUMENTS = ("--steps", "9", "-o", "x", "--", "--help", "", "a b")
+
+
+def shell(script: str, *options: str, cwd: Path, **env: str) -> Run:
+    """A shell is no Python, so nobody asks it for torch."""
+    return spawn(*options, "--", "sh", "-c", script, program=CAPTURE, cwd=cwd, env=env)
+
+
+def test_streams_arguments_and_exit_code_are_the_programs(tmp_path: Path) -> None:
+    script = tmp_path / "program.sh"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{SHOWS}" "$@"\n')
+    script.chmod(0o755)
+    alone = spawn(*ARGUMENTS, program=(str(script),), stdin=b"input")
+    run = spawn("-q", "--", str(script), *ARGUMENTS, program=CAPTURE, stdin=b"input", cwd=tmp_path)
+    assert (run.code, run.out) == (alone.code, alone.out)
+    assert run.code == 5
+    first, *ours = run.err.splitlines()
+    assert [first] == alone.err.splitlines()
+    assert len(ours) == 1
+    assert ours[0].startswith("traceanalyzer: warning: nothing was captured")
+    assert not (tmp_path / "traces").exists(), "a folder that nothing came into goes again"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
+def test_death_by_a_signal_is_128_and_its_number(tmp_path: Path, number: signal.Signals) -> None:
+    assert shell(f"kill -{number.value} $$", cwd=tmp_path).code == 128 + number
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_signals_to_us_reach_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo got {name}; exit 9' {name}; echo ready; while :; do read line || sleep 0.05; done"
+    process = subprocess.Popen(
+        [*CAPTURE, "--", "sh", "-c", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=os.pathsep.join([*sys.path[:1], str(Path(__file__).parents[2])])),
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == (f"got {name}\n".encode(), 9)
+
+
+def test_a_program_that_is_not_there_never_started(tmp_path: Path) -> None:
+    run = spawn("--", "no-such-program", program=CAPTURE, cwd=tmp_path)
+    assert "no-such-program: cannot be started" in assert_one_line(run)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_python_without_torch_is_not_started_and_the_install_command_is_shown(tmp_path: Path) -> None:
+    """`-S` leaves site-packages out, where torch would be."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    line = assert_one_line(spawn("--", str(python), "train.py", program=CAPTURE, cwd=tmp_path))
+    assert line == "traceanalyzer: torch is not installed: pip install 'traceanalyzer[capture]'\n"
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    line = assert_one_line(spawn("-o", "file/out", "--", "true", program=CAPTURE, cwd=tmp_path))
+    assert "file/out: cannot be written" in line
+
+
+def test_no_program_is_a_usage_error() -> None:
+    assert "PROGRAM" in assert_one_line(spawn(program=CAPTURE))
+
+
+def test_the_hook_gives_way_to_a_sitecustomize_that_it_hides(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('customized')")
+    code = "import sys; print(sys.modules['sitecustomize'].__file__)"
+    run = shell(f'PYTHONPATH="$PYTHONPATH:{tmp_path}" {sys.executable} -c "{code}"', cwd=tmp_path)
+    assert run.out.splitlines() == ["customized", str(tmp_path / "sitecustomize.py")]
+
+
+def test_without_another_sitecustomize_there_is_none(tmp_path: Path) -> None:
+    code = "import sys; print('sitecustomize' in sys.modules, [e for e in sys.path if 'bootstrap' in e])"
+    run = shell(f'{sys.executable} -I -c "{code}"; {sys.executable} -c "{code}"', cwd=tmp_path)
+    isolated, hooked = run.out.splitlines()
+    assert hooked == isolated
+
+
+def test_a_program_that_wants_torch_and_has_none_is_told_so(tmp_path: Path) -> None:
+    code = "import sys; sys.path[:] = []; import torch"
+    run = shell(f"{sys.executable} -c '{code}'", cwd=tmp_path)
+    assert run.code == 1
+    assert "pip install 'traceanalyzer[capture]'" in run.err.splitlines()[-1]
+
+
+def test_a_python_that_ignores_the_environment_is_explained(tmp_path: Path) -> None:
+    run = shell(f"{sys.executable} -I -c 'print(1)'", cwd=tmp_path)
+    assert (run.code, run.out) == (0, "1\n")
+    assert "-I, -E and -S" in run.err

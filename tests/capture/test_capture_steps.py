@@ -1,0 +1,82 @@
+"""Which calls end a step."""
+
+from __future__ import annotations
+
+from traceanalyzer.capture.agent.clock import AFTER, BEFORE, StepClock
+from traceanalyzer.capture.agent.steps import DATALOADER, MARKED, OPTIMIZER, StepFinder
+
+FIRST, SECOND = 1, 2
+
+
+def test_every_step_of_the_only_optimizer_ends_one() -> None:
+    finder = StepFinder()
+    assert all(finder.optimizer_stepped(FIRST, in_backward=False) for _ in range(5))
+    assert finder.source == OPTIMIZER
+
+
+def test_of_two_optimizers_the_first_decides() -> None:
+    finder = StepFinder()
+    ended = [finder.optimizer_stepped(who, in_backward=False) for who in (FIRST, SECOND) * 30]
+    assert ended == [True, False] * 30
+
+
+def test_an_optimizer_that_goes_on_alone_takes_over() -> None:
+    finder = StepFinder()
+    finder.optimizer_stepped(FIRST, in_backward=False)
+    ended = [finder.optimizer_stepped(SECOND, in_backward=False) for _ in range(12)]
+    assert ended == [False] * 9 + [True] * 3
+
+
+def test_many_optimizers_in_turn_are_one_step() -> None:
+    finder = StepFinder()
+    ended = [finder.optimizer_stepped(who, in_backward=False) for who in [*range(200)] * 3]
+    assert [number % 200 for number, end in enumerate(ended) if end] == [0, 0, 0]
+
+
+def test_optimizers_inside_the_backward_pass_end_nothing() -> None:
+    finder = StepFinder()
+    assert not finder.optimizer_stepped(FIRST, in_backward=True)
+    assert finder.source is None
+
+
+def test_batches_end_steps_where_there_is_no_optimizer() -> None:
+    finder = StepFinder()
+    assert all(finder.batch_wanted(FIRST) for _ in range(3))
+    assert finder.source == DATALOADER
+
+
+def test_batches_wait_for_an_optimizer_that_exists() -> None:
+    finder = StepFinder()
+    finder.optimizer_made()
+    ended = [finder.batch_wanted(FIRST) for _ in range(102)]
+    assert ended == [False] * 100 + [True] * 2
+
+
+def test_batches_wait_longer_where_gradients_may_accumulate() -> None:
+    finder = StepFinder()
+    finder.backward_done()
+    assert not any(finder.batch_wanted(FIRST) for _ in range(1000))
+    assert finder.batch_wanted(FIRST)
+
+
+def test_optimizers_take_precedence_over_batches_and_marks_over_both() -> None:
+    finder = StepFinder()
+    assert finder.batch_wanted(FIRST)
+    assert finder.optimizer_stepped(SECOND, in_backward=False)
+    assert not finder.batch_wanted(FIRST)
+    finder.marked()
+    assert not finder.optimizer_stepped(SECOND, in_backward=False)
+    assert not finder.batch_wanted(FIRST)
+    assert finder.source == MARKED
+
+
+def test_laps_without_a_phase_count_nowhere() -> None:
+    clock = StepClock()
+    clock.lap(None)
+    clock.lap(BEFORE)
+    clock.lap(None)
+    clock.restart()
+    assert [len(durations) for durations in clock.durations_ns.values()] == [1, 0, 0]
+    assert list(clock.facts()) == [BEFORE]
+    clock.durations_ns[AFTER] += [1, 2, 9]
+    assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2}

@@ -1,0 +1,265 @@
+"""Programs nobody changed, captured from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import traceanalyzer as ta
+from tests.capture.capturing import (
+    CAPTURE,
+    PATIENCE_S,
+    PROGRAMS,
+    capture,
+    facts,
+    needs_torch,
+    only,
+    plainly,
+    step_names,
+    text,
+    traces,
+)
+from tests.cli.running import environment
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(autouse=True)
+def _torch() -> None:
+    needs_torch()
+
+
+def test_a_training_is_recorded_and_its_output_is_its_own(tmp_path: Path) -> None:
+    arguments = ("16", "--workers", "2", "--epochs", "-x", "--")
+    before, run = plainly("training.py", *arguments), capture(tmp_path, "training.py", *arguments, options=("-q",))
+    assert (run.code, run.out, run.err) == (before.code, before.out, before.err)
+    assert run.code == 7
+    trace = only(tmp_path)
+    assert re.fullmatch(r"trace_rank0_\d{8}T\d{6}Z\.json\.gz", trace.name)
+    assert len(step_names(trace)) == 5
+    tables = (tmp_path / trace.name.replace(".json.gz", ".key_averages.txt")).read_text("utf-8")
+    assert re.findall(r"^# (.*)$", tables, re.MULTILINE) == ["By time on the CPU", "By shape of the inputs"]
+
+
+def test_what_the_program_used_is_recorded(tmp_path: Path) -> None:
+    run = capture(tmp_path, "training.py", "16", "--workers", "2", options=("--steps", "3", "--warmup", "4"))
+    assert run.err.splitlines()[-1].startswith("Wrote ")
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps, found.ended) == ("optimizer", 3, "complete")
+    assert (found.asked.warmup, found.asked.steps) == (4, 3)
+    assert found.loaders is not None
+    assert [(loader.workers, loader.batch_size, loader.pin_memory) for loader in found.loaders] == [(2, 4, False)]
+    assert found.autocast is not None
+    assert [(a.device, a.dtype) for a in found.autocast] == [("cpu", "bfloat16")]
+    assert [(o.name, o.tensors, o.fused) for o in found.optimizers] == [("AdamW", 4, None)]
+    assert found.parameters is not None
+    assert (found.parameters.tensors, found.parameters.elements) == (4, 8 * 16 + 16 + 16 * 2 + 2)
+    assert (found.backward_per_step, found.batches_per_step) == (1.0, 1.0)
+    assert (found.is_compiled, found.is_training, found.distributed, found.parallel) == (False, True, None, ())
+    timing = found.timing
+    assert timing.before is not None
+    assert timing.profiled is not None
+    assert timing.after is not None
+    assert (timing.before.steps, timing.profiled.steps, timing.after.steps) == (2, 3, 5)
+    report = json.loads(ta.render(ta.analyze(ta.load(only(tmp_path))), "json"))
+    assert report["analyses"]["capture"]["facts"]["optimizers"][0]["name"] == "AdamW"
+
+
+def test_steps_of_a_trainer_end_where_its_optimizer_has_stepped(tmp_path: Path) -> None:
+    run = capture(tmp_path, "trainer.py", options=("--report",))
+    assert run.code == 0
+    assert "Step time" in run.out
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps, found.backward_per_step) == ("optimizer", 5, 2.0)
+    assert (found.optimizers[0].name, found.optimizers[0].foreach) == ("SGD", True)
+    assert len(found.loaders or ()) == 2
+
+
+def test_every_rank_of_torchrun_writes_one(tmp_path: Path) -> None:
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    run = capture(tmp_path, "ranks.py", options=("--steps", "3"), via=launcher)
+    assert run.code == 0, run.err
+    _assert_two_ranks(tmp_path)
+
+
+def test_every_spawned_rank_writes_one(tmp_path: Path) -> None:
+    run = capture(tmp_path / "out", "ranks.py", "--spawn", tmp_path / "meeting", options=("--steps", "3"))
+    assert run.code == 0, run.err
+    _assert_two_ranks(tmp_path / "out")
+
+
+def _assert_two_ranks(folder: Path) -> None:
+    found = traces(folder)
+    assert [re.sub(r"_\d.*", "", trace.name) for trace in found] == ["trace_rank0", "trace_rank1"]
+    for rank, trace in enumerate(found):
+        of_rank = facts(trace)
+        assert of_rank.distributed is not None
+        assert (of_rank.distributed.rank, of_rank.distributed.world_size) == (rank, 2)
+        assert (of_rank.distributed.backend, of_rank.steps) == ("gloo", 3)
+        assert [wrapper.name for wrapper in of_rank.parallel] == ["DistributedDataParallel"]
+
+
+def test_batches_mark_steps_where_nothing_trains(tmp_path: Path) -> None:
+    run = capture(tmp_path, "inference.py", options=("--steps", "4"))
+    assert run.code == 0
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps, found.is_training) == ("dataloader", 4, False)
+    assert found.optimizers == ()
+
+
+def test_a_program_without_steps_is_one_step_and_the_user_is_told(tmp_path: Path) -> None:
+    run = capture(tmp_path, "no_steps.py")
+    assert (run.code, run.out) == (0, "done\n")
+    assert "found no steps" in run.err
+    trace = only(tmp_path)
+    assert facts(trace).steps_from is None
+    assert text(trace).count('"aten::mm"') == 20
+
+
+def test_too_few_steps_leave_the_start_and_say_how_many_are_needed(tmp_path: Path) -> None:
+    run = capture(tmp_path, "training.py", "2")
+    assert run.code == 7
+    assert "ended after 2 steps" in run.err
+    assert "8 are needed" in run.err
+    assert facts(only(tmp_path)).steps_from == "optimizer"
+
+
+def test_a_program_that_profiles_itself_gets_its_trace(tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    run = capture(tmp_path / "out", "own_profiler.py", own, "6")
+    assert (run.code, run.out) == (0, "profiled\n")
+    assert sorted(set(re.findall(r"ProfilerStep#\d", own.read_text("utf-8")))) == ["ProfilerStep#4", "ProfilerStep#5"]
+
+
+def test_steps_after_the_programs_own_profiler_are_recorded(tmp_path: Path) -> None:
+    run = capture(tmp_path / "out", "own_profiler.py", tmp_path / "own.json", "30")
+    assert run.code == 0
+    assert facts(only(tmp_path / "out")).steps == 5
+    assert "ProfilerStep#5" in (tmp_path / "own.json").read_text("utf-8")
+
+
+def test_ranges_around_everything_are_survived(tmp_path: Path) -> None:
+    """A range that begins in one recording and ends in another crashes torch 2.13; here it begins before all."""
+    run = capture(tmp_path, "training.py", "9", "--range", options=("--steps", "6"))
+    assert run.code == 7
+    assert facts(only(tmp_path)).steps == 6
+
+
+def test_a_training_in_a_thread_is_not_disturbed(tmp_path: Path) -> None:
+    """The profiler of the main thread cannot be stopped while it waits, and two at a time must not be."""
+    run = capture(tmp_path, "in_a_thread.py", options=("-q",))
+    assert (run.code, run.out) == (0, "")
+    assert [line for line in run.err.splitlines() if not line.startswith("traceanalyzer: warning: ")] == []
+    assert "aten::" in text(only(tmp_path))
+
+
+def test_forked_processes_that_train_write_one_each(tmp_path: Path) -> None:
+    run = capture(tmp_path, "forks.py", options=("--steps", "2"))
+    assert (run.code, run.out) == (0, "[0, 0] 1\n"), run.err
+    assert [facts(trace).steps for trace in traces(tmp_path)] == [2, 2]
+
+
+def test_an_exception_leaves_what_was_recorded(tmp_path: Path) -> None:
+    run = capture(tmp_path, "training.py", "30", "--raise-at", "5", options=("-q",))
+    before = plainly("training.py", "30", "--raise-at", "5")
+    assert (run.code, run.out) == (before.code, before.out)
+    assert before.err in run.err
+    assert "3 of 5 recorded steps" in run.err
+    found = facts(only(tmp_path))
+    assert (found.steps, found.ended) == (3, "exception")
+
+
+def test_captures_of_the_same_second_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    for _ in range(2):
+        capture(tmp_path, "training.py", "9", options=("--steps", "2", "--warmup", "1"))
+    assert len(traces(tmp_path)) == 2
+
+
+def test_nothing_in_the_files_names_a_machine_a_user_or_a_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home" / "jane.doe"
+    project = home / "my project"
+    project.mkdir(parents=True)
+    script = project / "training.py"
+    script.write_bytes((PROGRAMS / "training.py").read_bytes())
+    command = [*CAPTURE, "--stacks", "--memory", "-o", "out", "--", sys.executable, str(script), "12"]
+    env = environment(HOME=str(home), USER="jane.doe", LOGNAME="jane.doe")
+    run = subprocess.run(command, cwd=project, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert run.returncode == 7, run.stderr
+    assert b"CPUAllocator" not in run.stderr
+    trace = only(project / "out")
+    for written in (text(trace), (project / "out" / trace.name.replace(".json.gz", ".key_averages.txt")).read_text()):
+        assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", written)
+        for secret in ("host_name", "traceName", "jane.doe", str(tmp_path), str(Path(sys.prefix)), str(Path.home())):
+            assert secret not in written, secret
+    assert '"training.py(' in text(trace)
+    assert '"torch/nn/modules/' in text(trace)
+
+
+# How programs end
+
+
+def started(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    """A capture of a training that never ends, in a session of its own."""
+    command = [*CAPTURE, "-o", str(folder), *options, "--", sys.executable, str(PROGRAMS / "training.py"), "9"]
+    return subprocess.Popen(
+        [*command, "--forever"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        start_new_session=True,
+    )
+
+
+def wait_for_lines(process: subprocess.Popen[bytes], count: int) -> None:
+    """Until the program has printed that many."""
+    assert process.stdout is not None
+    for _ in range(count):
+        assert process.stdout.readline()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_leaves_what_was_recorded(tmp_path: Path, number: signal.Signals) -> None:
+    process = started(tmp_path, "--steps", "100000")
+    wait_for_lines(process, 40)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + number, err
+    assert (b"KeyboardInterrupt" in err) == (number == signal.SIGINT)
+    found = facts(only(tmp_path))
+    assert found.steps >= 30
+    assert found.ended in {"signal", "exception"}
+
+
+def test_a_signal_before_the_first_recorded_step_leaves_the_start(tmp_path: Path) -> None:
+    process = started(tmp_path, "--warmup", "100000")
+    wait_for_lines(process, 3)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "aten::" in text(only(tmp_path))
+
+
+def test_killed_at_random_moments_it_leaves_nothing_or_a_whole_trace(tmp_path: Path) -> None:
+    chance = random.Random(time.time_ns())
+    left = []
+    for attempt in range(50 if os.environ.get("TRACEANALYZER_FULL") == "1" else 5):
+        folder = tmp_path / str(attempt)
+        process = started(folder, "--steps", "3", "--warmup", "1")
+        wait_for_lines(process, chance.randrange(8))
+        time.sleep(chance.random() * 0.4)  # not to wait for something: the moment shall be any
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+        left += traces(folder)
+        for trace in traces(folder):
+            assert facts(trace).steps == 3
+    assert all(trace.stat().st_size for trace in left)

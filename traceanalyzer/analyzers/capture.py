@@ -1,0 +1,62 @@
+"""What did the capture see that the trace cannot show, and how much did the profiler slow the steps down?"""
+
+from __future__ import annotations
+
+import msgspec
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.capture_facts import CaptureFacts, StepTimes, Timing
+
+_NO_CAPTURE = Text(
+    "skip-no-capture", "the trace was not recorded with traceanalyzer capture, so settings of the program are unknown"
+)
+_ENOUGH = 3
+"""Steps from which on a median says more than a mean."""
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """The recorded facts, and what follows from them."""
+
+    facts: CaptureFacts
+    control_step_ns: int | None
+    """A step without the profiler, from the phase with more control steps; the median of three or more, else the
+    mean. Null without control steps."""
+    profiled_step_ns: int | None
+    """A recorded step, in the same way."""
+    overhead_share: float | None
+    """How much longer the recorded steps are than those without the profiler; below 0 where they are shorter."""
+    samples_per_s: float | None
+    """Of this process without the profiler, from the batch size of its only loader; null where there are several."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why nothing is known beyond the events, or None."""
+    return _NO_CAPTURE() if context.trace.info.capture is None else None
+
+
+def analyze(context: Context) -> Capture:
+    """The facts of the trace, and the overhead that its control steps show."""
+    facts = context.trace.info.capture
+    assert facts is not None, "missing() was asked first"  # noqa: S101
+    control, profiled = _step_ns(_control(facts.timing)), _step_ns(facts.timing.profiled)
+    overhead = profiled / control - 1 if control and profiled is not None else None
+    return Capture(facts, control, profiled, overhead, _samples_per_s(facts, control))
+
+
+def _control(timing: Timing) -> StepTimes | None:
+    phases = [phase for phase in (timing.after, timing.before) if phase is not None]
+    return max(phases, key=lambda phase: phase.steps, default=None)
+
+
+def _step_ns(times: StepTimes | None) -> int | None:
+    if times is None:
+        return None
+    return times.median_ns if times.steps >= _ENOUGH else times.mean_ns
+
+
+def _samples_per_s(facts: CaptureFacts, control_ns: int | None) -> float | None:
+    if not control_ns or facts.batches_per_step is None or not facts.loaders or len(facts.loaders) != 1:
+        return None
+    size = facts.loaders[0].batch_size
+    return None if size is None else size * facts.batches_per_step * 1e9 / control_ns

@@ -1,0 +1,85 @@
+"""Programs end by returning, by an exception, or by a signal. Whichever it is, what was recorded is saved first."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import multiprocessing.util
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+EXIT, EXCEPTION, SIGNAL = "exit", "exception", "signal"
+
+_DEADLY = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""They end a program that has no handler without running anything; SIGINT raises KeyboardInterrupt instead."""
+
+
+class Endings:
+    """Calls `finish` with the way in which the program ends, before it does."""
+
+    def __init__(self, finish: Callable[[str], None]) -> None:
+        self._finish = finish
+        self._pid = 0
+
+    def watch(self) -> None:
+        """Watch this process; again in a child that was forked."""
+        if self._pid == os.getpid():
+            return
+        self._pid = os.getpid()
+        atexit.register(self._at_exit)
+        if multiprocessing.parent_process() is not None:  # such a process ends without atexit where it was forked
+            multiprocessing.util.Finalize(None, self._at_exit, exitpriority=0)
+        for number in _DEADLY if _is_main_thread() else ():
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._on_signal)
+
+    def leave_signals(self) -> None:
+        """The program's signals are as they were before `watch`, unless the program has changed them since."""
+        for number in _DEADLY if _is_main_thread() else ():
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _at_exit(self) -> None:
+        if self._pid == os.getpid():
+            self._finish(EXIT if getattr(sys, "last_value", None) is None else EXCEPTION)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Save, then die of the signal as if there had been no handler."""
+        del frame
+        try:
+            if self._pid == os.getpid():
+                self._finish(SIGNAL)
+        finally:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+
+@contextlib.contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Signals that arrive in the block are handled after it: half a trace is of no use to anybody."""
+    if not _is_main_thread():  # handlers run in the main thread only
+        yield
+        return
+    arrived: list[int] = []
+    replaced = {}
+    for number in (signal.SIGINT, *_DEADLY):
+        handler = signal.getsignal(number)
+        if handler is not None and handler is not signal.SIG_IGN:  # None: a handler that is not Python's
+            replaced[number] = handler
+            signal.signal(number, lambda n, _: arrived.append(n))
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

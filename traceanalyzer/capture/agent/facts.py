@@ -1,0 +1,189 @@
+"""What torch knows of the program and the trace does not: versions, devices, precision, how it is parallel."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+VERSION = 1
+"""Of the block of facts; docs/capture.schema.json describes it."""
+
+_PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
+_COMPILED = "OptimizedModule"
+
+
+def gather(torch: Any, optimizers: Iterable[Any]) -> dict[str, Any]:
+    """Everything that can be asked of torch now; what a version of torch cannot tell is None."""
+    modules = list(_modules(torch))
+    steppers = list(optimizers)
+    held = [p for o in steppers for group in o.param_groups for p in group["params"]]
+    parameters = held or [p for module in modules for p in module._parameters.values() if p is not None]
+    return {
+        "version": VERSION,
+        "versions": _versions(torch),
+        "host": {"cpus": _cpus(), "threads": torch.get_num_threads()},
+        "devices": _devices(torch),
+        "parameters": _parameters(parameters),
+        "optimizers": [_optimizer(optimizer) for optimizer in steppers],
+        "parallel": _parallel(modules),
+        "is_compiled": _is_compiled(modules),
+        "is_training": any(module.training for module in modules) if modules else None,
+        "is_grad_enabled": torch.is_grad_enabled(),
+        "numerics": _numerics(torch),
+        "distributed": distributed(torch),
+    }
+
+
+def is_in_use(torch: Any, name: str) -> bool:
+    """Whether the program has initialized this kind of device. Asking never initializes it."""
+    module = getattr(torch, name, None)
+    check = getattr(module, "is_initialized", None)
+    return bool(check is not None and check())
+
+
+def activities(torch: Any) -> list[Any]:
+    """What a recording shall hold: the processor and the devices in use; one that is not in use is left alone."""
+    kinds = torch.profiler.ProfilerActivity
+    names = [name for name in ("CUDA", "XPU", "MTIA") if is_in_use(torch, name.lower())]
+    return [kinds.CPU, *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
+
+
+def synchronize(torch: Any) -> None:
+    """Wait for the devices that the program uses, unless a graph is being recorded, which waiting would break."""
+    for name in ("cuda", "xpu"):
+        if is_in_use(torch, name) and not is_capturing(torch):
+            getattr(torch, name).synchronize()
+
+
+def is_capturing(torch: Any) -> bool:
+    """Calls go into a CUDA graph now instead of to the device."""
+    return is_in_use(torch, "cuda") and bool(torch.cuda.is_current_stream_capturing())
+
+
+def rank(torch: Any) -> int | None:
+    """The number of this process among those that train together; None where there is only one."""
+    of_group = distributed(torch)
+    if of_group is not None:
+        found: int = of_group["rank"]
+        return found
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdecimal() else None
+
+
+def distributed(torch: Any) -> dict[str, Any] | None:
+    """Rank, world size and backend of the default process group; None where there is none."""
+    group = getattr(torch, "distributed", None)
+    if group is None or not group.is_available() or not group.is_initialized():
+        return None
+    return {"rank": group.get_rank(), "world_size": group.get_world_size(), "backend": str(group.get_backend())}
+
+
+def _versions(torch: Any) -> dict[str, str | None]:
+    cudnn = _ask(torch.backends.cudnn.version)
+    return {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda": getattr(torch.version, "cuda", None),
+        "hip": getattr(torch.version, "hip", None),
+        "cudnn": None if cudnn is None else str(cudnn),
+    }
+
+
+def _cpus() -> int | None:
+    """Cores that this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def _devices(torch: Any) -> list[dict[str, Any]]:
+    found = []
+    for kind in ("cuda", "xpu"):
+        if not is_in_use(torch, kind):
+            continue
+        module = getattr(torch, kind)
+        for index in range(module.device_count()):
+            properties = module.get_device_properties(index)
+            found.append(
+                {
+                    "kind": kind,
+                    "index": index,
+                    "name": properties.name,
+                    "memory_bytes": getattr(properties, "total_memory", None),
+                    "is_current": index == module.current_device(),
+                }
+            )
+    return found
+
+
+def _parameters(parameters: list[Any]) -> dict[str, Any]:
+    unique = {id(p): p for p in parameters}.values()
+    dtypes = Counter(str(p.dtype).removeprefix("torch.") for p in unique)
+    return {
+        "tensors": len(unique),
+        "elements": sum(p.numel() for p in unique),
+        "dtypes": [{"dtype": name, "tensors": n} for name, n in sorted(dtypes.items())],
+        "devices": sorted({str(p.device.type) for p in unique}),
+    }
+
+
+def _optimizer(optimizer: Any) -> dict[str, Any]:
+    groups = optimizer.param_groups
+    first = groups[0] if groups else {}
+    return {
+        "name": type(optimizer).__name__,
+        "groups": len(groups),
+        "tensors": sum(len(group["params"]) for group in groups),
+        "foreach": first.get("foreach"),
+        "fused": first.get("fused"),
+        "capturable": first.get("capturable"),
+    }
+
+
+def _modules(torch: Any) -> Iterator[Any]:
+    """Every module that is alive. By type: asking an instance could call code of the program."""
+    kind = torch.nn.Module
+    return (found for found in gc.get_objects() if issubclass(type(found), kind) and "_parameters" in vars(found))
+
+
+def _parallel(modules: list[Any]) -> list[dict[str, Any]]:
+    found: dict[str, int | None] = {}
+    for module in modules:
+        names = {base.__name__ for base in type(module).__mro__}
+        for name in sorted(names & _PARALLEL):
+            ids = getattr(module, "device_ids", None)
+            found[name] = len(ids) if isinstance(ids, list) else None
+    return [{"name": name, "devices": devices} for name, devices in sorted(found.items())]
+
+
+def _is_compiled(modules: list[Any]) -> bool:
+    """A module is wrapped by `torch.compile`, or something else has been compiled by it."""
+    if any(type(module).__name__ == _COMPILED for module in modules):
+        return True
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    return bool(counters is not None and counters.get("stats"))
+
+
+def _numerics(torch: Any) -> dict[str, Any]:
+    backends = torch.backends
+    return {
+        "matmul_precision": _ask(torch.get_float32_matmul_precision),
+        "matmul_allows_tf32": _ask(lambda: backends.cuda.matmul.allow_tf32),
+        "cudnn_allows_tf32": _ask(lambda: backends.cudnn.allow_tf32),
+        "cudnn_benchmark": _ask(lambda: backends.cudnn.benchmark),
+        "cudnn_deterministic": _ask(lambda: backends.cudnn.deterministic),
+        "deterministic_algorithms": _ask(torch.are_deterministic_algorithms_enabled),
+    }
+
+
+def _ask(question: Callable[[], Any]) -> Any:
+    """The answer, or None where this version of torch does not know or mixes two ways of setting it."""
+    try:
+        return question()
+    except (AttributeError, RuntimeError):
+        return None

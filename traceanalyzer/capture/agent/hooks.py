@@ -1,0 +1,200 @@
+"""Where the program is listened to: optimizers, loaders, gradients, automatic precision."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from . import facts
+from .recorder import Recorder
+from .tools import Tools
+
+
+class _Depth(threading.local):
+    """How deep in optimizer steps this thread is, and what it has seen there."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.step_ended = False
+        self.stepped: int | None = None
+
+
+class Hooks:
+    """Tells a recorder what the program does; takes itself away again."""
+
+    def __init__(self, tools: Tools) -> None:
+        self.recorder: Recorder | None = None
+        torch = tools.torch
+        self._torch, self._ranges = torch, tools.ranges
+        self._depth = _Depth()
+        self._undo: list[Callable[[], None]] = []
+        self._is_compiling = torch.compiler.is_compiling
+        self._graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+
+    def install(self) -> None:
+        """Begin to listen."""
+        optimizer = import_module("torch.optim.optimizer")
+        self._undo.append(optimizer.register_optimizer_step_post_hook(self._stepped).remove)
+        self._replace(optimizer.Optimizer, "profile_hook_step", self._hook_step, static=True)
+        loaders = import_module("torch.utils.data.dataloader")
+        self._replace(loaders.DataLoader, "__iter__", self._iter)
+        self._replace(loaders._BaseDataLoaderIter, "__next__", self._next)
+        self._replace(self._torch.autograd, "backward", self._backward)
+        ranges = self._torch.autograd.profiler.record_function
+        self._replace(ranges, "__enter__", self._range_enter)
+        self._replace(ranges, "__exit__", self._range_exit)
+        self._replace(self._torch.autocast, "__enter__", self._enter)
+        scaler = getattr(self._torch.amp, "GradScaler", None) or self._torch.cuda.amp.GradScaler
+        self._replace(scaler, "step", self._scaler_step)
+
+    def remove(self) -> None:
+        """Listen no more."""
+        self.recorder = None
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(
+        self,
+        owner: Any,
+        name: str,
+        wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
+        *,
+        static: bool = False,
+    ) -> None:
+        original = vars(owner).get(name)
+        if original is None:
+            return
+        replacement: Any = wrap(getattr(owner, name))
+        setattr(owner, name, staticmethod(replacement) if static else replacement)
+
+        def undo() -> None:
+            if getattr(owner, name) is replacement:  # else somebody has wrapped it again
+                setattr(owner, name, original)
+
+        self._undo.append(undo)
+
+    # Optimizers: the step ends outside the range that torch draws around it, so that ranges nest.
+
+    def _hook_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`Optimizer.profile_hook_step`: torch calls it on the first optimizer of each class."""
+
+        def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
+            if self.recorder is not None:
+                self.recorder.optimizer_made()
+            hooked = original(function)
+
+            @functools.wraps(hooked)
+            def step(*args: Any, **kwargs: Any) -> Any:
+                if self._is_compiling():
+                    return hooked(*args, **kwargs)
+                depth = self._depth
+                depth.steps += 1
+                try:
+                    return hooked(*args, **kwargs)
+                finally:
+                    depth.steps -= 1
+                    if depth.step_ended and not depth.steps:
+                        self._end_step()
+
+            return step
+
+        return profile_hook_step
+
+    def _stepped(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+        """The global hook of torch, inside the range; outside the outermost one, `step` goes on."""
+        del args, kwargs
+        if self.recorder is None or self._is_compiling():
+            return
+        self._depth.stepped = id(optimizer)
+        self.recorder.seen.optimizer(optimizer)
+        cannot_end = self._graph_task() != -1 or facts.is_capturing(self._torch)
+        if self.recorder.finder.optimizer_stepped(id(optimizer), in_backward=cannot_end):
+            self._depth.step_ended = True
+            if not self._depth.steps:
+                self._end_step()
+
+    def _end_step(self) -> None:
+        self._depth.step_ended = False
+        if self.recorder is not None:
+            self.recorder.step_ended()
+
+    def _scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A scaler leaves a step out when gradients overflow; for the loop it is a step all the same."""
+
+        @functools.wraps(original)
+        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.recorder is not None:
+                self.recorder.seen.has_scaler = self.recorder.seen.has_scaler or scaler.is_enabled()
+            self._depth.stepped = None
+            result = original(scaler, optimizer, *args, **kwargs)
+            if self._depth.stepped is None:
+                self._stepped(optimizer)
+            return result
+
+        return step
+
+    # Loaders
+
+    def _iter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def iterate(loader: Any) -> Any:
+            if self.recorder is not None:
+                self.recorder.seen.loader(loader)
+            return original(loader)
+
+        return iterate
+
+    def _next(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def next_batch(iterator: Any) -> Any:
+            recorder = self.recorder
+            if recorder is not None:
+                recorder.seen.batches += 1
+                if recorder.finder.batch_wanted(id(getattr(iterator, "_dataset", iterator))):
+                    recorder.step_ended()
+            return original(iterator)
+
+        return next_batch
+
+    # Named ranges
+
+    def _range_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def enter(opened: Any) -> Any:
+            result = original(opened)
+            self._ranges.entered(opened)
+            return result
+
+        return enter
+
+    def _range_exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def leave(closed: Any, *error: Any) -> Any:
+            self._ranges.left(closed)
+            return original(closed, *error)
+
+        return leave
+
+    # Gradients and precision
+
+    def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if self.recorder is not None:
+                self.recorder.seen.backwards += 1
+                self.recorder.finder.backward_done()
+            return original(*args, **kwargs)
+
+        return backward
+
+    def _enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def enter(context: Any) -> Any:
+            if self.recorder is not None:
+                self.recorder.seen.autocast_entered(context)
+            return original(context)
+
+        return enter

@@ -1,0 +1,76 @@
+"""Waits until the program imports torch, without importing it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from . import settings
+from .settings import Settings
+
+
+def arm() -> None:
+    """Watch for torch in this process, if it belongs to a capture."""
+    found = settings.decode(os.environ.get(settings.VARIABLE))
+    if found is None or "torch" in sys.modules:
+        return
+    _mark(found.scratch, HOOKED)
+    sys.meta_path.insert(0, _TorchFinder(found))
+
+
+HOOKED = "hooked"
+"""A file in the scratch folder: some Python process has loaded the hook."""
+NO_TORCH = "no-torch"
+"""A file in the scratch folder: some process wanted torch, and there is none."""
+
+
+def _mark(folder: str, name: str) -> None:
+    with contextlib.suppress(OSError):  # the capture is over and its folder gone; this process outlived it
+        os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT, 0o600))  # noqa: PTH118 - as bootstrap
+
+
+class _TorchFinder:
+    """Finds nothing; but the first time that torch is asked for, it has itself called when torch is there."""
+
+    def __init__(self, found: Settings) -> None:
+        self._settings = found
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The spec that the others find, with a loader that tells us when it is done."""
+        if name != "torch":
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(name, path, target) if find else None
+            if spec is not None:
+                self._follow(spec)
+                return spec
+        _mark(self._settings.scratch, NO_TORCH)
+        return None
+
+    def _follow(self, spec: ModuleSpec) -> None:
+        """The loader of this one spec gets a method of its own, which takes itself away again."""
+        loader = spec.loader
+        execute = getattr(loader, "exec_module", None)
+        if execute is None:
+            return
+
+        def exec_module(module: Any) -> None:
+            del loader.exec_module  # type: ignore[union-attr]
+            execute(module)
+            self._arrived()
+
+        loader.exec_module = exec_module  # type: ignore[method-assign,union-attr]
+
+    def _arrived(self) -> None:
+        from . import notes, program  # noqa: PLC0415 - nothing of ours is imported in a process without torch
+
+        try:
+            program.attach(self._settings)
+        except Exception as error:  # the program must run whatever is wrong with us
+            notes.Notes(self._settings.scratch).tell(error=f"{type(error).__name__}: {error}")

@@ -1,0 +1,35 @@
+"""What a process of the program tells the parent, in a small file that is rewritten when there is news."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+SUFFIX = ".note"
+
+
+class Notes:
+    """The note of this process.
+
+    Its keys: `rank`, `trace` (path), `superseded` (path of a trace that this one replaces), `facts` (newer than those
+    in the trace), `steps`, `wanted`, `ended`, `whole_run` (path of a recording of everything), `profiles_itself`,
+    `error`.
+    """
+
+    def __init__(self, scratch: str) -> None:
+        self._folder = Path(scratch)
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._values: dict[str, Any] = {}
+
+    def tell(self, **values: Any) -> None:
+        """Add to the note; a note is there as a whole or not at all."""
+        self._values |= values
+        temporary = self._folder / f".{self._name}"
+        try:
+            temporary.write_text(json.dumps(self._values), encoding="utf-8")
+            temporary.replace(self._folder / (self._name + SUFFIX))
+        except OSError:
+            pass  # the parent has gone, and its folder with it

@@ -1,0 +1,261 @@
+"""The recording of one process: told where steps end, it waits, warms up, records, saves, and measures on."""
+
+from __future__ import annotations
+
+import _thread
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import clock, facts, steps
+from .endings import deferred_signals
+from .recording import Recording
+from .saving import save
+from .seen import Seen
+from .tools import Tools
+from .whole_run import WholeRun
+
+COMPLETE, GAVE_WAY = "complete", "gave-way"
+
+_BEFORE, _ON, _AFTER, _OVER = "before", "on", "after", "over"
+
+
+class Recorder:
+    """What one process records.
+
+    Args:
+        tools: Of this process.
+        tell: Takes the news for the note to the parent, see `Notes`.
+        whole_run: The recording of everything, for programs that make no steps.
+        first_step: Called when the process has shown that it makes steps.
+        let_go: Called when nothing more will be recorded: hooks can go.
+        activities: What to record; asked when the recording starts.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        tell: Callable[..., None],
+        whole_run: WholeRun,
+        first_step: Callable[[], None],
+        let_go: Callable[[], None],
+        activities: Callable[[], list[Any] | None],
+    ) -> None:
+        self.finder = steps.StepFinder()
+        self.seen = Seen()
+        self._tools, self._torch, self._settings, self._tell = tools, tools.torch, tools.settings, tell
+        self._whole_run, self._first_step, self._let_go = whole_run, first_step, let_go
+        self._activities = activities
+        self._clock = clock.StepClock()
+        self._phase = _BEFORE
+        self._source: str | None = None
+        self._thread: int | None = None
+        self._count = 0
+        self._recording: Recording | None = None
+        self._recorded_steps = 0
+        self._trace: Path | None = None
+        self._facts: dict[str, Any] = {}
+        self._rank: int | None = None
+
+    @property
+    def _scratch(self) -> Path | None:
+        return Path(self._settings.scratch) if self._settings.scratch else None
+
+    @property
+    def is_recording(self) -> bool:
+        """The profiler is on now."""
+        return self._recording is not None and self._recording.is_on
+
+    def optimizer_made(self) -> None:
+        """The program will probably make steps."""
+        self.finder.optimizer_made()
+        self._whole_run.end()
+
+    def step_ended(self) -> None:
+        """A step has ended and the next begins. An error of ours ends the capture, not the program."""
+        thread = _thread.get_ident()
+        self._thread = self._thread or thread
+        if thread != self._thread:
+            return
+        try:
+            self._take_over()
+            if self._phase != _OVER:
+                self._count += 1
+                {_BEFORE: self._before, _ON: self._on, _AFTER: self._after}[self._phase]()
+        except Exception as error:  # whatever it is, the program goes on
+            self._fail(error)
+
+    def _take_over(self) -> None:
+        """At the first step, and where a program that read batches turns out to train."""
+        if self._source == self.finder.source:
+            return
+        self._whole_run.end()
+        if self._recording is not None and self._recording.is_on:
+            self._recording.stop()
+        self._source, self._phase, self._count = self.finder.source, _BEFORE, 0
+        self._recording, self._clock = None, clock.StepClock()
+        self.seen.start_counting()
+        self._first_step()
+
+    def start_marked(self) -> None:
+        """Steps will be marked, and the first is recorded already."""
+        self.finder.marked()
+        self._source = steps.MARKED
+        self._rank = facts.rank(self._torch)
+        self._start(warmup=0)
+
+    def _before(self) -> None:
+        warmup = 1 if self._settings.skipped > 1 else 0
+        is_free = not self._tools.rivals.is_on and not self._whole_run.is_on
+        is_time = is_free and self._count >= self._settings.skipped - warmup
+        if self._count == 1 or is_time:
+            facts.synchronize(self._torch)
+        self._lap(clock.BEFORE if self._count > 1 else None)
+        if self._count == 1:
+            self._rank = facts.rank(self._torch)
+        if is_time:
+            self._start(warmup)
+
+    def _start(self, warmup: int) -> None:
+        with deferred_signals():
+            self._recording = Recording(
+                self._tools,
+                warmup=warmup,
+                active=self._settings.steps,
+                activities=self._activities(),
+            )
+            self._recording.start()
+        self._phase = _ON
+        self._clock.restart()
+
+    def _on(self) -> None:
+        assert self._recording is not None  # noqa: S101 - what the phase means
+        self._lap(clock.PROFILED if self._recording.is_recording else None)
+        with deferred_signals():
+            if self._recording.step():
+                self._save(COMPLETE)
+                self._phase, self._count = _AFTER, 0
+        self._clock.restart()
+
+    def _after(self) -> None:
+        """The first step after the recording still pays for it."""
+        is_last = self._count > self._settings.control
+        if self._count == 1 or is_last:
+            facts.synchronize(self._torch)
+        self._lap(clock.AFTER if self._count > 1 else None)
+        if is_last:
+            self._end()
+
+    def _lap(self, phase: str | None) -> None:
+        self._clock.lap(phase)
+        self.seen.step_ended(counts=phase is not None)
+
+    def _end(self) -> None:
+        self._tell_timings()
+        self._phase = _OVER
+        if self._source != steps.DATALOADER:  # after batches, steps of an optimizer may still come
+            self._let_go()
+
+    def _tell_timings(self) -> None:
+        """What was measured after the trace was written; the parent writes it into the trace."""
+        self._facts["timing"] = self._clock.facts()
+        self._tell(facts=self._facts)
+
+    def _save(self, ended: str) -> None:
+        """Write the trace; a trace of batches that it supersedes goes."""
+        assert self._recording is not None  # noqa: S101 - only called when there is one
+        before, self._recorded_steps = self._trace, self._recording.steps
+        self._facts = self.facts(ended)
+        trace = save(
+            self._recording,
+            Path(self._settings.folder),
+            self._rank or 0,
+            self._facts,
+            self._settings.project,
+            scratch=self._scratch,
+        )
+        self._recording = None
+        if trace is None:
+            return
+        self._trace = trace
+        self._whole_run.drop()
+        self._tell(
+            rank=self._rank,
+            trace=str(trace),
+            superseded=None if before is None else str(before),
+            steps=self._recorded_steps,
+            wanted=self._settings.steps,
+            ended=ended,
+        )
+
+    def facts(self, ended: str) -> dict[str, Any]:
+        """What the trace cannot know, as of now."""
+        stepping = [o for ref in self.seen.optimizers.values() if (o := ref()) is not None]
+        asked = self._settings
+        recorded = {
+            "steps_from": self._source,
+            "steps": self._recorded_steps,
+            "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
+            "ended": ended,
+            "timing": self._clock.facts(),
+        }
+        return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
+
+    def give_way(self) -> None:
+        """The program starts its own profiler: save what there is, or begin anew when it is done."""
+        self._whole_run.end()
+        if not self.is_recording or _thread.get_ident() != self._thread:
+            return
+        try:
+            with deferred_signals():
+                self._stop_and_save(GAVE_WAY, at_least=1)
+        except Exception as error:  # whatever it is, the program goes on
+            self._fail(error)
+            return
+        self._phase = _BEFORE if self._trace is None else _OVER
+        self._count = 0
+
+    def _stop_and_save(self, ended: str, at_least: int) -> None:
+        assert self._recording is not None  # noqa: S101 - only called when there is one
+        worth_it = self._recording.is_recording and self._recording.steps >= at_least
+        self._recording.stop()
+        if worth_it:
+            self._save(ended)
+
+    def finish(self, ended: str) -> None:
+        """The program ends: save what would be lost."""
+        if self._phase == _AFTER and self._clock.durations_ns[clock.AFTER]:
+            self._tell_timings()
+        self._phase = _OVER
+        try:
+            with deferred_signals():
+                if self.is_recording:
+                    self._stop_and_save(ended, at_least=0)
+                if self._trace is None:
+                    self._save_whole_run(ended)
+        except Exception as error:  # the program has its own end
+            self._fail(error)
+
+    def _save_whole_run(self, ended: str) -> None:
+        """Into the scratch folder, if there is a parent: it knows whether another process made steps."""
+        self._whole_run.end()
+        if self._whole_run.held is None:
+            return
+        rank = facts.rank(self._torch)
+        trace = save(
+            self._whole_run.held,
+            Path(self._settings.folder) if self._scratch is None else self._scratch / "whole",
+            rank or 0,
+            self.facts(ended),
+            self._settings.project,
+            scratch=self._scratch,
+            with_tables=False,
+        )
+        self._whole_run.drop()
+        if trace is not None:
+            self._tell(rank=rank, whole_run=str(trace), steps=self._count, cut=self._whole_run.was_cut)
+
+    def _fail(self, error: Exception) -> None:
+        self._phase = _OVER
+        self._tell(error=f"{type(error).__name__}: {error}")
+        self._let_go()

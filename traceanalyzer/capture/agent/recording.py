@@ -1,0 +1,110 @@
+"""One recording with torch.profiler: some steps, or everything between start and stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from . import quiet
+from .tools import Tools
+
+
+class Recording:
+    """A `torch.profiler.profile` that is driven step by step.
+
+    Args:
+        tools: Of this process.
+        warmup: Steps in which the profiler is on and throws away.
+        active: Steps to record; None records until `stop`, without marking steps.
+        activities: What to record; None is what the machine has.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        *,
+        warmup: int = 0,
+        active: int | None = None,
+        activities: list[Any] | None = None,
+    ) -> None:
+        self.is_on = False
+        self.steps = 0
+        """Whole steps that are recorded."""
+        self._tools = tools
+        self._warmup, self._active = warmup, active
+        settings = tools.settings
+        self._allocator = quiet.AllocatorWarnings(tools.torch) if settings.profile_memory else None
+        self._done_steps = 0
+        with tools.rivals.ours():
+            self.profile = tools.torch.profiler.profile(
+                activities=activities,
+                schedule=None if active is None else self._action,
+                record_shapes=settings.record_shapes,
+                with_stack=settings.with_stack,
+                profile_memory=settings.profile_memory,
+                with_modules=settings.with_modules,
+                with_flops=settings.with_flops,
+            )
+
+    def _action(self, step: int) -> Any:
+        actions = self._tools.torch.profiler.ProfilerAction
+        return actions.WARMUP if step < self._warmup else actions.RECORD
+
+    @property
+    def is_recording(self) -> bool:
+        """Something would be lost if it ended now without being saved."""
+        return self.is_on and self._done_steps >= self._warmup
+
+    def start(self) -> None:
+        """Begin to warm up, or to record if there is no warm-up."""
+        with self._tools.rivals.ours(), quiet.kineto():
+            if self._allocator is not None:
+                self._allocator.silence()
+            self.profile.start()
+        self.is_on = True
+
+    def step(self) -> bool:
+        """A step ends; whether it was the last one. The profiler is off then."""
+        self._done_steps += 1
+        self.steps = max(0, self._done_steps - self._warmup)
+        if self.steps == self._active:
+            self.stop()
+            return True
+        with self._tools.rivals.ours(), quiet.kineto():
+            self.profile.step()
+        return False
+
+    def stop(self) -> None:
+        """End it, in the thread that started it. What was recorded so far can be saved."""
+        self.is_on = False
+        try:
+            self._tools.ranges.close(self._tools.torch)
+            with self._tools.rivals.ours(), quiet.kineto():
+                self.profile.stop()
+        finally:
+            if self._allocator is not None:
+                self._allocator.restore()
+
+    def export(self, path: Path) -> None:
+        """Write the profiler's JSON; once."""
+        self.profile.export_chrome_trace(str(path))
+
+    def tables(self) -> str:
+        """Tables of `key_averages()`: by time on the CPU, by time on the device, by shape of the inputs."""
+        averages = self.profile.key_averages()
+        device = _device_order(averages)
+        parts = {"By time on the CPU": averages.table("self_cpu_time_total")}
+        if device is not None:
+            parts["By time on the device"] = averages.table(device)
+        if self.profile.record_shapes:
+            by_shape = self.profile.key_averages(group_by_input_shape=True)
+            parts["By shape of the inputs"] = by_shape.table(device or "self_cpu_time_total")
+        return "\n".join(f"# {title}\n\n{table}" for title, table in parts.items())
+
+
+def _device_order(averages: Any) -> str | None:
+    """What to sort by for time on the device; None where nothing ran on one. The name changed with torch 2.5."""
+    for name in ("self_device_time_total", "self_cuda_time_total"):
+        if any(getattr(row, name, 0) > 0 for row in averages):
+            return name
+    return None

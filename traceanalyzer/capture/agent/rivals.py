@@ -1,0 +1,62 @@
+"""Only one profiler can run in a process. If the program uses one itself, that one has precedence."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_STARTS = ("_prepare_profiler", "_enable_profiler")
+_STOP = "_disable_profiler"
+
+
+class Rivals:
+    """Watches the calls through which every profiler of torch starts and stops.
+
+    In the library, where the user starts profilers knowingly, nothing is watched.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        """The program's own profiler is prepared or running."""
+        self.was_on = False
+        """It has been, at some time."""
+        self._ours = 0
+        self._give_way: Callable[[], None] = lambda: None
+
+    def watch(self, module: Any, give_way: Callable[[], None]) -> None:
+        """Watch from now on.
+
+        Args:
+            module: `torch.autograd.profiler`.
+            give_way: Called before the program's profiler starts.
+        """
+        self._give_way = give_way
+        for name in (*_STARTS, _STOP):
+            if hasattr(module, name):
+                setattr(module, name, self._wrapped(getattr(module, name), starts=name in _STARTS))
+
+    def _wrapped(self, call: Callable[..., Any], *, starts: bool) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if self._ours:
+                return call(*args, **kwargs)
+            if starts and not self.is_on:
+                self.is_on = self.was_on = True
+                self._give_way()
+            self.is_on = False  # unless it starts, now
+            result = call(*args, **kwargs)
+            self.is_on = starts
+            return result
+
+        return watched
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Calls in this block come from us."""
+        self._ours += 1
+        try:
+            yield
+        finally:
+            self._ours -= 1

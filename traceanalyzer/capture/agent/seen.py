@@ -1,0 +1,75 @@
+"""What hooks have seen of the program: its loaders, optimizers, gradients and precision."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+
+class Seen:
+    """Counts and settings, as plain data; objects of the program are not kept alive."""
+
+    def __init__(self) -> None:
+        self.loaders: dict[int, dict[str, Any]] = {}
+        self.autocast: set[tuple[str, str]] = set()
+        self.optimizers: dict[int, weakref.ref[Any]] = {}
+        self.has_scaler = False
+        self.backwards = 0
+        """Backward passes since the last step ended."""
+        self.batches = 0
+        """Batches since the last step ended."""
+        self.start_counting()
+
+    def start_counting(self) -> None:
+        """The next step is the first that counts."""
+        self.backwards = self.batches = 0
+        self._backwards = self._batches = self._steps = 0
+
+    def step_ended(self, *, counts: bool) -> None:
+        """A step ends; what happened in it counts, or not."""
+        if counts:
+            self._steps += 1
+            self._backwards += self.backwards
+            self._batches += self.batches
+        self.backwards = self.batches = 0
+
+    def loader(self, loader: Any) -> None:
+        """A loader begins an epoch."""
+        facts = loader_facts(loader)
+        facts["epochs"] = self.loaders.get(id(loader), {}).get("epochs", 0) + 1
+        self.loaders[id(loader)] = facts
+
+    def optimizer(self, optimizer: Any) -> None:
+        """An optimizer steps."""
+        if id(optimizer) not in self.optimizers:
+            self.optimizers[id(optimizer)] = weakref.ref(optimizer)
+
+    def autocast_entered(self, context: Any) -> None:
+        """A region of automatic precision begins."""
+        if getattr(context, "_enabled", False):
+            dtype = str(getattr(context, "fast_dtype", "")).removeprefix("torch.")
+            self.autocast.add((str(getattr(context, "device", "")), dtype))
+
+    def facts(self) -> dict[str, Any]:
+        """As the trace shall hold them."""
+        return {
+            "loaders": sorted(self.loaders.values(), key=lambda facts: -facts["epochs"]),
+            "autocast": [{"device": device, "dtype": dtype} for device, dtype in sorted(self.autocast)],
+            "has_grad_scaler": self.has_scaler,
+            "backward_per_step": self._backwards / self._steps if self._steps else None,
+            "batches_per_step": self._batches / self._steps if self._steps else None,
+        }
+
+
+def loader_facts(loader: Any) -> dict[str, Any]:
+    """The settings of a `DataLoader`; what its class does not have is None."""
+    sampler = getattr(loader, "batch_sampler", None)
+    batch_size = getattr(loader, "batch_size", None)
+    return {
+        "workers": getattr(loader, "num_workers", None),
+        "pin_memory": getattr(loader, "pin_memory", None),
+        "persistent_workers": getattr(loader, "persistent_workers", None),
+        "prefetch_factor": getattr(loader, "prefetch_factor", None),
+        "batch_size": batch_size if batch_size is not None else getattr(sampler, "batch_size", None),
+        "drop_last": getattr(loader, "drop_last", None),
+    }

@@ -1,0 +1,23 @@
+"""What every recording in a process needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .ranges import Ranges
+from .rivals import Rivals
+from .settings import Settings
+
+
+@dataclass(frozen=True)
+class Tools:
+    """One set per process."""
+
+    torch: Any
+    """The module, which nothing here imports."""
+    settings: Settings
+    rivals: Rivals = field(default_factory=Rivals)
+    """Whether the program's own profiler is on."""
+    ranges: Ranges = field(default_factory=Ranges)
+    """Which named ranges are open."""

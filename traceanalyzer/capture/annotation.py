@@ -1,0 +1,30 @@
+"""Named ranges in the trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from traceanalyzer.capture import require
+
+
+@contextlib.contextmanager
+def annotate(name: str) -> Iterator[None]:
+    """A named range, on the host and above the kernels that are launched in it.
+
+    Works as a context manager and as a decorator:
+
+        with annotate("forward"):
+            loss = model(images)
+
+        @annotate("augment")
+        def augment(images): ...
+
+    Args:
+        name: As the trace shall show it.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    with require.torch().profiler.record_function(name):
+        yield

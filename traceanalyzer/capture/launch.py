@@ -1,0 +1,245 @@
+"""Runs a program with the hook in it, passes signals on, and collects what its processes have recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.capture.agent import settings as agent_settings
+from traceanalyzer.capture.agent import tracefile
+from traceanalyzer.capture.agent.importing import HOOKED, NO_TORCH
+from traceanalyzer.capture.agent.notes import SUFFIX
+from traceanalyzer.capture.agent.saving import SUFFIX as TRACE_SUFFIX
+from traceanalyzer.capture.agent.settings import Settings
+from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
+
+BOOTSTRAP = Path(__file__).parent / "agent" / "bootstrap"
+
+_PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+_LOOK_FOR_TORCH = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 86)"
+_FROM_THE_KERNEL = 128
+"""`si_code` of a signal that the terminal sent, which the program has got, too."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What one process of the program said; see `agent.notes`."""
+
+    rank: int | None = None
+    trace: str | None = None
+    superseded: str | None = None
+    facts: dict[str, Any] | None = None
+    steps: int | None = None
+    wanted: int | None = None
+    ended: str | None = None
+    whole_run: str | None = None
+    cut: bool = False
+    profiles_itself: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the program ended, and what is left of it."""
+
+    code: int
+    """Its exit code; 128 and the number of the signal that ended it."""
+    traces: tuple[Path, ...]
+    """In the order of ranks."""
+    warnings: tuple[str, ...]
+
+
+def run(command: Sequence[str], settings: Settings) -> Outcome:
+    """Run a program and record it.
+
+    Args:
+        command: The program and its arguments.
+        settings: What to record; `folder` is made if it is not there.
+
+    Raises:
+        UsageError: The program cannot be started.
+        MissingDependencyError: It is a Python without torch.
+        OutputError: The folder cannot be made.
+    """
+    _require_torch(command)
+    with _scratch(Path(settings.folder)) as scratch:
+        chosen = replace(
+            settings, folder=str(Path(settings.folder).resolve()), scratch=str(scratch), project=str(Path.cwd())
+        )
+        code = _run(command, _environment(chosen))
+        return _collect(code, scratch, chosen)
+
+
+def _require_torch(command: Sequence[str]) -> None:
+    """A Python that has no torch need not be started; other programs may start one that has."""
+    if not Path(command[0]).name.startswith("python") or shutil.which(command[0]) is None:
+        return
+    look = subprocess.run([command[0], "-c", _LOOK_FOR_TORCH], capture_output=True, check=False)  # noqa: S603 - what the user asked for
+    if look.returncode == 86:
+        raise MissingDependencyError("torch", extra="capture")
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A hidden folder for this run; the folder that was made for it goes if nothing came into it."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    scratch = folder.resolve() / f".capture-{secrets.token_hex(8)}"
+    try:
+        scratch.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+def _environment(settings: Settings) -> Mapping[str, str]:
+    before = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(BOOTSTRAP), *([before] if before else [])])
+    return os.environ | {"PYTHONPATH": path, agent_settings.VARIABLE: settings.encode()}
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run it to its end; its terminal and streams are ours, and signals to us are for it."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with _signals() as (child_mask, pass_on):
+        try:
+            process = subprocess.Popen(  # noqa: S603 - what the user asked for
+                command,
+                env=environment,
+                close_fds=False,
+                preexec_fn=child_mask,  # noqa: PLW1509 - one system call, and no threads are here
+            )
+        except OSError as error:
+            raise UsageError(f"{command[0]}: cannot be started: {error.strerror or error}") from None
+        pass_on(process)
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess.Popen[bytes]], None]]]:
+    """Signals wait until they are passed on. What the terminal sends, it sends to the program, too."""
+    if not hasattr(signal, "sigtimedwait"):
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            yield None, lambda _: None
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return
+    awaited = {*_PASSED_ON, signal.SIGCHLD}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+
+    def pass_on(process: subprocess.Popen[bytes]) -> None:
+        while process.poll() is None:
+            arrived = signal.sigtimedwait(awaited, 1.0)  # a second, in case the end of a child goes unnoticed
+            if arrived is None or arrived.si_signo == signal.SIGCHLD or arrived.si_code == _FROM_THE_KERNEL:
+                continue
+            process.send_signal(arrived.si_signo)
+
+    try:
+        yield lambda: _set_mask(mask), pass_on
+    finally:
+        while signal.sigtimedwait(awaited, 0) is not None:  # was for the program, which is gone
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _set_mask(mask: set[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _collect(code: int, scratch: Path, settings: Settings) -> Outcome:
+    notes = [_read(path) for path in sorted(scratch.glob(f"*{SUFFIX}"))]
+    traces = []
+    for note in sorted(notes, key=lambda note: note.rank or 0):
+        if note.trace is None or not (trace := Path(note.trace)).exists():
+            continue
+        if note.facts is not None:
+            tracefile.replace_facts(trace, note.facts)
+        if note.superseded is not None:
+            _remove(Path(note.superseded))
+        traces.append(trace)
+    warnings = [_cut_short(note) for note in notes if note.trace and (note.steps or 0) < (note.wanted or 0)]
+    warnings += [f"the capture failed in one process: {note.error}" for note in notes if note.error]
+    if not traces:
+        traces, explanation = _whole_runs(notes, scratch, settings)
+        warnings.append(explanation)
+    return Outcome(code, tuple(traces), tuple(dict.fromkeys(warnings)))
+
+
+def _read(path: Path) -> Note:
+    return msgspec.json.decode(path.read_bytes(), type=Note)
+
+
+def _remove(trace: Path) -> None:
+    for path in trace.parent.glob(trace.name.removesuffix(TRACE_SUFFIX) + ".*"):
+        path.unlink()
+
+
+def _cut_short(note: Note) -> str:
+    who = "" if note.rank is None else f"rank {note.rank}: "
+    why = "started its own profiler" if note.profiles_itself else "ended"
+    return f"{who}the program {why} after {note.steps or 0} of {note.wanted} recorded steps; the trace holds those"
+
+
+def _whole_runs(notes: list[Note], scratch: Path, settings: Settings) -> tuple[list[Path], str]:
+    """Nothing made enough steps: what was recorded from the start, of the ranks if there are any."""
+    found = [note for note in notes if note.whole_run]
+    found = [note for note in found if note.rank is not None] or found
+    traces = []
+    for note in sorted(found, key=lambda note: note.rank or 0):
+        path = Path(note.whole_run or "")
+        traces.append(
+            tracefile.publish(path, Path(settings.folder), path.name.removesuffix(TRACE_SUFFIX), TRACE_SUFFIX)
+        )
+    if traces:
+        return traces, _why_whole(found, settings)
+    return [], _why_nothing(notes, scratch, settings)
+
+
+def _why_whole(found: list[Note], settings: Settings) -> str:
+    steps = max(note.steps or 0 for note in found)
+    needed = settings.skipped + settings.steps
+    cut = f" (its first {settings.limit_s:g} seconds; --limit changes that)" if any(note.cut for note in found) else ""
+    if steps:
+        return (
+            f"the program ended after {steps} steps, before those to record began ({needed} are needed); the trace "
+            f"holds its start{cut}; ask for fewer with --warmup and --steps"
+        )
+    return (
+        "found no steps (no optimizer stepped, no DataLoader was read): the trace holds the whole run as one step"
+        f"{cut}; mark steps with traceanalyzer.capture.profile and prof.step()"
+    )
+
+
+def _why_nothing(notes: list[Note], scratch: Path, settings: Settings) -> str:
+    if any(note.profiles_itself for note in notes):
+        return "nothing was captured: the program uses torch.profiler itself, which was left alone"
+    if (scratch / NO_TORCH).exists():
+        return f"nothing was captured: {MissingDependencyError('torch', extra='capture')}"
+    if not (scratch / HOOKED).exists():
+        return (
+            "nothing was captured: no Python of the program loaded the hook; it must start without -I, -E and -S "
+            "and keep PYTHONPATH"
+        )
+    needed = settings.skipped + settings.steps
+    return (
+        "nothing was captured: the program was killed, did not use torch, or made too few steps in processes that it "
+        f"started ({needed} are needed)"
+    )

@@ -1,0 +1,120 @@
+"""How many samples and steps per second, with the profiler and without."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+
+from traceanalyzer.capture import require
+from traceanalyzer.capture.agent import facts
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What was measured in one state of the profiler."""
+
+    steps: int
+    samples: int
+    seconds: float
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """None before the first step."""
+        return self.samples / self.seconds if self.seconds else None
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """None before the first step."""
+        return self.steps / self.seconds if self.seconds else None
+
+    def __str__(self) -> str:
+        if not self.seconds:
+            return "no steps"
+        return f"{self.samples_per_s:.4g} samples/s, {self.steps_per_s:.4g} steps/s ({self.steps} steps)"
+
+
+class ThroughputMeter:
+    """Counts samples per second, apart for steps in which a profiler is on and steps in which none is.
+
+        meter = ThroughputMeter(warmup=3)
+        for images, labels in loader:
+            ...
+            meter.step(len(images))
+        print(meter)
+
+    The devices are waited for where the state changes and where a number is asked for, not at every step.
+
+    Args:
+        warmup: Steps at the beginning that do not count.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+
+    def __init__(self, warmup: int = 0) -> None:
+        self._torch = require.torch()
+        self._left = warmup
+        self._sums = {state: Throughput(0, 0, 0.0) for state in (False, True)}
+        self._since = 0.0
+        self._start()
+
+    def __enter__(self) -> ThroughputMeter:
+        self._start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._close()
+
+    def step(self, samples: int = 0) -> None:
+        """A step of that many samples has ended."""
+        state = self._is_profiled()
+        if self._left > 0:
+            self._left -= 1
+            if not self._left:
+                self._start()
+            return
+        if state != self._state:  # the step in which the profiler was switched belongs to neither
+            self._close()
+            self._start()
+            return
+        now = time.perf_counter()
+        self._add(1, samples, now - self._since)
+        self._since = now
+
+    @property
+    def plain(self) -> Throughput:
+        """Without a profiler."""
+        self._close()
+        return self._sums[False]
+
+    @property
+    def profiled(self) -> Throughput:
+        """With one."""
+        self._close()
+        return self._sums[True]
+
+    def __str__(self) -> str:
+        self._close()
+        return f"plain: {self._sums[False]}; profiled: {self._sums[True]}"
+
+    def _is_profiled(self) -> bool:
+        return bool(self._torch.autograd._profiler_enabled())
+
+    def _start(self) -> None:
+        facts.synchronize(self._torch)
+        self._state = self._is_profiled()
+        self._since = time.perf_counter()
+
+    def _close(self) -> None:
+        """The time in which the devices catch up belongs to the steps that came before."""
+        if self._sums[self._state].steps:
+            begin = time.perf_counter()
+            facts.synchronize(self._torch)
+            caught_up = time.perf_counter() - begin
+            self._add(0, 0, caught_up)
+            self._since += caught_up
+
+    def _add(self, steps: int, samples: int, seconds: float) -> None:
+        sums = self._sums[self._state]
+        self._sums[self._state] = Throughput(sums.steps + steps, sums.samples + samples, sums.seconds + seconds)

@@ -1,0 +1,108 @@
+"""How was the program set up, and what did recording it cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.trace.capture_facts import CaptureFacts, Loader, Optimizer
+
+TITLE = Text("capture-title", "The program, as the capture saw it")
+_OVERHEAD = Text(
+    "capture-overhead",
+    "A step takes {control:ns} without the profiler and {profiled:ns} with it: times on the host are inflated.",
+)
+_NO_OVERHEAD = Text("capture-no-overhead", "A step takes {control:ns} without the profiler and {profiled:ns} with it.")
+_CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
+_NOTICEABLE = 0.05
+"""Overhead from which on times on the host are not to be taken at their face value."""
+
+_TORCH = Text("capture-torch", "torch")
+_CUDA = Text("capture-cuda", "CUDA")
+_HIP = Text("capture-hip", "ROCm")
+_CPUS = Text("capture-cpus", "CPU cores")
+_THROUGHPUT = Text("capture-throughput", "Samples per second without the profiler, one process")
+_DTYPES = Text("capture-dtypes", "Types of parameters")
+_AUTOCAST = Text("capture-autocast", "Automatic precision")
+_NONE = Text("capture-none", "none", "no automatic precision was used")
+_LEFT_TO_TORCH = Text("capture-left-to-torch", "default", "a flag that was not given")
+_PARALLEL = Text("capture-parallel", "Parallel training")
+_COMPILED = Text("capture-compiled", "torch.compile")
+_ACCUMULATION = Text("capture-accumulation", "Backward passes per step")
+_LOADERS = (
+    (Column(Text("capture-loader-batch", "Batch size"), "count"), "batch_size"),
+    (Column(Text("capture-loader-workers", "Workers"), "count"), "workers"),
+    (Column(Text("capture-loader-pin", "Pinned memory"), "bool"), "pin_memory"),
+    (Column(Text("capture-loader-persistent", "Persistent workers"), "bool"), "persistent_workers"),
+    (Column(Text("capture-loader-prefetch", "Prefetch factor"), "count"), "prefetch_factor"),
+)
+_OPTIMIZERS = (
+    (Column(Text("capture-optimizer", "Optimizer"), "", is_name=True), "name"),
+    (Column(Text("capture-optimizer-tensors", "Tensors"), "count"), "tensors"),
+    (Column(Text("capture-optimizer-foreach", "foreach", "a flag of the optimizer"), "bool"), "foreach"),
+    (Column(Text("capture-optimizer-fused", "fused", "a flag of the optimizer"), "bool"), "fused"),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Facts, loaders and optimizers."""
+    found = report.result("capture", Capture)
+    if found is None:
+        return
+    tables = (
+        _table("capture_loaders", _LOADERS, found.facts.loaders or (), top),
+        _table("capture_optimizers", _OPTIMIZERS, found.facts.optimizers, top),
+    )
+    yield Section(
+        "capture",
+        TITLE,
+        messages=tuple(_messages(found)),
+        facts=tuple(fact for fact in _facts(found) if fact.value is not None),
+        tables=tuple(table for table in tables if table.rows),
+        is_detail=True,
+    )
+
+
+def _messages(found: Capture) -> Iterator[Message]:
+    if found.overhead_share is not None:
+        text = _OVERHEAD if found.overhead_share >= _NOTICEABLE else _NO_OVERHEAD
+        yield text(control=found.control_step_ns, profiled=found.profiled_step_ns)
+    facts = found.facts
+    if facts.steps_from is not None and facts.steps < facts.asked.steps:
+        yield _CUT(steps=facts.steps, asked=facts.asked.steps)
+
+
+def _facts(found: Capture) -> Iterator[Fact]:
+    facts = found.facts
+    yield Fact(_TORCH, facts.versions.torch, "")
+    yield Fact(_CUDA, facts.versions.cuda, "")
+    yield Fact(_HIP, facts.versions.hip, "")
+    yield Fact(_CPUS, facts.host.cpus, "count")
+    yield Fact(_THROUGHPUT, found.samples_per_s, "number")
+    yield Fact(_DTYPES, _dtypes(facts), "")
+    if facts.autocast is not None:
+        yield Fact(_AUTOCAST, ", ".join(f"{a.dtype} ({a.device})" for a in facts.autocast) or _NONE, "")
+    yield Fact(_PARALLEL, ", ".join(wrapper.name for wrapper in facts.parallel) or None, "")
+    yield Fact(_COMPILED, facts.is_compiled, "bool")
+    yield Fact(_ACCUMULATION, facts.backward_per_step, "number")
+
+
+def _dtypes(facts: CaptureFacts) -> str | None:
+    if facts.parameters is None or not facts.parameters.dtypes:
+        return None
+    return ", ".join(f"{d.dtype} ({d.tensors})" for d in facts.parameters.dtypes)
+
+
+def _cell(row: Loader | Optimizer, field: str) -> Any:
+    """A flag that was not given is left to torch; other things are unknown."""
+    value = getattr(row, field)
+    return _LEFT_TO_TORCH if value is None and isinstance(row, Optimizer) else value
+
+
+def _table(name: str, columns: tuple[tuple[Column, str], ...], rows: tuple[Loader | Optimizer, ...], top: int) -> Table:
+    cells = tuple(tuple(_cell(row, field) for _, field in columns) for row in rows[:top])
+    return Table(name, tuple(column for column, _ in columns), cells, len(rows))
