@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules.judging import findings, functions, situations
-from traceanalyzer.report.model import SEVERITIES
+from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import MODULES
 from traceanalyzer.rules.rule import HEADINGS, Rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import host_activity, synchronizations
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.report.message import Message, Text
@@ -47,6 +47,8 @@ class Copy(msgspec.Struct, frozen=True):
     """Other ones directly after whose call the thread synchronizes; null where no launch is in the trace."""
     synchronized_ns: int | None
     """Duration of these synchronizations; null where no launch is in the trace."""
+    avoidable_ns: int | None
+    """What steps could get shorter by if the host waited for none of them, as for synchronizations; null as before."""
     exposed_ns: int
     """The time in which no kernel runs on the device."""
     overlapped_ns: int
@@ -104,6 +106,7 @@ def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
     blocking = context.once(host_activity.blocking_copies)[rows]
     wait = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
     call_ns = np.append(trace.launches.dur_ns, 0)
+    avoidable = _avoidable(context, np.where(blocking, launch, wait))
     size, dur = device.bytes[rows], device.dur_ns[rows]
     known, big = size >= 0, size >= _SMALL_BYTES
     count = len(keys)
@@ -121,6 +124,7 @@ def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
         sum_by(groups[blocking], call_ns[launch[blocking]], count).tolist(),
         count_by(groups[wait != NO_PARENT], count).tolist(),
         sum_by(groups, call_ns[wait], count).tolist(),
+        sum_by(groups, avoidable, count).tolist(),
         sum_by(groups, overlapped, count).tolist(),
         strict=True,
     )
@@ -143,6 +147,7 @@ def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
                 blocking_ns=None if unknown else host[1],
                 synchronized_calls=None if unknown else host[2],
                 synchronized_ns=None if unknown else host[3],
+                avoidable_ns=None if unknown else host[4],
                 exposed_ns=time - overlap,
                 overlapped_ns=overlap,
             )
@@ -155,6 +160,14 @@ def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]
     fastest = np.zeros(count)
     np.maximum.at(fastest, groups, np.where(dur > 0, size / np.maximum(dur, 1), 0))
     return [value or None for value in fastest.tolist()]
+
+
+def _avoidable(context: Context, wait: I64) -> I64:
+    """For each call that waits for a copy, what goes away without the wait; 0 for no call (-1)."""
+    costs, found = context.once(synchronizations.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
+    if costs is not None:
+        found[context.once(host_activity.waits).row] = costs[:, synchronizations.AVOIDABLE]
+    return found[wait]
 
 
 def _synchronization_after(context: Context, launch: I64) -> I64:

@@ -97,6 +97,13 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
     return None
 
 
+def step_names(steps: Steps, times: I64) -> list[str | None]:
+    """For each time the name of the step that contains it, None between steps."""
+    step = np.searchsorted(steps.start_ns, times, side="right") - 1
+    inside = (step >= 0) & (times < np.append(steps.end_ns, 0)[step])
+    return [steps.names[n] if known else None for n, known in zip(step.tolist(), inside.tolist(), strict=True)]
+
+
 def _one(start: I64, dur: I64, found_by: str) -> Steps:
     return Steps(("0",), np.array([start.min()]), np.array([(start + dur).max()]), found_by)
 

@@ -23,6 +23,9 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_CALLS = Text("skip-no-runtime-calls", "the trace has no calls into a runtime, so no wait of the host was recorded")
 
+AVOIDABLE = 4
+"""The column of `costs` with what goes away without the wait."""
+
 
 class Synchronization(msgspec.Struct, frozen=True):
     """All waits through one function from one place in the program."""
@@ -46,6 +49,8 @@ class Synchronization(msgspec.Struct, frozen=True):
     """How long the device did nothing from the ends of these waits until its next activity; null as before."""
     drained_unexplained_ns: int | None
     """The part of it that no loader, collective, compilation, allocation or profiler overhead explains."""
+    avoidable_ns: int | None
+    """What steps could get shorter by without these waits: for each the lesser of the wait and that part."""
 
 
 class Synchronizations(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class Synchronizations(msgspec.Struct, frozen=True):
     drained_ns: int | None
     """Gaps are counted once, also where several threads wait at the same time."""
     drained_unexplained_ns: int | None
+    avoidable_ns: int | None
     rows: tuple[Synchronization, ...]
 
 
@@ -71,14 +77,14 @@ def analyze(context: Context) -> Synchronizations:
     """Waits that start in the chosen steps, or all."""
     waits = context.once(host_activity.waits)
     scope = np.flatnonzero(context.in_scope(waits.start_ns))
-    known = bool((context.trace.device.device != UNKNOWN).any())
-    figures = _device_times(context, waits)[scope] if known else None
+    every = context.once(costs)
+    figures = None if every is None else every[scope]
     waits = waits.take(scope)
     window, steps = context.steps.window, len(context.steps)
     in_step = np.zeros(len(scope), np.bool_)
     if window is not None:
         in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
-    idle, drains, drained, unexplained = _device_figures(figures)
+    idle, drains, drained, unexplained, avoidable = _device_figures(figures)
     return Synchronizations(
         calls=len(scope),
         calls_per_step=int(in_step.sum()) / steps if steps else None,
@@ -87,14 +93,15 @@ def analyze(context: Context) -> Synchronizations:
         drains=drains,
         drained_ns=drained,
         drained_unexplained_ns=unexplained,
+        avoidable_ns=avoidable,
         rows=_rows(context, waits, in_step, figures),
     )
 
 
 def _device_figures(figures: I64 | None) -> list[int] | list[None]:
-    """Sums over some waits of what `_device_times` says of them; None where no device activity was recorded."""
+    """Sums over some waits of what `costs` says of them; None where no device activity was recorded."""
     if figures is None:
-        return [None] * 4
+        return [None] * 5
     sums: list[int] = figures.sum(axis=0).tolist()
     return sums
 
@@ -174,8 +181,15 @@ def _is_named(context: Context) -> Bool:
     return np.append(named, False)
 
 
-def _device_times(context: Context, waits: Waits) -> I64:
-    """For each wait: idle time of its device meanwhile, whether it drains, for how long, and that unexplained."""
+def costs(context: Context) -> I64 | None:
+    """For each wait of the trace what it does to its device; None where no device activity was recorded.
+
+    Columns: idle time meanwhile, whether it drains, for how long, that unexplained, and the part that goes away
+    without the wait. A host that has nothing to wait for gains no time, so that part is no longer than the wait.
+    """
+    if not (context.trace.device.device != UNKNOWN).any():
+        return None
+    waits = context.once(host_activity.waits)
     idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
     device = context.trace.device
     where = _devices(context, waits)
@@ -189,7 +203,9 @@ def _device_times(context: Context, waits: Waits) -> I64:
         drained[rows] = _until_next(busy, end, worked > 0)
     timeline = causes.timelines(context)[causes.EVERY_THREAD]
     explained = timeline.within(waits.end_ns, waits.end_ns + drained, causes.EXPLICIT)
-    return np.column_stack((idle, drained > 0, drained, drained - sum(explained)))
+    unexplained = drained - sum(explained)
+    avoidable = np.minimum(waits.end_ns - waits.start_ns, unexplained)
+    return np.column_stack((idle, drained > 0, drained, unexplained, avoidable))
 
 
 def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:

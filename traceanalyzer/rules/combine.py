@@ -26,7 +26,7 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     None if nothing saves anything.
     """
     low = high = budget
-    taken: dict[str, float] = {}
+    taken: dict[str, Interval] = {}
     left, reliefs = list(fixes), []
     while left:
         direct = [_unclaimed(fix.change, taken) for fix in left]
@@ -42,7 +42,9 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
         reliefs.append(Relief(fix.rule, fix.finding, (at_least, worth[best])))
     if not reliefs:
         return None
-    total = (budget.step - low.step, budget.step - high.step)
+    at_most = budget.step - high.step
+    surely = max(budget.step - low.step, *(budget.wall(fix.change)[0] for fix in fixes))  # as the best one by itself
+    total = (min(surely, at_most), at_most)
     return Combined(tuple(reliefs), total, (total[0] / budget.step, total[1] / budget.step), high.critical)
 
 
@@ -51,12 +53,20 @@ def _gain(budget: Budget, change: Change, direct: Interval) -> float:
     return min(budget.wall(change, direct)[1], budget.cap(change.resource, direct[1]))
 
 
-def _unclaimed(change: Change, taken: dict[str, float]) -> Interval:
-    """What is left of a change's direct times after fixes that removed the same time."""
-    overlap = sum(min(ns, taken.get(key, 0.0)) for key, ns in change.claims.items())
-    return max(0.0, change.direct[0] - overlap), max(0.0, change.direct[1] - overlap)
+def _unclaimed(change: Change, taken: dict[str, Interval]) -> Interval:
+    """What is left of a change's direct times after fixes that removed the same time, surely and at most."""
+    claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
+    low, high = (sum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
+    return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
 
 
-def _claim(change: Change, taken: dict[str, float]) -> None:
+def _claim(change: Change, taken: dict[str, Interval]) -> None:
     for key, ns in change.claims.items():
-        taken[key] = max(taken.get(key, 0.0), ns)
+        before, own = taken.get(key, (0.0, 0.0)), _ends(change, ns)
+        taken[key] = (max(before[0], own[0]), max(before[1], own[1]))
+
+
+def _ends(change: Change, claim: float) -> Interval:
+    """What of a claim surely goes: the same part of it as of the whole."""
+    low, high = change.direct
+    return (claim * low / high if high else 0.0, claim)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import SEVERITIES, Combined, Finding, Headline, Saving, Skipped
+from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
 from traceanalyzer.rules.facts import Facts, Missing

@@ -45,6 +45,7 @@ def test_copies_are_summed_by_name() -> None:
         blocking_ns=0,
         synchronized_calls=0,
         synchronized_ns=0,
+        avoidable_ns=0,
         exposed_ns=41 * US,
         overlapped_ns=0,
     )

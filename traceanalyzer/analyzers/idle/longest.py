@@ -55,11 +55,12 @@ def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ..
     rows = []
     for device, gaps in found.items():
         chosen = np.lexsort((gaps.start_ns, -gaps.length))[:_SHOWN]
-        rows += _described(context, device, gaps.take(chosen))
+        rows += described(context, device, gaps.take(chosen))
     return tuple(sorted(rows, key=lambda gap: (-gap.duration_ns, gap.start_ns, gap.device))[:_SHOWN])
 
 
-def _described(context: Context, device: int, gaps: Gaps) -> list[LongGap]:
+def described(context: Context, device: int, gaps: Gaps) -> list[LongGap]:
+    """What the host did in each gap; a loop over the gaps, for a few hundred of them."""
     trace, names = context.trace, context.trace.names
     times = causes.attribute(context, gaps)
     main = times.argmax(axis=1)

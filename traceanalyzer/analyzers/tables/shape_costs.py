@@ -7,21 +7,11 @@ what is possible on this device, without any data sheet.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import msgspec
 
+from traceanalyzer.analyzers.peers import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 from traceanalyzer.trace.op_shapes import Implied, implied, parse
-
-
-class Peer(msgspec.Struct, frozen=True):
-    """A cheaper call of the same operator and size, in the same table."""
-
-    input_shapes: str
-    device_ns_per_call: float
-    saving_ns: float
-    """What all calls together would save at the peer's price."""
 
 
 class ShapeCost(msgspec.Struct, frozen=True):
@@ -47,20 +37,14 @@ class ShapeCost(msgspec.Struct, frozen=True):
 def analyze(rows: list[TableRow]) -> tuple[ShapeCost, ...]:
     """Costs of operator rows of tables grouped by input shapes, the most device time first."""
     priced = [row for row in rows if row.calls and row.self_device_ns is not None and row.input_shapes]
-    sizes = {id(row): _implied(row) for row in priced}
-    cheapest: dict[tuple[str, Implied], TableRow] = {}
-    by_size: defaultdict[tuple[str, Implied], list[TableRow]] = defaultdict(list)
-    for row in priced:
-        size = sizes[id(row)]
-        if size is not None and row.self_device_ns:
-            by_size[row.name, size].append(row)
-    for key, members in by_size.items():
-        cheapest[key] = min(members, key=_price)
-    costs = []
-    for row in priced:
-        size = sizes[id(row)]
-        best = cheapest.get((row.name, size)) if size is not None else None
-        costs.append(_cost(row, size, best if best is not row else None))
+    sizes = [_implied(row) for row in priced]
+    cheapest = peers(
+        [
+            Priced((row.name, size) if size else None, row.input_shapes or "", row.calls or 1, row.self_device_ns or 0)
+            for row, size in zip(priced, sizes, strict=True)
+        ]
+    )
+    costs = [_cost(row, size, peer) for row, size, peer in zip(priced, sizes, cheapest, strict=True)]
     return tuple(sorted(costs, key=lambda c: (-c.device_ns, -(c.host_ns or 0), c.name, c.input_shapes)))
 
 
@@ -69,15 +53,8 @@ def _implied(row: TableRow) -> Implied | None:
     return implied(row.name, shapes) if shapes else None
 
 
-def _price(row: TableRow) -> float:
-    return (row.self_device_ns or 0) / (row.calls or 1)
-
-
-def _cost(row: TableRow, size: Implied | None, best: TableRow | None) -> ShapeCost:
+def _cost(row: TableRow, size: Implied | None, peer: Peer | None) -> ShapeCost:
     calls, device = row.calls or 0, row.self_device_ns or 0
-    peer = None
-    if best is not None and _price(best) < _price(row):
-        peer = Peer(best.input_shapes or "", _price(best), device - _price(best) * calls)
     return ShapeCost(
         name=row.name,
         input_shapes=row.input_shapes or "",

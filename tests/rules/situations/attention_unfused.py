@@ -1,0 +1,103 @@
+"""Attention in pieces, fused, and products that only look like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.judging import table
+
+GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_nn"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 11, false, false>"
+HALF = "c10::BFloat16"
+
+Call = tuple[str, str, Sequence[Sequence[int]], int]
+"""Operator, kernel, shapes, duration in microseconds."""
+
+
+def model(calls: Sequence[Call], *, layers: int = 4) -> TraceBuilder:
+    """Steps of a model whose layers make these calls, beside a product that takes 400 us."""
+    trace = TraceBuilder(options=("record_shapes",))
+    host, stream = Host(trace, at=10), Stream()
+    dense: Call = ("aten::mm", GEMM, ([4096, 1024], [1024, 4096]), 400)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for name, kernel, shapes, dur in [*calls, dense] * layers:
+                with host.op(name, shapes=[list(s) for s in shapes], types=[HALF] * len(shapes)):
+                    host.launch(Work(kernel, dur), stream)
+            host.wait(stream)
+    return finish(trace)
+
+
+def attention(heads: int, queries: int, keys: int, depth: int, *, normal: Sequence[int] | None = None) -> list[Call]:
+    """Product, scale, softmax, product; `normal`: the shape that the softmax is over, if not the scores'."""
+    scores = [heads, queries, keys]
+    return [
+        ("aten::bmm", GEMM, ([heads, queries, depth], [heads, depth, keys]), 300),
+        ("aten::mul", "void at::native::vectorized_elementwise_kernel<4, MulFunctor>", (scores, []), 200),
+        ("aten::_softmax", SOFTMAX, (normal or scores, [], []), 300),
+        ("aten::bmm", GEMM, (scores, [heads, keys, depth]), 200),
+    ]
+
+
+def fires() -> TraceBuilder:
+    """Scores of 2048 by 2048 for 16 heads, in four operators of 1000 us, beside 400 us of other products."""
+    return model(attention(16, 2048, 2048, 64))
+
+
+def fires_with_heads_apart() -> TraceBuilder:
+    """The softmax sees batch and heads as two axes."""
+    return model(attention(16, 2048, 2048, 64, normal=[2, 8, 2048, 2048]))
+
+
+def fires_in_a_table() -> str:
+    """Rows grouped by shape."""
+    return printed([16, 2048, 2048])
+
+
+def quiet() -> TraceBuilder:
+    """One fused operator."""
+    shapes = [[2, 8, 2048, 64]] * 3
+    return model([("aten::_flash_attention_forward", "flash_fwd_kernel", shapes, 300)])
+
+
+def quiet_in_a_table() -> str:
+    """Products without a softmax over their result."""
+    return printed([16, 64, 2048])
+
+
+def trap_softmax_elsewhere() -> TraceBuilder:
+    """Two products like those of attention, and a softmax over something else."""
+    return model(attention(16, 2048, 2048, 64, normal=[16, 64, 2048]))
+
+
+def trap_small_scores() -> TraceBuilder:
+    """Scores that are no larger than what they are made of: nothing to gain from not writing them."""
+    return model(attention(8, 128, 984, 128))
+
+
+def trap_decoding() -> TraceBuilder:
+    """One query at a time: the scores are a row."""
+    return model(attention(16, 1, 2048, 64))
+
+
+def trap_classifier() -> TraceBuilder:
+    """A softmax at the end of a model, without a product after it."""
+    return model(attention(16, 2048, 2048, 64)[:3])
+
+
+def printed(normal: list[int]) -> str:
+    """A table of one second of device time, half of it in what may be attention."""
+
+    def row(name: str, time: str, shapes: list[list[int]]) -> dict[str, object]:
+        cells = {"Name": name, "Self CPU": "1.000ms", "CPU total": "1.000ms", "Self CUDA": time, "CUDA total": time}
+        return {**cells, "# of Calls": 10, "Input Shapes": str(shapes)}
+
+    rows = [
+        row("aten::bmm", "150.000ms", [[16, 2048, 64], [16, 64, 2048]]),
+        row("aten::_softmax", "200.000ms", [normal, [], []]),
+        row("aten::bmm", "150.000ms", [[16, 2048, 2048], [16, 2048, 64]]),
+        row("aten::mm", "500.000ms", [[8192, 4096], [4096, 4096]]),
+    ]
+    return table(rows, cpu="100.000ms", device="1.000s")

@@ -1,0 +1,163 @@
+"""Copies within one memory: because of layouts, for nothing, and for good reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.builders.training import Training
+from tests.rules.judging import table
+
+COPY = "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>"
+SHAPE = (16, 16, 512, 64)
+
+
+def copying(
+    *asking: str,
+    copies: int = 4,
+    each: int = 100,
+    rest: int = 4000,
+    types: tuple[str, str] = ("c10::BFloat16", "c10::BFloat16"),
+    shape: Sequence[int] = SHAPE,
+) -> TraceBuilder:
+    """Three steps with copies that operators ask for, the outermost first, and products between them."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for _ in range(copies):
+                with ExitStack() as around:
+                    for name in asking:
+                        around.enter_context(host.op(name))
+                    copy(host, stream, each, shape, types)
+                with host.op("aten::mm", shapes=[[512, 512], [512, 512]]):
+                    host.launch(Work("ampere_bf16_s16816gemm_bf16_128x128", rest // copies), stream)
+            host.wait(stream)
+    return finish(trace)
+
+
+def copy(host: Host, stream: Stream, dur: int, shape: Sequence[int], types: tuple[str, str]) -> None:
+    """One `aten::copy_` with its kernel."""
+    shapes = [list(shape), list(shape), []]
+    with host.op("aten::copy_", shapes=shapes, types=[*types, "Scalar"]):
+        host.launch(Work(COPY, dur), stream)
+
+
+def cloning(times: int, *, gpu: bool, between: bool = False) -> TraceBuilder:
+    """A batch that is cloned in a row, with something between the clones or not; `gpu`: on the device."""
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            for _ in range(times):
+                with loop.host.op("aten::clone", shapes=[[128, 3, 32, 32], []]):
+                    loop.host.leaf("aten::empty_like", 3)
+                    shapes = [[128, 3, 32, 32], [128, 3, 32, 32], []]
+                    with loop.host.op("aten::copy_", 3 if gpu else 200, shapes=shapes, types=["float", "float", ""]):
+                        if gpu:
+                            loop.host.copy("DtoD", 128 * 3 * 32 * 32 * 4, loop.stream, dur=5)
+                if between:
+                    loop.host.leaf("aten::add_", 3)
+            loop.zero_grad()
+            loop.backward(loop.forward(dur=1000))
+            loop.step()
+    return loop.finish()
+
+
+def fires() -> TraceBuilder:
+    """`contiguous` on permuted tensors takes a tenth of the GPU's time."""
+    return copying("aten::contiguous", "aten::clone")
+
+
+def fires_on_clones_in_a_row() -> TraceBuilder:
+    """Ten clones of the batch on the GPU."""
+    return cloning(10, gpu=True)
+
+
+def fires_on_clones_on_the_host() -> TraceBuilder:
+    """Ten clones of the batch before it is moved to the GPU."""
+    return cloning(10, gpu=False)
+
+
+def fires_in_a_table() -> str:
+    """A tenth of the device time is copies below `reshape`."""
+    return printed("aten::reshape", "100.000ms")
+
+
+def quiet() -> TraceBuilder:
+    """One small copy."""
+    return copying("aten::contiguous", "aten::clone", copies=1, each=10)
+
+
+def quiet_in_a_table() -> str:
+    """`reshape` makes views."""
+    return printed("aten::reshape", "0.000us")
+
+
+def trap_casts() -> TraceBuilder:
+    """Casts are no copies of the same."""
+    return copying("aten::to", "aten::_to_copy", types=("float", "c10::BFloat16"))
+
+
+def trap_bucket_copies() -> TraceBuilder:
+    """Distributed training copies gradients out of its buckets."""
+    return copying("torch.distributed.ddp.reducer::copy_bucket_to_grad", "aten::clone")
+
+
+def trap_gradient_layout() -> TraceBuilder:
+    """Autograd copies a gradient into the layout of its parameter."""
+    return copying("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "aten::clone")
+
+
+def trap_optimizer_copies() -> TraceBuilder:
+    """An optimizer keeps its state in other tensors."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.annotation("Optimizer.step#Custom.step"), host.op("aten::clone"):
+                copy(host, stream, 500, SHAPE, ("float", "float"))
+            host.wait(stream)
+    return finish(trace)
+
+
+def trap_transfers() -> TraceBuilder:
+    """Copies from the host are another matter."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    with host.annotation("ProfilerStep#0"):
+        with host.op("aten::contiguous"), host.op("aten::copy_", shapes=[[1024], [1024], []]):
+            host.copy("HtoD", 4096, stream, dur=500)
+        host.wait(stream)
+    return finish(trace)
+
+
+def trap_copies_in_place() -> TraceBuilder:
+    """A program copies one tensor into another that it keeps: a cache, a moving average."""
+    return copying()
+
+
+def trap_clones_apart() -> TraceBuilder:
+    """Clones between which something happens."""
+    return cloning(10, gpu=True, between=True)
+
+
+def trap_transfers_in_a_table() -> str:
+    """All copies are below `to`: transfers or casts."""
+    return printed("aten::to", "100.000ms")
+
+
+def printed(asking: str, time: str) -> str:
+    """A table of one second of device time."""
+
+    def row(name: str, own: str, total: str, calls: int) -> dict[str, object]:
+        own_cpu = {"Self CPU": "1.000ms", "CPU total": "2.000ms"}
+        return {"Name": name, **own_cpu, "Self CUDA": own, "CUDA total": total, "# of Calls": calls}
+
+    rows = [
+        row(asking, "0.000us", time, 20),
+        row("aten::copy_", "100.000ms", "100.000ms", 20),
+        row("aten::mm", "900.000ms", "900.000ms", 100),
+    ]
+    return table(rows, cpu="100.000ms", device="1.000s")

@@ -1,0 +1,55 @@
+"""Convolutions that run in one way or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.builders import TraceBuilder
+from tests.rules.gpu_work import Call, addition, kernel, training
+
+FAST = "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"
+SLOW = "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, true, false, true>"
+X, WEIGHT = [32, 64, 56, 56], [64, 64, 3, 3]
+
+
+def convolution(name: str, dur: int, *, stride: int = 1, x: Sequence[int] = X, values: bool = True) -> Call:
+    """One call, whose stride and padding are recorded or not."""
+    shapes = [x, WEIGHT, [], [], [], [], [], [], []]
+    concrete = ["", "", "[1, 1]", f"[{stride}, {stride}]", "[1, 1]", "1", "False", "True", "True"]
+    types = ["float", "float", *["ScalarList"] * 3, "Scalar", "Scalar", "Scalar", "Scalar"]
+    return Call("aten::cudnn_convolution", [kernel(name, dur)], shapes, types, concrete if values else None)
+
+
+def fires() -> TraceBuilder:
+    """The same convolution takes 1 ms in one way and 3 ms in another, in each step."""
+    return training([convolution(FAST, 1000), convolution(SLOW, 3000), addition(2000)])
+
+
+def quiet() -> TraceBuilder:
+    """Always the same way."""
+    return training([convolution(SLOW, 3000), convolution(SLOW, 3000)])
+
+
+def trap_other_sizes() -> TraceBuilder:
+    """Different inputs may need different ways."""
+    return training([convolution(FAST, 1000), convolution(SLOW, 3000, x=[32, 64, 28, 28])])
+
+
+def trap_other_strides() -> TraceBuilder:
+    """So may different strides, at equal shapes."""
+    return training([convolution(FAST, 1000), convolution(SLOW, 3000, stride=2)])
+
+
+def trap_unknown_strides() -> TraceBuilder:
+    """Older traces do not tell the stride."""
+    return training([convolution(FAST, 1000, values=False), convolution(SLOW, 3000, values=False)])
+
+
+def trap_slow_names() -> TraceBuilder:
+    """A kernel with a name of ill repute may be what the benchmark chose."""
+    return training([convolution(SLOW, 3000), addition(1000)])
+
+
+def trap_the_benchmark_itself() -> TraceBuilder:
+    """The first call tries several ways; all others run in the best one."""
+    return training([convolution(SLOW, 3000), *[convolution(FAST, 1000)] * 9], steps=1)

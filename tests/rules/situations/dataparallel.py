@@ -1,0 +1,133 @@
+"""The wrapper with one GPU, with two, and another wrapper of a similar name."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.hardware import A100
+from tests.builders.timeline import Stream, Work
+from tests.builders.training import Training
+from tests.rules.judging import table
+from tests.rules.situations.redundant_passes import extra_passes
+
+WRAPPER = "DataParallel.forward"
+
+
+def training(wrapper: str | None, *, walk: int = 300, steps: int = 3, frame: str | None = None) -> TraceBuilder:
+    """Steps whose model is wrapped; `walk` is what the wrapper takes before the model."""
+    loop = Training()
+    for _ in range(steps):
+        with loop.iteration():
+            loop.zero_grad()
+            if wrapper is not None:
+                with loop.host.annotation(wrapper, walk):
+                    with loop.host.op("Scatter", 10):
+                        loop.host.leaf("aten::chunk", 5)
+                    numbers = loop.forward()
+            elif frame is not None:
+                with loop.host.frame(frame, before=walk):
+                    numbers = loop.forward()
+            else:
+                numbers = loop.forward()
+            loop.backward(numbers)
+            loop.step()
+    return loop.finish()
+
+
+def fires() -> TraceBuilder:
+    """One GPU: the wrapper walks over the parameters before each forward pass."""
+    return training(WRAPPER)
+
+
+def fires_on_frames() -> TraceBuilder:
+    """Only the Python frames of the wrapper were recorded."""
+    return training(None, frame="torch/nn/parallel/data_parallel.py(147): forward")
+
+
+def fires_on_two_gpus() -> TraceBuilder:
+    """The model is copied to both GPUs in each step."""
+    loop = Training(trace=TraceBuilder(devices=(A100, A100)))
+    other = Stream(device=1)
+    for _ in range(3):
+        with loop.iteration():
+            loop.zero_grad()
+            with loop.host.annotation(WRAPPER, 100):
+                with loop.host.op("Scatter", 30):
+                    loop.host.copy("PtoP", 1 << 20, other, dur=40)
+                with loop.host.op("Broadcast", 400):
+                    loop.host.copy("PtoP", 1 << 26, other, dur=900)
+                numbers = loop.forward()
+                with loop.host.op("aten::conv2d"):
+                    loop.host.launch(Work("ampere_sgemm_128x64_nn", 500), other)
+                with loop.host.op("Gather", 60):
+                    loop.host.copy("PtoP", 1 << 20, loop.stream, dur=40)
+            loop.backward(numbers)
+            loop.step()
+            loop.host.wait(other)
+    return loop.finish()
+
+
+def fires_in_a_table() -> str:
+    """A row of the wrapper."""
+    return printed(WRAPPER)
+
+
+def the_tutorial() -> TraceBuilder:
+    """Training with planted faults: ten clones in a row, extra passes, and the wrapper on one GPU."""
+    loop = Training()
+    for number in range(4):
+        with loop.iteration():
+            for _ in range(10):
+                shapes = [[128, 3, 32, 32], [128, 3, 32, 32], []]
+                with loop.host.op("aten::clone", shapes=shapes[1:]):
+                    loop.host.leaf("aten::empty_like", 3)
+                    loop.host.leaf("aten::copy_", 150, shapes=shapes, types=["float", "float", ""])
+            for _ in range(0 if number % 3 else 2):
+                loop.backward(loop.forward(shape=(32, 3, 32, 32), wrapper=WRAPPER))
+            loop.zero_grad()
+            loop.backward(loop.forward(wrapper=WRAPPER))
+            loop.step()
+    return loop.finish()
+
+
+def quiet() -> TraceBuilder:
+    """The model without a wrapper."""
+    return training(None)
+
+
+def quiet_in_a_table() -> str:
+    """No row of the wrapper."""
+    return printed("aten::conv2d")
+
+
+def trap_distributed() -> TraceBuilder:
+    """`DistributedDataParallel.forward` contains the name of the other wrapper."""
+    return training("DistributedDataParallel.forward")
+
+
+def trap_distributed_frame() -> TraceBuilder:
+    """So does the class of its module."""
+    return training(None, frame="torch/nn/parallel/distributed.py(1643): forward")
+
+
+def trap_distributed_in_a_table() -> str:
+    """And its row."""
+    return printed("DistributedDataParallel.forward")
+
+
+def trap_extra_passes() -> TraceBuilder:
+    """A loop with other faults."""
+    loop = Training()
+    for number in range(3):
+        with loop.iteration():
+            extra_passes(loop, number)
+    return loop.finish()
+
+
+def printed(name: str) -> str:
+    """A table of ten steps."""
+
+    def row(name: str, own: str, calls: int) -> dict[str, object]:
+        return {"Name": name, "Self CPU": own, "CPU total": own, "# of Calls": calls}
+
+    rows = [row(name, "50.000ms", 10), row("aten::mm", "950.000ms", 10), row("ProfilerStep*", "0.000us", 10)]
+    return table(rows, cpu="1.000s")

@@ -1,0 +1,85 @@
+"""Copies to the device from memory of both kinds."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.dialects import MODERN, ROCM, Dialect
+from tests.builders.timeline import Host, Stream
+from tests.builders.values import Time
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import table
+
+BATCH = 24_000_000
+"""Bytes: 4 ms at 6 GB/s, 2 ms at 12 GB/s."""
+
+
+def copying(
+    nbytes: int, dur: Time, *, times: int = 1, pinned: bool = False, gpu: Time = 20_000, dialect: Dialect = MODERN
+) -> TraceBuilder:
+    """Each step copies its batch, in one or more copies, and computes."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(times):
+            with host.op("aten::to"), host.op("aten::_to_copy"), host.op("aten::copy_"):
+                host.copy("HtoD", nbytes, stream, dur=dur, pinned=pinned)
+        compute(host, stream, gpu)
+        host.wait(stream)
+
+    return looping(step, dialect=dialect)
+
+
+def fires() -> TraceBuilder:
+    """A batch of 24 MB takes 4 ms of a step of 24 ms."""
+    return copying(BATCH, 4000)
+
+
+def fires_in_a_table() -> str:
+    """Ten copies of 4 ms each."""
+    return printed("Memcpy HtoD (Pageable -> Device)", "40.000ms", 10)
+
+
+def quiet() -> TraceBuilder:
+    """The same from pinned memory."""
+    return copying(BATCH, 2000, pinned=True)
+
+
+def quiet_in_a_table() -> str:
+    """The same, printed."""
+    return printed("Memcpy HtoD (Pinned -> Device)", "40.000ms", 10)
+
+
+def trap_small_copies() -> TraceBuilder:
+    """Forty copies of 32 KB, which the driver stages anyway."""
+    return copying(32_000, 10, times=40)
+
+
+def trap_small_copies_in_a_table() -> str:
+    """4000 copies of 10 us."""
+    return printed("Memcpy HtoD (Pageable -> Device)", "40.000ms", 4000)
+
+
+def trap_rocm_does_not_say() -> TraceBuilder:
+    """Names of copies do not tell the kind of memory."""
+    return copying(BATCH, 4000, dialect=ROCM)
+
+
+def printed(copy: str, time: str, calls: int) -> str:
+    """A table of ten steps with one kind of copies."""
+    rows = [
+        {
+            "Name": "ProfilerStep*",
+            "Self CPU": "100.000ms",
+            "CPU total": "400.000ms",
+            "Self CUDA": "0.000us",
+            "# of Calls": 10,
+        },
+        {
+            "Name": "aten::mm",
+            "Self CPU": "100.000ms",
+            "CPU total": "100.000ms",
+            "Self CUDA": "260.000ms",
+            "# of Calls": 10,
+        },
+        {"Name": copy, "Self CPU": "0.000us", "CPU total": "0.000us", "Self CUDA": time, "# of Calls": calls},
+    ]
+    return table(rows, cpu="200.000ms", device="300.000ms")

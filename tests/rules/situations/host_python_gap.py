@@ -1,0 +1,72 @@
+"""What the host does between launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+
+
+def pausing(pause: Callable[[int], int], *, frames: bool = True, steps: int = 6, first: bool = False) -> TraceBuilder:
+    """Steps of 20 kernels of 100 us, with a pause in their middle (or before all) in a function of the program."""
+
+    def rest(host: Host, number: int) -> None:
+        if frames:
+            with host.frame("train.py(40): augment"):
+                host.work(pause(number))
+        else:
+            host.work(pause(number))
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        if first:
+            rest(host, number)
+        for _ in range(10):
+            compute(host, stream, 100)
+        if not first:
+            rest(host, number)
+        for _ in range(10):
+            compute(host, stream, 100)
+
+    return looping(step, steps=steps)
+
+
+def fires() -> TraceBuilder:
+    """Each step spends 4 ms in a function that launches nothing; the GPU's queue lasts for 1 ms."""
+    return pausing(lambda number: 4000)
+
+
+def fires_without_stacks() -> TraceBuilder:
+    """The same, but nothing tells what ran."""
+    return pausing(lambda number: 4000, frames=False)
+
+
+def quiet() -> TraceBuilder:
+    """The function ends before the queue is empty."""
+    return pausing(lambda number: 300)
+
+
+def trap_log_now_and_then() -> TraceBuilder:
+    """One step of six writes a log."""
+    return pausing(lambda number: 4000 if number == 3 else 1)
+
+
+def trap_first_step() -> TraceBuilder:
+    """The first step prepares something."""
+    return pausing(lambda number: 4000 if number == 0 else 1)
+
+
+def trap_before_the_first_kernel() -> TraceBuilder:
+    """A recording of one step begins while the program does something else."""
+    return pausing(lambda number: 4000, steps=1, first=True)
+
+
+def trap_no_steps() -> TraceBuilder:
+    """Two products with a pause between them, and no steps: nothing comes back."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    compute(host, stream, 100)
+    host.work(20_000)
+    compute(host, stream, 100)
+    return trace

@@ -1,0 +1,76 @@
+"""Loops over pieces of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import table
+
+
+def loop(host: Host, stream: Stream, turns: int, body: Sequence[str]) -> None:
+    """Some turns of a few operators; the first one launches nothing."""
+    for _ in range(turns):
+        host.leaf(body[0], 10)
+        for name in body[1:]:
+            with host.op(name):
+                host.launch(Work("elementwise_kernel", 2), stream)
+
+
+def iterating(turns: int, body: Sequence[str] = ("aten::select", "aten::mul", "aten::add_")) -> TraceBuilder:
+    """Steps with such a loop."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 1000)
+        loop(host, stream, turns, body)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def fires() -> TraceBuilder:
+    """Sixty-four rows are scaled and added one by one."""
+    return iterating(64)
+
+
+def quiet() -> TraceBuilder:
+    """Four pieces are taken."""
+    return iterating(4)
+
+
+def trap_recurrent_layer() -> TraceBuilder:
+    """Each turn needs the state of the one before."""
+    return iterating(64, ("aten::select", "aten::addmm", "aten::tanh"))
+
+
+def trap_inside_an_operator() -> TraceBuilder:
+    """An operator of PyTorch takes the pieces itself."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::batch_norm"):
+            loop(host, stream, 64, ("aten::select", "aten::mul", "aten::add_"))
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_backward() -> TraceBuilder:
+    """Autograd differentiates a loop piece by piece."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("autograd::engine::evaluate_function: SelectBackward0"):
+            loop(host, stream, 64, ("aten::slice", "aten::add_"))
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_many_calls_in_a_table() -> str:
+    """Many calls of select, which a normalization makes inside: a table does not tell."""
+    rows = [
+        {"Name": "aten::native_batch_norm", "Self CPU": "90.000ms", "CPU total": "100.000ms", "# of Calls": 20},
+        {"Name": "aten::select", "Self CPU": "10.000ms", "CPU total": "10.000ms", "# of Calls": 12_600},
+    ]
+    return table(rows, cpu="100.000ms")

@@ -1,0 +1,92 @@
+"""Optimizers that update parameters one by one, or together."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.training import Training
+from tests.rules.judging import table
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+STEP = "Optimizer.step#SGD.step"
+
+
+def training(
+    launches: int, *, operator: str = "aten::add_", kernel: str = ADD, name: str = STEP, wait_before: bool = True
+) -> TraceBuilder:
+    """Steps with an optimizer of so many launches, 28 us of host time each."""
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            loop.zero_grad()
+            loop.backward(loop.forward())
+            if wait_before:
+                loop.host.wait(loop.stream)
+            loop.step(launches, operator=operator, kernel=kernel, name=name)
+    return loop.finish()
+
+
+def fires() -> TraceBuilder:
+    """200 small kernels after the GPU has drained: it waits for each of them."""
+    return training(200)
+
+
+def fires_in_a_table() -> str:
+    """100 parameters, three operators each, in each of ten updates."""
+    return printed("aten::add_", 3000)
+
+
+def quiet() -> TraceBuilder:
+    """All parameters at once."""
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            loop.step(3)
+    return loop.finish()
+
+
+def quiet_in_a_table() -> str:
+    """Operators on lists of tensors."""
+    return printed("aten::_foreach_add_", 30)
+
+
+def trap_lists() -> TraceBuilder:
+    """Many launches, but of operators on lists: there are several groups of parameters."""
+    return training(200, operator="aten::_foreach_add_")
+
+
+def trap_sparse() -> TraceBuilder:
+    """Sparse gradients have no fused form."""
+    return training(200, name="Optimizer.step#SparseAdam.step")
+
+
+def trap_custom() -> TraceBuilder:
+    """An optimizer that multiplies matrices is not a loop of arithmetic."""
+    return training(200, operator="aten::mm", kernel="ampere_sgemm_128x64_nn")
+
+
+def trap_few_parameters() -> TraceBuilder:
+    """A small model."""
+    return training(12)
+
+
+def trap_gpu_projection() -> TraceBuilder:
+    """The range on the stream counts nothing: the host's has 60 launches, not 120."""
+    trace = training(60)
+    for start in (1000, 5000, 9000):
+        trace.gpu_annotation(STEP, start, 900, external_id=9)
+    return trace
+
+
+def printed(operator: str, calls: int) -> str:
+    """A table of ten steps, a fifth of their host time in the optimizer."""
+
+    def row(name: str, own: str, total: str, calls: int) -> dict[str, object]:
+        return {"Name": name, "Self CPU": own, "CPU total": total, "# of Calls": calls}
+
+    rows = [
+        row(STEP, "50.000ms", "200.000ms", 10),
+        row(operator, "150.000ms", "150.000ms", calls),
+        row("aten::mm", "800.000ms", "800.000ms", 100),
+    ]
+    return table(rows, cpu="1.000s")

@@ -1,0 +1,82 @@
+"""Waits for the whole device."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import table
+
+CALL = "cudaDeviceSynchronize"
+
+
+def synchronizing(*, middle: bool, edges: bool = False, pause: int = 300, every: int = 1) -> TraceBuilder:
+    """Steps of two pieces that wait for the device between them, or before and after them."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        if edges:
+            host.wait(stream, call=CALL)
+        compute(host, stream, 3000)
+        if middle and number % every == 0:
+            host.wait(stream, call=CALL)
+        host.work(pause)
+        compute(host, stream, 1000)
+        if edges:
+            host.wait(stream, call=CALL)
+            host.work(pause)
+
+    return looping(step, steps=6)
+
+
+def fires() -> TraceBuilder:
+    """Each step waits in its middle; the GPU then waits 0.3 ms."""
+    return synchronizing(middle=True)
+
+
+def fires_in_a_table() -> str:
+    """Ten waits of 3 ms in ten steps, and the profiler's."""
+    return printed(11)
+
+
+def quiet() -> TraceBuilder:
+    """No step waits."""
+    return synchronizing(middle=False)
+
+
+def quiet_in_a_table() -> str:
+    """There is no such call."""
+    return printed(None)
+
+
+def trap_final_wait_of_the_profiler() -> str:
+    """One call in ten steps."""
+    return printed(1)
+
+
+def trap_benchmark() -> TraceBuilder:
+    """The program waits before and after what it measures."""
+    return synchronizing(middle=False, edges=True)
+
+
+def printed(calls: int | None) -> str:
+    """A table of ten steps with some such calls."""
+    rows = [
+        {
+            "Name": "ProfilerStep*",
+            "Self CPU": "60.000ms",
+            "CPU total": "100.000ms",
+            "Self CUDA": "0.000us",
+            "# of Calls": 10,
+        },
+        {
+            "Name": "aten::mm",
+            "Self CPU": "10.000ms",
+            "CPU total": "10.000ms",
+            "Self CUDA": "50.000ms",
+            "# of Calls": 10,
+        },
+    ]
+    if calls is not None:
+        time = {"Self CPU": "30.000ms", "CPU total": "30.000ms", "Self CUDA": "0.000us", "# of Calls": calls}
+        rows.append({"Name": CALL, **time})
+    return table(rows, cpu="100.000ms", device="50.000ms")

@@ -1,0 +1,66 @@
+"""Results whose size only the GPU knows."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping, read_value
+
+
+def select(host: Host, stream: Stream) -> None:
+    """`x[mask]`: finds what is selected, and waits for its number."""
+    with host.op("aten::index"), host.op("aten::nonzero"):
+        host.copy("DtoH", 8, stream, dur=1, wait=True)
+
+
+def fires() -> TraceBuilder:
+    """Each step selects by a mask; the GPU then waits 0.3 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 3000)
+        select(host, stream)
+        host.work(300)
+        compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def quiet() -> TraceBuilder:
+    """The mask is multiplied with: nothing has to be known."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 3000)
+        compute(host, stream, 20, "aten::where")
+        host.work(300)
+        compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_detection() -> TraceBuilder:
+    """A detector selects boxes many times, while the GPU computes on another stream."""
+    other = Stream(9)
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, other, 5000)
+        for _ in range(10):
+            select(host, stream)
+            host.work(50)
+        host.wait(stream, other)
+
+    return looping(step)
+
+
+def trap_another_wait() -> TraceBuilder:
+    """The GPU runs dry, but after a value was read: that is another rule's."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 3000)
+        read_value(host, stream)
+        host.work(300)
+        compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)

@@ -1,0 +1,37 @@
+"""autograd-in-inference."""
+
+from __future__ import annotations
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.autograd_in_inference import fires, fires_without_modules, in_a_table, inference
+
+RULE = "autograd-in-inference"
+
+
+def test_is_mostly_memory() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[0] == 0
+    assert "memory" in finding.saving.basis.text
+    assert finding.severity == "low"
+
+
+def test_counts_calls_of_the_module() -> None:
+    assert findings(fires(), RULE)[0].evidence[0].observed == 4
+
+
+def test_counts_steps_where_modules_were_not_recorded() -> None:
+    assert findings(fires_without_modules(), RULE)[0].evidence[0].observed == 3
+
+
+def test_gradients_that_are_off_are_judged() -> None:
+    assert skipped(inference(4, grad=False), RULE) is None
+
+
+def test_a_table_cannot_tell() -> None:
+    assert "gradients" in (skipped(in_a_table(), RULE) or "")
+
+
+def test_edge_forward_passes() -> None:
+    assert findings(inference(1, grad=True), RULE) == []
+    assert findings(inference(2, grad=True), RULE)

@@ -1,0 +1,67 @@
+"""broadcast-blowup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rules.judging import findings, report
+from tests.rules.situations.broadcast_blowup import fires, fires_in_a_table
+from traceanalyzer import analyze, load
+
+RULE = "broadcast-blowup"
+ELEMENTS = 64 * 512 * 512 * 64
+
+
+def test_what_remains_is_the_arithmetic() -> None:
+    # 4 + 3 ms of operators on 2^30 elements; two operations each at 19.5 TFLOP/s remain for both
+    (finding,) = findings(fires(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(512)
+    assert finding.summary.params["elements"] == ELEMENTS
+    assert finding.summary.params["count"] == 2
+    assert finding.saving is not None
+    remains = 2 * 2 * ELEMENTS / 19_500
+    assert finding.saving.direct_ns_per_step == pytest.approx((3.5e6, 7e6 - remains), rel=1e-4)
+    assert [place.name for place in finding.evidence[0].where] == ["aten::mul", "aten::sum"]
+
+
+def test_products_with_a_side_of_one_are_a_blow_up_as_well() -> None:
+    # ten calls of 4 ms that make 128 million elements, ten of 2 ms that sum them up
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(128)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((30e6, 60e6 - 20 * 2 * 128e6 / 5000))
+
+
+def test_worked_number_of_document_002(corpus: Path) -> None:
+    (document,) = (corpus / "documents").glob("002_*")
+    measured = analyze(load(document))
+    (finding,) = [f for f in measured.findings if f.rule == RULE]
+    assert finding.run == "run-1"
+    assert finding.summary.params["share"] == pytest.approx(0.89 + 0.0896, abs=0.005), "the family and its copies"
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert low < 553.0e6, "what the author's change removed"
+    assert high == pytest.approx(553.0e6, rel=0.02)
+
+
+def test_a_slow_member_does_not_count_twice() -> None:
+    combined = report(fires()).headlines[0].combined
+    assert combined is not None
+    assert combined.wall_ns_per_step[1] < 10e6
+
+
+def test_edge_expansion() -> None:
+    assert findings(fires(), RULE, {"expansion": 512})
+    assert findings(fires(), RULE, {"expansion": 512 + 1e-6}) == []
+
+
+def test_edge_result_bytes() -> None:
+    assert findings(fires(), RULE, {"result_bytes": 4 * ELEMENTS})
+    assert findings(fires(), RULE, {"result_bytes": 4 * ELEMENTS + 1}) == []
+
+
+def test_edge_gpu_share() -> None:
+    assert findings(fires(), RULE, {"gpu_share": 0.7}) == []
+    assert findings(fires(), RULE, {"gpu_share": 0.7 - 1e-9})

@@ -1,0 +1,39 @@
+"""fp64-on-gpu."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings
+from tests.rules.situations.fp64_on_gpu import DGEMM, fires, fires_in_a_table, fires_without_shapes
+
+RULE = "fp64-on-gpu"
+
+
+def test_half_goes_away_and_nearly_all_of_products() -> None:
+    # 4 ms product and 2 ms sum of 10 ms: at least half of 6, at most 15/16 of 4 and half of 2
+    (finding,) = findings(fires(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.6)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((3e6, 4.75e6))
+    assert finding.evidence[0].where[0].name == "aten::mm"
+
+
+def test_names_tell_the_same_without_shapes() -> None:
+    (finding,) = findings(fires_without_shapes(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((3e6, 4.75e6))
+    assert finding.evidence[0].where[0].name == DGEMM
+
+
+def test_a_table_does_not_know_the_gpu() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.confidence == "C"
+    assert "is not known" in finding.summary.text
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((30e6, 56.25e6))
+
+
+def test_edge_gpu_share() -> None:
+    assert findings(fires(), RULE, {"gpu_share": 0.6}) == []
+    assert findings(fires(), RULE, {"gpu_share": 0.6 - 1e-9})

@@ -1,0 +1,75 @@
+"""matmul-dims-misaligned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders.hardware import A100, Device
+from tests.rules.gpu_work import MATRIX_UNITS, product, training
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.matmul_dims_misaligned import HALF, ODD, fires, fires_without_a_peer, model
+from traceanalyzer import analyze, load
+
+RULE = "matmul-dims-misaligned"
+
+
+def test_the_pace_of_an_aligned_product_of_its_size_is_the_bound() -> None:
+    # 400 us against 100 us for nearly the same work: three quarters could go
+    (finding,) = findings(fires(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.25, rel=0.001)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, pytest.approx(300_000, rel=0.001))
+    assert "align" in finding.saving.basis.text
+
+
+def test_without_a_product_of_its_size_less_than_a_third_is_promised() -> None:
+    (finding,) = findings(fires_without_a_peer(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, pytest.approx(0.3 * 400_000))
+    assert "of what the GPU could do" in finding.summary.text
+
+
+def test_aligned_products_of_another_size_tell_the_pace_but_promise_no_more() -> None:
+    small = product(MATRIX_UNITS, 20, [[1024, 1024], [1024, 1024]], HALF)
+    odd = product(ODD, 400, [[2048, 2048], [2048, 2047]], HALF)
+    (finding,) = findings(training([odd, small], device=A100), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.3 * 400_000)
+
+
+def test_without_limits_of_the_gpu_it_is_skipped() -> None:
+    odd = product(ODD, 400, [[2048, 2048], [2048, 2047]], HALF)
+    assert "not known" in (skipped(training([odd], device=Device("My GPU", 2**34, 50, 8, 0)), RULE) or "")
+
+
+def test_a_table_has_no_types() -> None:
+    assert "types" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_pace() -> None:
+    pace = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"pace": pace}) == []
+    assert findings(fires(), RULE, {"pace": pace + 1e-9})
+
+
+def test_edge_gpu_share() -> None:
+    # 400 of 600 us
+    assert findings(fires(), RULE, {"gpu_share": 2 / 3}) == []
+    assert findings(fires(), RULE, {"gpu_share": 2 / 3 - 1e-9})
+
+
+def test_edge_call_ns() -> None:
+    assert findings(model(400), RULE, {"call_ns": 400_000})
+    assert findings(model(400), RULE, {"call_ns": 400_001}) == []
+
+
+def test_a_real_attention_with_5185_tokens(corpus: Path) -> None:
+    measured = analyze(load(corpus / "corpus" / "owlv2_h100_inference.json.gz"))
+    (finding,) = [f for f in measured.findings if f.rule == RULE]
+    assert finding.evidence[0].where[0].shapes == "[[16,5185,64],[16,64,5185]]"
+    assert finding.evidence[0].observed < 0.4
+    other = analyze(load(corpus / "corpus" / "owlv2_mi300_inference.json.gz"))
+    assert RULE not in {f.rule for f in other.findings}, "there, odd sides are as fast as even ones"

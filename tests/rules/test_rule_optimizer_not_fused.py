@@ -1,0 +1,63 @@
+"""optimizer-not-fused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.dataloader_bound import fires as inference
+from tests.rules.situations.optimizer_not_fused import fires, fires_in_a_table, training
+
+RULE = "optimizer-not-fused"
+CALL = 200 * 26_000 + 3_000
+"""20 us before, 5 us of the launch and 1 us after each, and 3 us of the range."""
+
+
+def test_half_to_four_fifths_of_the_host_time() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * CALL, 0.8 * CALL))
+    assert finding.saving.wall_ns_per_step == finding.saving.direct_ns_per_step, "the GPU waits for each launch"
+
+
+def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
+    from tests.builders.training import Training  # noqa: PLC0415 - of this situation only
+    from tests.rules.situations.optimizer_not_fused import ADD  # noqa: PLC0415
+
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward(), dur=10_000)
+            loop.step(200, operator="aten::add_", kernel=ADD)
+    (finding,) = findings(loop.finish(), RULE)
+    assert finding.latent
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.8 * CALL)
+
+
+def test_a_table_has_calls_of_arithmetic() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.confidence == "C"
+    assert finding.evidence[0].observed == 300
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((10_000_000, 16_000_000))
+
+
+def test_without_an_optimizer_nobody_can_tell() -> None:
+    assert "optimizer" in (skipped(inference(), RULE) or "")
+
+
+def test_edge_launches() -> None:
+    assert findings(training(99), RULE) == []
+    assert findings(training(100), RULE)
+
+
+def test_edge_launches_in_a_table() -> None:
+    assert findings(fires_in_a_table(), RULE, {"launches": 301}) == []
+    assert findings(fires_in_a_table(), RULE, {"launches": 300})
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[1].observed
+    assert findings(fires(), RULE, {"host_share": share}) == []
+    assert findings(fires(), RULE, {"host_share": share - 1e-9})

@@ -1,0 +1,234 @@
+"""Where do kernels that only move data and do little with it follow each other on the same elements?
+
+Such a chain reads and writes the same tensor again and again; one fused kernel would do it once. Links are
+elementwise kernels, reductions and copies that directly follow each other on a stream, launched by operators whose
+largest tensors have the same number of elements (or a divisor of it: means, halves), in one call of a module, in
+one function of autograd, or outside of both. Optimizers are left out: they have lists of
+tensors, and an analysis of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_activity import innermost
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.module_classes import class_codes, class_name
+from traceanalyzer.analyzers.modules.owners import owners
+from traceanalyzer.analyzers.optimizers import ranges
+from traceanalyzer.analyzers.sums import group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
+_NO_SHAPES = Text(
+    "skip-no-shapes",
+    "the trace has no input shapes: record them with record_shapes=True",
+    "record_shapes=True is code",
+)
+_LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
+_PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
+"""Operators whose small kernels prepare or finish a product."""
+_SHORTEST = 3
+"""Full-size links of a chain (own choice: two are often an operator with its activation, which saves one pass)."""
+_LINKS_SHOWN = 16
+_SHOWN = 50
+"""Chains in the result (own choice: a model repeats few kinds of blocks)."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An operator of a chain."""
+
+    name: str
+    input_shapes: str
+    device_ns: int
+    """In all repetitions."""
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """All repetitions of one sequence of operators with the same shapes in modules of one class."""
+
+    caller: str | None
+    """Class of the modules or the function of autograd; null outside of both."""
+    links: tuple[Link, ...]
+    """One per kernel, in order; at most the first 16."""
+    kernels: int
+    """Of each repetition."""
+    elements: int
+    """Of the largest tensor."""
+    repetitions: int
+    device_ns: int
+    """Of all kernels of all repetitions."""
+    least_pass_ns: int
+    """Of each repetition the shortest full-size kernel, summed: a pass over the elements costs no less."""
+    greatest_pass_ns: int
+    """The longest one, summed: a pass that reads all operands costs no more."""
+    is_saved: bool
+    """Autograd may keep what is between the links for the backward pass."""
+    start_ns: int
+    """Of the first kernel."""
+
+
+class Chains(msgspec.Struct, frozen=True):
+    """Chains of three or more kernels, those with most device time first."""
+
+    rows: tuple[Chain, ...]
+    """At most 50."""
+    hidden_rows: int
+    device_ns: int
+    """Of all chains, hidden ones too."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why the question cannot be asked of a trace."""
+    trace = context.trace
+    if not (trace.device.category == Category.KERNEL).any():
+        return _NO_KERNELS()
+    return None if (trace.host.shapes > 0).any() else _NO_SHAPES()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Chains one after another, each as its kernels in order."""
+
+    event: I64
+    """Row of each kernel in the device table."""
+    node: I64
+    """Of its operator."""
+    elements: I64
+    """Of the operator's largest tensor."""
+    parent: I64
+    """Call of a module or function of autograd around it, or -1."""
+    chain: I64
+    """Number of its chain, ascending from 0."""
+
+    @property
+    def first(self) -> I64:
+        """Position of the first kernel of each chain."""
+        return np.flatnonzero(np.append(True, self.chain[1:] != self.chain[:-1])[: len(self.chain)])
+
+    def take(self, kept: Bool) -> _Found:
+        """Some of the kernels; chains are numbered anew."""
+        chain = np.unique(self.chain[kept], return_inverse=True)[1]
+        return _Found(self.event[kept], self.node[kept], self.elements[kept], self.parent[kept], chain)
+
+
+def analyze(context: Context) -> Chains:
+    """Chains of kernels that start in the chosen steps."""
+    found = _find(context)
+    if not len(found.event):
+        return Chains((), 0, 0)
+    dur, first = context.trace.device.dur_ns[found.event], found.first
+    count = len(first)
+    full = found.elements == np.maximum.reduceat(found.elements, first)[found.chain]
+    least = np.minimum.reduceat(np.where(full, dur, np.iinfo(np.int64).max), first)
+    greatest = np.maximum.reduceat(np.where(full, dur, 0), first)
+    total = np.add.reduceat(dur, first)
+    example, kind = group(_signatures(context, found), _callers(context, found.parent[first]))
+    sums = [sum_by(kind, values, len(example)) for values in (np.ones(count, np.int64), total, least, greatest)]
+    order = np.lexsort((np.arange(len(example)), -sums[1]))
+    rows = [
+        _row(context, found, np.flatnonzero(kind == number), [int(column[number]) for column in sums])
+        for number in order[:_SHOWN].tolist()
+    ]
+    return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
+
+
+def _find(context: Context) -> _Found:
+    """Kernels of chains that are long enough."""
+    device = context.trace.device
+    events = np.flatnonzero(context.in_scope(device.start_ns))
+    events = events[np.lexsort((device.start_ns[events], device.stream[events], device.device[events]))]
+    node = context.links.device_node()[events]
+    elements, parent = _elements(context, events, node), np.append(context.once(owners).owner, NO_PARENT)[node]
+    big, small = np.maximum(elements[1:], elements[:-1]), np.minimum(elements[1:], elements[:-1])
+    joined = (small > 0) & (big % np.maximum(small, 1) == 0) & (parent[1:] == parent[:-1])
+    joined &= (device.stream[events[1:]] == device.stream[events[:-1]]) & (
+        device.device[events[1:]] == device.device[events[:-1]]
+    )
+    chain = np.cumsum(np.append(True, ~joined)[: len(events)]) - 1
+    found = _Found(events, node, elements, parent, chain).take(elements > 0)
+    if not len(found.event):
+        return found
+    full = found.elements == np.maximum.reduceat(found.elements, found.first)[found.chain]
+    return found.take((np.add.reduceat(full.astype(np.int64), found.first) >= _SHORTEST)[found.chain])
+
+
+def _elements(context: Context, events: I64, node: I64) -> I64:
+    """Of each device event the elements of its operator's largest tensor; 0 if it is no link of a chain."""
+    trace, host = context.trace, context.host
+    is_link = trace.names.where(lambda name: kernel_class(name) in _LINKS and "FillFunctor" not in name)
+    usable = (trace.device.category[events] == Category.KERNEL) & is_link[trace.device.name[events]]
+    product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
+    usable &= np.append((host.kind == Kind.OPERATOR) & ~product[host.name], False)[node]
+    row = np.append(host.row, 0)[node]
+    call = innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
+    usable &= call == NO_PARENT
+    codes, inverse = np.unique(np.where(usable, trace.host.shapes[row], 0), return_inverse=True)
+    sizes = np.array([_largest(trace.shapes[code]) for code in codes.tolist()], np.int64)
+    return np.where(usable, sizes[inverse], 0)
+
+
+def _largest(text: str) -> int:
+    """Elements of the largest tensor of a list of shapes; a list of tensors counts as a whole."""
+    shapes = msgspec.json.decode(text.encode()) if text else []
+    return max(map(_count, shapes), default=0) if isinstance(shapes, list) else 0
+
+
+def _count(shape: object) -> int:
+    if not isinstance(shape, list) or not shape:
+        return 0
+    if all(isinstance(size, int) for size in shape):
+        return math.prod(shape)
+    return sum(map(_count, shape))
+
+
+def _signatures(context: Context, found: _Found) -> I64:
+    """Of each chain a number that tells its sequence of operators and shapes."""
+    host = context.host
+    operators = group(host.name[found.node], context.trace.host.shapes[host.row[found.node]])[1]
+    place = np.arange(len(found.chain)) - found.first[found.chain]
+    with np.errstate(over="ignore"):  # a hash: products wrap around
+        mixed = (operators + 1) * np.int64(-7046029254386353131) ^ (place + 1) * np.int64(-4417276706812531889)
+        mixed = (mixed ^ (mixed >> 29)) * np.int64(-4658895280553007687)
+    return np.unique(np.add.reduceat(mixed, found.first), return_inverse=True)[1].astype(np.int64)
+
+
+def _callers(context: Context, parent: I64) -> I64:
+    """Code of the class of the module, or of the name of the function, at each position; -1 for none."""
+    return np.append(context.once(class_codes)[context.host.name], NO_PARENT)[parent]
+
+
+def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Chain:
+    """A chain and its repetitions."""
+    trace, host, first = context.trace, context.host, found.first
+    begin = int(first[repeated[0]])
+    end = int(np.append(first, len(found.chain))[repeated[0] + 1])
+    parent, nodes = int(found.parent[begin]), found.node[begin:end][:_LINKS_SHOWN].tolist()
+    times = [int(trace.device.dur_ns[found.event[first[repeated] + place]].sum()) for place in range(len(nodes))]
+    repetitions, total, least, greatest = sums
+    in_backward = parent != NO_PARENT and bool(context.once(owners).is_evaluation[parent])
+    return Chain(
+        caller=class_name(trace.names[host.name[parent]]) if parent != NO_PARENT else None,
+        links=tuple(
+            Link(trace.names[host.name[node]], trace.shapes[trace.host.shapes[host.row[node]]], time)
+            for node, time in zip(nodes, times, strict=True)
+        ),
+        kernels=end - begin,
+        elements=int(found.elements[begin:end].max()),
+        repetitions=repetitions,
+        device_ns=total,
+        least_pass_ns=least,
+        greatest_pass_ns=greatest,
+        is_saved=not in_backward and bool(context.once(owners).is_evaluation.any()),
+        start_ns=int(trace.device.start_ns[found.event[begin]]),
+    )

@@ -1,0 +1,142 @@
+"""What does `nn.DataParallel` cost: the walk over the parameters, scattering, replicating, gathering?
+
+By the range `DataParallel.forward`; where only Python frames were recorded, by those of the wrapper.
+`DistributedDataParallel.forward` is another wrapper.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.modules.owners import innermost_of
+from traceanalyzer.analyzers.operators import node_times
+from traceanalyzer.analyzers.starvation import reachable
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tables import Category, Frames, HostEvents
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_HOST = Text("skip-no-host-events", "the trace has no operators, ranges or Python frames")
+_RANGE = "DataParallel.forward"
+_FRAME = re.compile(r"(nn\.Module: DataParallel(_\d+)?|.*\bparallel[/\\]data_parallel\.py\(\d+\): forward)$")
+_DISTRIBUTION = re.compile(r"(Scatter|Gather|Broadcast|ReduceAddCoalesced)(Backward)?\d*$")
+"""Functions of torch.nn.parallel that move inputs, parameters, outputs and gradients between devices."""
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """All calls of one function that distributes or collects."""
+
+    name: str
+    calls: int
+    host_ns: int
+    device_ns: int
+
+
+class DataParallel(msgspec.Struct, frozen=True):
+    """All calls of the wrapper; a model without it has none."""
+
+    calls: int
+    host_ns: int
+    """Duration of the calls."""
+    own_host_ns: int
+    """Without the operators of the wrapped module, from the first to the last of each call."""
+    exposed_ns: int
+    """By how much the device would have gone on earlier without this time."""
+    devices: tuple[int, ...]
+    """On which kernels were launched during the calls."""
+    is_marked: bool
+    """By the wrapper's own range; false: inferred from Python frames."""
+    distribution: tuple[Distribution, ...]
+    """By host time, the most first; in the forward and the backward pass."""
+    start_ns: int | None
+    """Of the longest call; null where there is none."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why nobody can tell whether there is such a wrapper, or None."""
+    return None if len(context.trace.host) or len(context.trace.frames) else _NO_HOST()
+
+
+def analyze(context: Context) -> DataParallel:
+    """Sum up the calls."""
+    table, rows = _calls(context)
+    if not len(rows):
+        return DataParallel(0, 0, 0, 0, (), False, (), None)
+    start, dur = table.start_ns[rows], table.dur_ns[rows]
+    own = _own_time(context, table, rows)
+    late = reachable(context, start, start + dur)
+    return DataParallel(
+        calls=len(rows),
+        host_ns=int(dur.sum()),
+        own_host_ns=int(own.sum()),
+        exposed_ns=int(np.minimum(own, late).sum()),
+        devices=_devices(context, start, start + dur),
+        is_marked=table is context.trace.host,
+        distribution=_distribution(context),
+        start_ns=int(start[dur.argmax()]),
+    )
+
+
+def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
+    """The table and the rows of the calls; the outermost frames where there is no range."""
+    trace = context.trace
+    rows = np.flatnonzero(trace.host.name == trace.names.code(_RANGE))
+    rows = rows[context.in_scope(trace.host.start_ns[rows])]
+    if len(rows):
+        return trace.host, rows
+    frames = trace.frames
+    rows = np.flatnonzero(trace.names.where(lambda name: _FRAME.match(name) is not None)[frames.name])
+    rows = rows[context.in_scope(frames.start_ns[rows])]
+    order = rows[np.lexsort((frames.start_ns[rows], frames.thread[rows]))]
+    reach = np.maximum.accumulate(frames.start_ns[order] + frames.dur_ns[order]) if len(order) else order
+    inside = (frames.start_ns[order[1:]] < reach[:-1]) & (frames.thread[order[1:]] == frames.thread[order[:-1]])
+    return frames, order[np.append(True, ~inside)[: len(order)]]
+
+
+def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
+    """Duration of each call without the span of the wrapped module's operators."""
+    host, names = context.host, context.trace.names
+    distributes = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
+    plain = (host.kind == Kind.OPERATOR) & (innermost_of(host.tree, distributes) == NO_PARENT)
+    plain &= host.name != names.code(_RANGE)
+    nodes = np.flatnonzero(plain)
+    thread = context.trace.host.thread[host.row[nodes]]
+    call = host_activity.innermost(table, np.sort(rows), thread, host.tree.start_ns[nodes])
+    nodes, call = nodes[call != NO_PARENT], np.searchsorted(np.sort(rows), call[call != NO_PARENT])
+    first, last = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows), np.int64)
+    np.minimum.at(first, call, host.tree.start_ns[nodes])
+    np.maximum.at(last, call, host.tree.end_ns[nodes])
+    own = table.dur_ns[np.sort(rows)] - np.maximum(last - first, 0)
+    result: I64 = own[np.searchsorted(np.sort(rows), rows)]
+    return result
+
+
+def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
+    """Devices that got kernels during the calls, from whatever thread."""
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    kernels = np.flatnonzero((device.category == Category.KERNEL) & (launch != NO_PARENT))
+    order = np.argsort(start, kind="stable")
+    called = launches.start_ns[launch[kernels]]
+    before = np.searchsorted(start[order], called, side="right") - 1
+    inside = (before >= 0) & (called < end[order][before])
+    numbers: list[int] = np.unique(device.device[kernels[inside]]).tolist()
+    return tuple(numbers)
+
+
+def _distribution(context: Context) -> tuple[Distribution, ...]:
+    host, names, times = context.host, context.trace.names, context.once(node_times)
+    matches = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
+    outer = np.append(innermost_of(host.tree, matches), NO_PARENT)[host.tree.parent] == NO_PARENT
+    nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
+    found = []
+    for code in np.unique(host.name[nodes]).tolist():
+        own = nodes[host.name[nodes] == code]
+        sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
+        found.append(Distribution(names[code], len(own), *sums))
+    return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))

@@ -1,0 +1,135 @@
+"""How long does the program wait for each batch, who prepares it, and which waits stand out?
+
+A wait is one call of a loader's `__next__` (`enumerate(DataLoader)#<iterator>.__next__` and its kin); the iterator's
+name says whether batches are prepared in the program's own process. Waits within a wait count once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_LOADER = Text(
+    "skip-no-dataloader",
+    "the trace has no wait for a DataLoader: none was used, or it marks nothing in the trace",
+)
+_SHOWN = 5
+
+
+class LongWait(msgspec.Struct, frozen=True):
+    """One of the longest waits of a loader."""
+
+    start_ns: int
+    duration_ns: int
+    exposed_ns: int
+    """The part in which no device works."""
+    step: str | None
+    """The step in which it starts; null between steps."""
+    is_first: bool
+    """The loader's first in the trace."""
+
+
+class Loader(msgspec.Struct, frozen=True):
+    """All waits for one iterator, by name."""
+
+    name: str
+    in_process: bool | None
+    """Batches are prepared by the waiting process itself; null where the name does not tell."""
+    calls: int
+    total_ns: int
+    exposed_ns: int
+    """The part in which no device works."""
+    median_ns: float
+    p95_ns: int
+    """The least duration that 95 % of the waits do not exceed."""
+    first_ns: int
+    """The first wait of the trace."""
+    first_excess_ns: float
+    """Exposed time of the first wait, but no more than what it takes beyond the median."""
+    excess_ns: float
+    """The same over the waits that take more than five times the median, the first one not among them."""
+    long_calls: int
+    """How many these are."""
+    longest: tuple[LongWait, ...]
+
+
+class DataLoader(msgspec.Struct, frozen=True):
+    """Loaders, the one that is waited for longest first."""
+
+    loaders: tuple[Loader, ...]
+
+
+LONG = 5
+"""A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say about loaders, or None."""
+    return None if (context.kind == Kind.DATALOADER).any() else _NO_LOADER()
+
+
+def analyze(context: Context) -> DataLoader:
+    """Waits that start in the chosen steps, or all."""
+    tree, names = context.host.tree, context.host.name
+    rows = _outermost(context)
+    rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
+    rows = rows[context.in_scope(tree.start_ns[rows])]
+    loaders = [_loader(context, code, rows[names[rows] == code]) for code in np.unique(names[rows]).tolist()]
+    return DataLoader(tuple(sorted(loaders, key=lambda row: (-row.total_ns, row.name))))
+
+
+def is_in_process(name: str) -> bool | None:
+    """Whether the iterator of this name prepares batches in the process that waits for them."""
+    if "_SingleProcess" in name:
+        return True
+    return False if "_MultiProcessing" in name else None
+
+
+def _outermost(context: Context) -> I64:
+    """Positions of waits that lie in no other wait."""
+    is_wait = np.append(context.host.kind == Kind.DATALOADER, False)
+    parent = np.append(context.host.tree.parent, NO_PARENT)
+    rows = np.flatnonzero(is_wait)
+    above, inside = parent[rows], np.zeros(len(rows), np.bool_)
+    while (above != NO_PARENT).any():
+        inside |= is_wait[above]
+        above = parent[above]
+    return rows[~inside]
+
+
+def _loader(context: Context, code: int, rows: I64) -> Loader:
+    start, end = context.host.tree.start_ns[rows], context.host.tree.end_ns[rows]
+    device = context.trace.device
+    busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
+    length = end - start
+    exposed = length - busy.within(start, end)
+    median = float(np.median(length))
+    excess = np.minimum(exposed, np.maximum(length - median, 0))
+    long = length > LONG * median
+    long[0] = False
+    chosen = np.lexsort((start, -length))[:_SHOWN]
+    columns = (start[chosen].tolist(), length[chosen].tolist(), exposed[chosen].tolist())
+    steps = step_names(context.steps, start[chosen])
+    name = context.trace.names[code]
+    return Loader(
+        name=name,
+        in_process=is_in_process(name),
+        calls=len(rows),
+        total_ns=int(length.sum()),
+        exposed_ns=int(exposed.sum()),
+        median_ns=median,
+        p95_ns=int(np.sort(length)[(95 * len(length) + 99) // 100 - 1]),
+        first_ns=int(length[0]),
+        first_excess_ns=float(excess[0]),
+        excess_ns=float(excess[long].sum()),
+        long_calls=int(long.sum()),
+        longest=tuple(map(LongWait, *columns, steps, (chosen == 0).tolist())),
+    )

@@ -1,0 +1,210 @@
+"""Which tensors are made on the CPU only to be copied to a device?
+
+An operator that makes a tensor (`aten::zeros`, `aten::randn`, ...) or fills one, that launches nothing, followed among
+the operators of the same parent by a move (`aten::to`, `aten::copy_`) of a tensor of the same shape and type, whose
+copy goes from the host to a device.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace import op_models_call
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_COPIES = Text("skip-no-copies-to-device", "the trace has no copy from the host to a device")
+
+_MAKING = re.compile(
+    r"^aten::((zeros|ones|full|rand|randn|randint|empty)(_like)?|arange|linspace|logspace|eye|normal|bernoulli|randperm"
+    r"|tril_indices|triu_indices|one_hot)$"
+)
+_FILLING = re.compile(r"^aten::(fill_|zero_|uniform_|normal_|random_|bernoulli_|exponential_|ones_|arange)$")
+_MOVING = frozenset(
+    {"aten::to", "aten::_to_copy", "aten::copy_", "aten::cuda", "aten::pin_memory", "aten::_pin_memory"}
+)
+_LOOK_BACK = 8
+"""How many operators before the move are looked at: tensors are made a few at a time, then moved."""
+_COPIES = 20_000
+"""How many copies are looked at, the first of them; all others repeat them."""
+_SHOWN = 20
+
+
+class HostOrigin(msgspec.Struct, frozen=True):
+    """All tensors of one shape, made by one operator at one place, and moved."""
+
+    operator: str
+    """What made them."""
+    shapes: str | None
+    """Of the tensor, as JSON; null where shapes were not recorded."""
+    python_line: str | None
+    """Null: stacks not recorded."""
+    calls: int
+    steps: int
+    """In how many steps."""
+    bytes: int | None
+    """Copied; null where the trace has no sizes."""
+    making_ns: int
+    """Host time to make them."""
+    moving_ns: int
+    """Host time of the moves, waits for the copies included."""
+    copy_ns: int
+    """On the device."""
+    first_start_ns: int
+
+
+class HostOrigins(msgspec.Struct, frozen=True):
+    """Tensors, those that take the host longest first."""
+
+    copies: int
+    """All copies from hosts to devices that were looked at."""
+    rows: tuple[HostOrigin, ...]
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say, or None."""
+    return None if len(_copies(context)) else _NO_COPIES()
+
+
+def analyze(context: Context) -> HostOrigins:
+    """Copies that start in the chosen steps, or all."""
+    rows = _copies(context)
+    rows = rows[context.in_scope(context.trace.device.start_ns[rows])][:_COPIES]
+    found: dict[tuple[str, str, int], list[_Origin]] = {}
+    search = _Search(context)
+    for origin in filter(None, map(search.origin, rows.tolist())):
+        found.setdefault((origin.operator, origin.shapes, origin.line), []).append(origin)
+    summed = [_row(context, key, own) for key, own in found.items()]
+    order = sorted(summed, key=lambda row: (-(row.making_ns + row.moving_ns), row.operator, row.first_start_ns))
+    return HostOrigins(len(rows), tuple(order[:_SHOWN]))
+
+
+def _copies(context: Context) -> I64:
+    """Device events that are copies from a host and have an operator."""
+    names, device = context.trace.names, context.trace.device
+    to_device = names.where(lambda name: host_activity.direction(name) == "HtoD")[device.name]
+    return np.flatnonzero(to_device & (device.category == Category.MEMCPY) & (context.links.device_node() != NO_PARENT))
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """One tensor."""
+
+    operator: str
+    shapes: str
+    line: int
+    start: int
+    making: int
+    moving: int
+    copy: int
+    size: int
+
+
+class _Search:
+    """Looks from a copy to its move, and from there to what made the tensor."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        trace, host = context.trace, context.host
+        self.tree, self.name, self.row = host.tree, host.name, host.row
+        self.moves: Bool = trace.names.where(lambda name: name in _MOVING)
+        self.makes: Bool = trace.names.where(lambda name: bool(_MAKING.match(name) or _FILLING.match(name)))
+        self.fills: Bool = trace.names.where(lambda name: bool(_FILLING.match(name)))
+        launched = np.zeros(len(self.tree), np.int64)
+        node = context.links.device_node()
+        np.add.at(launched, node[node != NO_PARENT], 1)
+        self.launched = self.tree.sums(launched)
+        self.node = node
+        self.is_operator = np.isin(host.kind, (Kind.OPERATOR, Kind.PYTHON))
+
+    def origin(self, event: int) -> _Origin | None:
+        """What made the tensor that a copy moves; None if nothing before it in the same parent did."""
+        node = int(self.node[event])
+        copied = self._shape(node)
+        while (above := int(self.tree.parent[node])) != NO_PARENT and self.moves[self.name[above]]:
+            node = above
+        maker = self._maker(node, copied)
+        if maker is None:
+            return None
+        trace, tree = self.context.trace, self.tree
+        line = host_activity.python_lines(self.context, trace.host.thread[self.row[[maker]]], tree.start_ns[[maker]])
+        return _Origin(
+            operator=trace.names[self.name[maker]],
+            shapes=copied[0],
+            line=int(line[0]),
+            start=int(tree.start_ns[maker]),
+            making=int(tree.end_ns[maker] - tree.start_ns[maker]),
+            moving=int(tree.end_ns[node] - tree.start_ns[node]),
+            copy=int(trace.device.dur_ns[event]),
+            size=int(trace.device.bytes[event]),
+        )
+
+    def _maker(self, move: int, copied: tuple[str, str]) -> int | None:
+        """The nearest operator before a move, among its siblings, that makes such a tensor on the CPU.
+
+        Where a shape was not recorded, only the operator directly before the move can be meant.
+        """
+        sibling = move
+        for distance in range(_LOOK_BACK):
+            before = self._before(sibling)
+            if before is None:
+                return None
+            sibling = before
+            if self.makes[self.name[sibling]] and not self.launched[sibling]:
+                made = self._made(sibling)
+                if made == copied if made and copied[0] else not distance:
+                    return sibling
+        return None
+
+    def _before(self, node: int) -> int | None:
+        """The sibling before a node, or None."""
+        parent, before = int(self.tree.parent[node]), node - 1
+        while before >= 0 and before > parent and int(self.tree.parent[before]) != parent:
+            before = int(self.tree.parent[before])
+        if before < 0 or before <= parent or self.tree.depth[before] != self.tree.depth[node]:
+            return None
+        return before if self.is_operator[before] else None
+
+    def _made(self, node: int) -> tuple[str, str] | None:
+        """Shape and type of what an operator fills, from the fill within it; None where none was recorded."""
+        for position in range(node, int(self.tree.after[node])):
+            if self.fills[self.name[position]]:
+                found = self._shape(position)
+                if found[0]:
+                    return found
+        return None
+
+    def _shape(self, node: int) -> tuple[str, str]:
+        """Shape and type of an operator's first tensor; empty where they were not recorded."""
+        trace, row = self.context.trace, int(self.row[node])
+        call = op_models_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
+        first = call.tensor(0) if call is not None else None
+        return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
+
+
+def _row(context: Context, key: tuple[str, str, int], own: list[_Origin]) -> HostOrigin:
+    operator, shapes, line = key
+    known = all(origin.size >= 0 for origin in own)
+    steps = set(step_names(context.steps, np.array([origin.start for origin in own])))
+    return HostOrigin(
+        operator=operator,
+        shapes=shapes or None,
+        python_line=context.trace.names[line] if line >= 0 else None,
+        calls=len(own),
+        steps=len(steps - {None}),
+        bytes=sum(origin.size for origin in own) if known else None,
+        making_ns=sum(origin.making for origin in own),
+        moving_ns=sum(origin.moving for origin in own),
+        copy_ns=sum(origin.copy for origin in own),
+        first_start_ns=min(origin.start for origin in own),
+    )

@@ -1,0 +1,85 @@
+"""Which kernel does an operator launch for which inputs?"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.kernel_names import uses_tensor_cores
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_ROWS = 500
+"""Rows in the result (own choice: real models launch a few hundred combinations; the rest is told as a time)."""
+
+_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
+_NO_SHAPES = Text(
+    "skip-no-shapes",
+    "the trace has no input shapes: record them with record_shapes=True",
+    "record_shapes=True is code",
+)
+
+
+class KernelByShape(msgspec.Struct, frozen=True):
+    """All launches of one kernel by one operator with the same inputs."""
+
+    kernel: str
+    operator: str
+    """The innermost operator around the launch."""
+    input_shapes: str
+    """Of the operator, JSON as recorded; empty where it has none."""
+    input_types: str
+    """Of the operator, JSON as recorded; empty where it has none."""
+    calls: int
+    """Of the kernel."""
+    total_ns: int
+    tensor_cores: bool | None
+    """By the kernel's name; null where the name does not tell."""
+
+
+class KernelsByShape(msgspec.Struct, frozen=True):
+    """The rows with the most time, those first."""
+
+    rows: tuple[KernelByShape, ...]
+    rest_ns: int
+    """Kernel time that is in no row."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why the question cannot be asked of a trace."""
+    trace = context.trace
+    if not (trace.device.category == Category.KERNEL).any():
+        return _NO_KERNELS()
+    return None if (trace.host.shapes > 0).any() else _NO_SHAPES()
+
+
+def analyze(context: Context) -> KernelsByShape:
+    """One row per kernel, operator, input shapes and input types."""
+    trace, host = context.trace, context.host
+    device, names = trace.device, trace.names
+    kernels = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
+    total = int(device.dur_ns[kernels].sum())
+    node = context.links.device_node()[kernels]
+    kernels, node = kernels[node != NO_PARENT], host.top()[node[node != NO_PARENT]]
+    row = host.row[node]
+    keys = (device.name[kernels], host.name[node], trace.host.shapes[row], trace.host.types[row])
+    first, groups = group(*keys)
+    times = sum_by(groups, device.dur_ns[kernels], len(first))
+    figures = np.column_stack((*(key[first] for key in keys), count_by(groups, len(first)), times))
+    rows = [
+        KernelByShape(
+            kernel=names[kernel],
+            operator=names[operator],
+            input_shapes=trace.shapes[shapes],
+            input_types=trace.types[types],
+            calls=calls,
+            total_ns=time,
+            tensor_cores=uses_tensor_cores(names[kernel]),
+        )
+        for kernel, operator, shapes, types, calls, time in figures[np.argsort(-times, kind="stable")[:_ROWS]].tolist()
+    ]
+    rows.sort(key=lambda r: (-r.total_ns, r.kernel, r.operator, r.input_shapes, r.input_types))
+    return KernelsByShape(tuple(rows), total - sum(r.total_ns for r in rows))

@@ -1,0 +1,171 @@
+"""What do optimizers do in `step` and `zero_grad`: how many launches, of what, and does the device wait for them?
+
+By the ranges `Optimizer.step#SGD.step` and `Optimizer.zero_grad#SGD.zero_grad` on host threads; their projections
+on streams are not read, so nothing counts twice. Optimizers that wrap another count once, as the outer one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.starvation import reachable, starvation
+from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace import marks
+from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_NO_OPTIMIZERS = Text("skip-no-optimizers", "the trace has no range of an optimizer")
+_ZERO_GRAD = "Optimizer.zero_grad"
+_OPERATORS_SHOWN = 12
+"""Names per range (own choice: an optimizer's arithmetic has fewer)."""
+
+
+class OperatorCount(msgspec.Struct, frozen=True):
+    """How often an operator is called within a range, by other operators too."""
+
+    name: str
+    calls: int
+
+
+class Optimizer(msgspec.Struct, frozen=True):
+    """All calls of `step` or `zero_grad` of one class."""
+
+    name: str
+    """As recorded: `Optimizer.step#SGD.step`."""
+    kind: str
+    """`step`, `zero_grad`, or `other`."""
+    calls: int
+    host_ns: int
+    """Duration of the calls."""
+    launches: int
+    """Kernels, copies and fills that the calls put on devices."""
+    elementwise_launches: int
+    """Those that are arithmetic on one tensor: no lists of tensors, no matrix products."""
+    fills: int
+    """Those that fill memory, as a kernel or by the copy engine."""
+    device_ns: int
+    """Durations of all of them."""
+    starved_ns: int
+    """Time within the calls in which the device did nothing until the next launch of the call arrived."""
+    exposed_ns: int
+    """By how much the device would have gone on earlier if the calls took no time: its idle time for want of launches
+    from the start of a call until the host next waits for the device, at most the duration of the call."""
+    list_operators: int
+    """Calls of operators that work on lists of tensors: `_foreach_*`, `_fused_*`."""
+    operators: tuple[OperatorCount, ...]
+    """The most frequent ones."""
+    start_ns: int
+    """Start of the longest call."""
+
+
+class Optimizers(msgspec.Struct, frozen=True):
+    """Ranges of optimizers, the one with most host time first."""
+
+    rows: tuple[Optimizer, ...]
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say of optimizers, or None."""
+    return None if len(context.once(ranges)) else _NO_OPTIMIZERS()
+
+
+def analyze(context: Context) -> Optimizers:
+    """One row per range's name, of calls that start in the chosen steps."""
+    trace, host = context.trace, context.trace.host
+    calls = context.once(ranges)
+    calls = calls[context.in_scope(host.start_ns[calls])]
+    names, group = np.unique(host.name[calls], return_inverse=True)
+    of_row = np.full(len(host) + 1, -1, np.int64)
+    of_row[calls] = group
+    count = len(names)
+    launched, fills, arithmetic = _launched(context, calls, of_row)
+    device = np.flatnonzero(launched >= 0)
+    operators = _operators(context, calls, of_row)
+    starved = _starved(context, calls, of_row, count)
+    late = reachable(context, host.start_ns[calls], host.start_ns[calls] + host.dur_ns[calls])
+    exposed = sum_by(group, np.minimum(late, host.dur_ns[calls]), count)
+    longest = [int(members[host.dur_ns[members].argmax()]) for members in (calls[group == g] for g in range(count))]
+    columns = zip(
+        count_by(group, count).tolist(),
+        sum_by(group, host.dur_ns[calls], count).tolist(),
+        count_by(launched[device], count).tolist(),
+        count_by(launched[arithmetic], count).tolist(),
+        count_by(launched[fills], count).tolist(),
+        sum_by(launched[device], trace.device.dur_ns[device], count).tolist(),
+        starved.tolist(),
+        exposed.tolist(),
+        strict=True,
+    )
+    rows = [
+        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]))  # type: ignore[call-arg]
+        for name, figures, found, row in zip(names.tolist(), columns, operators, longest, strict=True)
+    ]
+    return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
+
+
+def ranges(context: Context) -> I64:
+    """Rows of the host table that are calls of an optimizer and lie in no other such call."""
+    host = context.trace.host
+    rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
+    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
+    return np.sort(rows[order[tree.parent == NO_PARENT]])
+
+
+def is_zero_grad(name: str) -> bool:
+    """`Optimizer.zero_grad#<class>.zero_grad`."""
+    return name.startswith(_ZERO_GRAD)
+
+
+def _kind(name: str) -> str:
+    if is_zero_grad(name):
+        return "zero_grad"
+    return "step" if marks.is_optimizer_step(name) else "other"
+
+
+def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Bool]:
+    """Of each device event the group of the call that launched it, -1 for none; which are fills, and arithmetic."""
+    trace, device = context.trace, context.trace.device
+    launches = trace.launches
+    call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
+    launched = np.append(of_row[call], -1)[context.links.launch]
+    classes = [kernel_class(name) for name in trace.names]
+    elementwise = np.array([found is KernelClass.ELEMENTWISE for found in classes], np.bool_)
+    filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
+    kernel = device.category == Category.KERNEL
+    fills = (launched >= 0) & ((device.category == Category.MEMSET) | (kernel & filling[device.name]))
+    return launched, fills, (launched >= 0) & kernel & elementwise[device.name]
+
+
+def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
+    """Per group: idle time of the device that ends with a launch of a call, as far as it lies in the call."""
+    host, launches, gaps = context.trace.host, context.trace.launches, context.once(starvation)
+    thread, start = launches.thread[gaps.launch], launches.start_ns[gaps.launch]
+    call = host_activity.innermost(host, calls, thread, start)
+    inside = call != NO_PARENT
+    call = call[inside]
+    waited = gaps.end_ns[inside] - np.maximum(gaps.start_ns[inside], host.start_ns[call])
+    return sum_by(of_row[call], np.maximum(waited, 0), count)
+
+
+def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tuple[OperatorCount, ...]]]:
+    """Per group: calls of operators on lists, and the most frequent operators."""
+    host, names = context.trace.host, context.trace.names
+    nodes = np.flatnonzero(context.host.is_row(context.trace))
+    rows = np.sort(context.host.row[nodes])
+    call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
+    rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
+    on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)
+    found = []
+    for group in range(int(of_row.max(initial=-1)) + 1):
+        own = host.name[rows[owner == group]]
+        codes, counts = np.unique(own, return_counts=True)
+        ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))
+        shown = tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN])
+        found.append((int(on_lists[own].sum()), shown))
+    return found

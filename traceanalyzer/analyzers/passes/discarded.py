@@ -1,0 +1,99 @@
+"""Which backward passes computed gradients that `zero_grad` threw away?"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.modules.owners import device_time
+from traceanalyzer.analyzers.passes.marks import Backward, backward, graph, optimizer_starts
+from traceanalyzer.trace.table import I64, Bool
+
+_USES_GRADIENTS = re.compile(
+    r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
+)
+"""Operators after a backward pass that read gradients: they are kept, checked, clipped, or stepped along."""
+_SHOWN = 5
+
+
+class Waste(msgspec.Struct, frozen=True):
+    """A pass whose result nobody used."""
+
+    start_ns: int
+    """Of its forward part."""
+    functions: int
+    """That autograd evaluated."""
+    device_ns: int
+    """Durations of what forward and backward launched."""
+    host_ns: int
+    """From the first operator of the forward to the end of the backward part."""
+
+
+class Discarded(msgspec.Struct, frozen=True):
+    """Forward and backward passes between an update and a `zero_grad`, with no update between."""
+
+    passes: int
+    updates: int
+    """Updates before which it happens."""
+    device_ns: int
+    host_ns: int
+    examples: tuple[Waste, ...]
+    """At most five, the ones with most device time."""
+
+
+def find(context: Context) -> Discarded | None:
+    """Passes that end in `zero_grad` instead of in an update; None where there are none or nobody can tell."""
+    passes, (steps, zeroed) = context.once(backward), context.once(optimizer_starts)
+    if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
+        return None
+    end = np.iinfo(np.int64).max
+    step, zero = (np.append(times, end)[np.searchsorted(times, passes.end_ns)] for times in (steps, zeroed))
+    lost = (zero < step) & (step < end)
+    lost &= ~np.isin(zero, _used(context, passes, lost, zero))
+    if not lost.any():
+        return None
+    found = [_waste(context, passes, number) for number in np.flatnonzero(lost).tolist()]
+    ranked = sorted(found, key=lambda waste: (-waste.device_ns, -waste.host_ns, waste.start_ns))
+    return Discarded(
+        len(found),
+        len(np.unique(step[lost])),
+        sum(waste.device_ns for waste in found),
+        sum(waste.host_ns for waste in found),
+        tuple(ranked[:_SHOWN]),
+    )
+
+
+def _take_turns(context: Context) -> bool:
+    """Several optimizers: some steps follow each other without a backward pass between."""
+    passes, (steps, _) = context.once(backward), context.once(optimizer_starts)
+    passed = np.searchsorted(passes.start_ns, steps)
+    return any(a == b for a, b in pairwise(passed.tolist()))
+
+
+def _used(context: Context, passes: Backward, lost: Bool, zero: I64) -> I64:
+    """Times of those calls of `zero_grad` between which and the pass before something reads gradients."""
+    host, tree = context.host, context.host.tree
+    reads = context.trace.names.where(lambda name: _USES_GRADIENTS.search(name) is not None)
+    start = np.sort(tree.start_ns[host.is_row(context.trace) & reads[host.name]])
+    last = np.full(len(zero), 0, np.int64)
+    for number in np.flatnonzero(lost).tolist():  # the last pass before the same call
+        last[zero == zero[number]] = passes.end_ns[number]
+    between = np.searchsorted(start, zero) > np.searchsorted(start, last)
+    return np.unique(zero[lost & between])
+
+
+def _waste(context: Context, passes: Backward, number: int) -> Waste:
+    """One pass with the forward part before it."""
+    created, steps = context.once(graph).start_ns, np.sort(np.concatenate(context.once(optimizer_starts)))
+    start, end = int(passes.start_ns[number]), int(passes.end_ns[number])
+    before = int(passes.end_ns[number - 1]) if number else 0
+    boundary = max(before, int(np.append(steps, 0)[np.searchsorted(steps, start) - 1]) if len(steps) else 0)
+    first = int(np.searchsorted(created, boundary))
+    begin = int(created[first]) if first < len(created) and created[first] < start else start
+    launches, device = context.trace.launches.start_ns, context.once(device_time)
+    launched = (launches >= begin) & (launches < end)
+    return Waste(begin, int(passes.functions[number]), int(device[launched].sum()), end - begin)

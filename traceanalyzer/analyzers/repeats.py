@@ -1,0 +1,190 @@
+"""Where does the program do the same few operators over and over, each time on another piece of a tensor?
+
+A repeat is a short sequence of operators that starts by taking a piece (`aten::select`, `aten::slice`, ...) and comes
+ten times or more without anything between, called by the program itself: directly in a step, in a module or in a
+range of the program's own. What operators of PyTorch, its wrappers and autograd repeat inside is theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace import marks
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_OPERATORS = Text("skip-repeats-no-operators", "the trace has no operators")
+
+LEAST = 10
+"""A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
+LONGEST = 8
+"""Operators of a sequence at most (own choice: the body of a loop over elements; more is a model called per sample)."""
+_TAKING = frozenset(
+    {"aten::select", "aten::slice", "aten::index", "aten::unbind", "aten::narrow", "aten::index_select"}
+)
+_CARRYING = re.compile(
+    r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|stack|argmax|multinomial|topk|item|\w*_cell)$"
+)
+"""What a loop whose next turn needs the last one's result is made of: recurrent layers, decoding."""
+_SHOWN = 20
+
+
+class Repeat(msgspec.Struct, frozen=True):
+    """All runs of one sequence at one place of the program."""
+
+    operators: tuple[str, ...]
+    """One turn."""
+    parent: str | None
+    """The module or range in which the sequence runs; null: directly in a step or a thread."""
+    python_line: str | None
+    """Null: stacks not recorded."""
+    runs: int
+    """How often the program came to it."""
+    turns: int
+    """In all runs."""
+    most_turns: int
+    """In the longest run."""
+    steps: int
+    """In how many steps."""
+    host_ns: int
+    """From the start of the first to the end of the last operator of each run."""
+    idle_ns: int | None
+    """The part in which no device worked; null where no device activity was recorded."""
+    is_carrying: bool
+    """It has an operator of which loops are made that carry a state from turn to turn."""
+    longest_start_ns: int
+
+
+class Repeats(msgspec.Struct, frozen=True):
+    """Sequences, those that take the host longest first."""
+
+    rows: tuple[Repeat, ...]
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say, or None."""
+    return None if (context.host.kind == Kind.OPERATOR).any() else _NO_OPERATORS()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A sequence that repeats: positions in the tree, of one turn and of the last operator."""
+
+    turn: tuple[int, ...]
+    last: int
+    turns: int
+
+
+def analyze(context: Context) -> Repeats:
+    """Runs that start in the chosen steps, or all."""
+    siblings = _siblings(context)
+    covered = np.zeros(len(siblings), np.bool_)
+    runs = [run for period in range(1, LONGEST + 1) for run in _runs(context, siblings, period, covered)]
+    found: dict[tuple[object, ...], list[_Run]] = {}
+    for run, line in zip(runs, _lines(context, runs), strict=True):
+        names = tuple(int(context.host.name[node]) for node in run.turn)
+        parent = int(context.host.tree.parent[run.turn[0]])
+        found.setdefault((names, _parent_name(context, parent), line), []).append(run)
+    device = context.trace.device
+    busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
+    rows = [_row(context, key, own, busy) for key, own in found.items()]
+    return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
+
+
+def _siblings(context: Context) -> I64:
+    """Operators that the program calls itself, by thread and parent, then by time."""
+    host, tree = context.host, context.host.tree
+    names = context.trace.names
+    own = names.where(lambda n: "::" not in n and "Backward" not in n and not _is_wrapper(n))
+    operator = np.isin(host.kind, (Kind.OPERATOR, Kind.PYTHON))
+    allowed = np.isin(host.kind, (Kind.STEP, Kind.MODULE)) | (operator & own[host.name])
+    parent = np.append(tree.parent, NO_PARENT)
+    rows = np.flatnonzero(operator & np.append(allowed, True)[parent[: len(tree)]])
+    rows = rows[context.in_scope(tree.start_ns[rows])]
+    return rows[np.argsort(_family(context)[rows], kind="stable")]
+
+
+def _is_wrapper(name: str) -> bool:
+    return name in marks.DATA_PARALLEL or marks.is_optimizer(name)
+
+
+def _family(context: Context) -> I64:
+    """A number that siblings share: of their parent, or of their thread where they have none."""
+    family = context.host.tree.parent.astype(np.int64)
+    for number, part in context.host.tree.threads.items():
+        family[part] = np.where(family[part] == NO_PARENT, -2 - number, family[part])
+    return family
+
+
+def _runs(context: Context, siblings: I64, period: int, covered: Bool) -> list[_Run]:
+    """Where each sibling has the name of the one a period before; marks what it takes as covered."""
+    if len(siblings) < LEAST * period:
+        return []
+    name, family = context.host.name[siblings], _family(context)[siblings]
+    same = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
+    same &= ~(covered[period:] | covered[:-period])
+    edges = np.diff(np.concatenate(([0], same.view(np.int8), [0])))
+    start, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    long = end - start >= (LEAST - 1) * period
+    taking = context.trace.names.where(lambda n: n in _TAKING)
+    found = []
+    for low, high in zip(start[long].tolist(), end[long].tolist(), strict=True):
+        heads = np.flatnonzero(taking[name[low : low + period]])
+        if not len(heads):
+            continue
+        first = low + int(heads[0])
+        turns = (high + period - first) // period
+        if turns < LEAST:
+            continue
+        last = first + turns * period - 1
+        covered[first : last + 1] = True
+        turn = tuple(siblings[first : first + period].tolist())
+        found.append(_Run(turn, int(siblings[last]), turns))
+    return found
+
+
+def _lines(context: Context, runs: list[_Run]) -> list[int]:
+    """The code of the Python line of each run, or -1."""
+    first = np.array([run.turn[0] for run in runs], np.int64)
+    thread = context.trace.host.thread[context.host.row[first]]
+    lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[first]).tolist()
+    return lines
+
+
+def _parent_name(context: Context, parent: int) -> str | None:
+    if parent == NO_PARENT or context.host.kind[parent] == Kind.STEP:
+        return None
+    name: str = context.trace.names[context.host.name[parent]]
+    return name
+
+
+def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Intervals) -> Repeat:
+    tree, names = context.host.tree, context.trace.names
+    start = tree.start_ns[[run.turn[0] for run in own]]
+    end = tree.end_ns[[run.last for run in own]]
+    operators = tuple(names[context.host.name[node]] for node in own[0].turn)
+    longest = int((end - start).argmax())
+    line = key[2]
+    return Repeat(
+        operators=operators,
+        parent=key[1] if isinstance(key[1], str) else None,
+        python_line=names[line] if isinstance(line, int) and line >= 0 else None,
+        runs=len(own),
+        turns=sum(run.turns for run in own),
+        most_turns=max(run.turns for run in own),
+        steps=len(set(step_names(context.steps, start)) - {None}),
+        host_ns=int((end - start).sum()),
+        idle_ns=int((end - start - busy.within(start, end)).sum()) if len(context.trace.device) else None,
+        is_carrying=any(_CARRYING.match(name) for name in operators),
+        longest_start_ns=int(start[longest]),
+    )

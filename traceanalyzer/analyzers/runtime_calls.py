@@ -1,0 +1,161 @@
+"""Which calls of the runtime set something up, and do they come back step after step?
+
+Allocating and freeing device memory and loading or compiling code belong to a program's first steps. Calls in the
+first step of a recording are counted apart from those in later ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity, launches
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I32, I64, Array, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so nothing tells which calls come back")
+_CHEAP = re.compile(r"Async(_ptsz)?$|^cuMem(Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree)")
+"""Allocations from a pool in stream order, and mappings of expandable segments: made for use while work runs."""
+_SHOWN = 20
+
+
+class SetUp(msgspec.Struct, frozen=True):
+    """All events of one kind and name from one Python line."""
+
+    kind: str
+    """`allocation`; `loading` (code for the device); `compiling` (by TorchDynamo, Triton and the like)."""
+    name: str
+    """The function of the runtime, an event of the profiler, a range or a Python frame."""
+    is_inferred: bool
+    """Its name says nothing of loading: a launch that took a millisecond or longer."""
+    python_line: str | None
+    """Null: stacks not recorded."""
+    calls: int
+    time_ns: int
+    """Events within each other count once."""
+    later_calls: int
+    """Those in the second recorded step or later."""
+    later_steps: int
+    """In how many of these steps."""
+    later_ns: int
+    longest_start_ns: int
+
+
+class RuntimeCalls(msgspec.Struct, frozen=True):
+    """Events by kind, in each kind the most time in later steps first."""
+
+    steps: int
+    code_ns: int
+    """When something loads or compiles code within a step; events within each other count once."""
+    later_code_ns: int
+    """The part in the second recorded step or later."""
+    rows: tuple[SetUp, ...]
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say, or None."""
+    return None if len(context.steps) else _NO_STEPS()
+
+
+def analyze(context: Context) -> RuntimeCalls:
+    """Set-up that starts within a step."""
+    allocations, code = _allocations(context), [*_loading(context), *_compiling(context)]
+    rows = [row for kind, events in (*allocations, *code) for row in _grouped(context, kind, events)]
+    times = Intervals.none()
+    for _, events in code:
+        times |= Intervals.union(events.start, events.end)
+    steps = context.steps
+    within = times.within(steps.start_ns, steps.end_ns)
+    return RuntimeCalls(len(steps), int(within.sum()), int(within[1:].sum()), tuple(sorted(rows, key=_order)))
+
+
+def _order(row: SetUp) -> tuple[object, ...]:
+    return row.kind, -row.later_ns, -row.time_ns, row.name, row.python_line or ""
+
+
+def _allocations(context: Context) -> list[tuple[str, _Events]]:
+    """Calls that allocate or free, those that are cheap by their contract left out."""
+    names, table = context.trace.names, context.trace.launches
+    wanted = names.where(lambda name: host_activity.is_allocation(name) and not _CHEAP.search(name))
+    return [("allocation", _Events.of(table, np.flatnonzero(wanted[table.name])))]
+
+
+def _loading(context: Context) -> list[tuple[str, _Events]]:
+    """Calls that load code, by name or because they are slow for no other reason; and the profiler's own events.
+
+    Without device activity nothing tells why a call is slow.
+    """
+    names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
+    by_name = names.where(host_activity.is_loading)
+    rows = np.setdiff1d(host_activity.loading_calls(context), launches.blocked_calls(context))
+    if not len(context.trace.device):
+        rows = rows[by_name[table.name[rows]]]
+    calls = _Events.of(table, rows)
+    calls.inferred = ~by_name[calls.name]
+    marked = np.flatnonzero(names.where(host_activity.is_loading_overhead)[overheads.name])
+    return [("loading", calls), ("loading", _Events.of(overheads, marked))]
+
+
+def _compiling(context: Context) -> list[tuple[str, _Events]]:
+    """Ranges and frames of compilers."""
+    compiling = context.trace.names.where(host_activity.is_compiling)
+    tables = (context.trace.host, context.trace.frames)
+    return [("compiling", _Events.of(table, np.flatnonzero(compiling[table.name]))) for table in tables]
+
+
+class _Events:
+    """Columns of some events."""
+
+    def __init__(self, name: I32, thread: I32, start: I64, end: I64) -> None:
+        self.name, self.thread, self.start, self.end = name, thread, start, end
+        self.inferred: Bool = np.zeros(len(name), np.bool_)
+
+    @classmethod
+    def of(cls, table: object, rows: I64) -> _Events:
+        """Some rows of a table of slices."""
+        name, thread, start, dur = (getattr(table, key)[rows] for key in ("name", "thread", "start_ns", "dur_ns"))
+        return cls(name, thread, start, start + dur)
+
+    def take(self, rows: Array) -> _Events:
+        """Some of them."""
+        taken = _Events(self.name[rows], self.thread[rows], self.start[rows], self.end[rows])
+        taken.inferred = self.inferred[rows]
+        return taken
+
+
+def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
+    """By name and Python line, what starts within a step."""
+    step = np.searchsorted(context.steps.start_ns, events.start, side="right") - 1
+    inside = (step >= 0) & (events.start < np.append(context.steps.end_ns, 0)[step])
+    events, step = events.take(inside), step[inside]
+    if not len(step):
+        return []
+    names = context.trace.names
+    line = host_activity.python_lines(context, events.thread, events.start)
+    first, groups = group(events.name, line)
+    found = []
+    for number, row in enumerate(first.tolist()):
+        own = groups == number
+        later = own & (step > 0)
+        longest = np.flatnonzero(own)[(events.end - events.start)[own].argmax()]
+        found.append(
+            SetUp(
+                kind=kind,
+                name=names[events.name[row]],
+                is_inferred=bool(events.inferred[row]),
+                python_line=names[line[row]] if line[row] != NO_PARENT else None,
+                calls=int(own.sum()),
+                time_ns=Intervals.union(events.start[own], events.end[own]).length,
+                later_calls=int(later.sum()),
+                later_steps=len(np.unique(step[later])),
+                later_ns=Intervals.union(events.start[later], events.end[later]).length,
+                longest_start_ns=int(events.start[longest]),
+            )
+        )
+    return sorted(found, key=_order)[:_SHOWN]

@@ -1,0 +1,94 @@
+"""Which kernels leave multiprocessors without a block?
+
+A kernel with fewer blocks than the device has multiprocessors leaves some of them empty, unless kernels of other
+streams run beside it. Its fill is the mean, while it runs, of the share of multiprocessors that the blocks of all
+running kernels can fill: min(1, sum of their blocks per multiprocessor), as in est. SM efficiency.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.kernel_names import is_communication
+from traceanalyzer.trace.table import F64, I64
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_ROWS = 100
+"""Rows in the result (own choice: more than anybody reads)."""
+
+_NO_BLOCKS = Text("skip-no-blocks-per-sm", "no kernel says how many blocks per multiprocessor it has")
+
+
+class UnfilledKernel(msgspec.Struct, frozen=True):
+    """All launches of one kernel by one operator with one grid of fewer blocks than multiprocessors."""
+
+    kernel: str
+    operator: str | None
+    """The innermost operator around the launch; null where there is none."""
+    grid: str
+    calls: int
+    total_ns: int
+    blocks_per_sm: float
+    """Weighted by duration."""
+    fill: float
+    """Share of multiprocessors that it and what ran beside it could fill, weighted by duration; at most 1."""
+
+
+class SmFill(msgspec.Struct, frozen=True):
+    """Kernels with less than one block per multiprocessor, those with the most time first; no collectives."""
+
+    rows: tuple[UnfilledKernel, ...]
+    total_ns: int
+    """Time of all kernels with known blocks per multiprocessor, overlap counted twice."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why the question cannot be asked of a trace."""
+    device = context.trace.device
+    known = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0)
+    return None if known.any() else _NO_BLOCKS()
+
+
+def analyze(context: Context) -> SmFill:
+    """One row per kernel, operator and grid that leaves multiprocessors empty by itself."""
+    trace, device = context.trace, context.trace.device
+    known = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.dur_ns > 0)
+    fill = _fill(device.start_ns, device.dur_ns, device.blocks_per_sm, np.where(known, device.device, -1))
+    communicates = trace.names.where(is_communication)[device.name]
+    counted = known & context.in_scope(device.start_ns)
+    rows = np.flatnonzero(counted & (device.blocks_per_sm < 1) & ~communicates)
+    node = context.links.device_node()[rows]
+    operator = np.where(node == NO_PARENT, -1, np.append(context.host.name, -1)[node])
+    keys = (device.name[rows], operator, device.grid[rows])
+    first, groups = group(*keys)
+    time = sum_by(groups, device.dur_ns[rows], len(first))
+    weights = device.dur_ns[rows]
+    blocks = np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time
+    filled = np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time
+    columns = (*(key[first].tolist() for key in keys), count_by(groups, len(first)).tolist(), time.tolist())
+    found = [
+        UnfilledKernel(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid], *figures)
+        for name, op, grid, *figures in zip(*columns, blocks.tolist(), filled.tolist(), strict=True)
+    ]
+    found.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
+    return SmFill(tuple(found[:_ROWS]), int(device.dur_ns[counted].sum()))
+
+
+def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
+    """Of each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
+    fill = np.full(len(start), np.nan)
+    for one in np.unique(number[number >= 0]).tolist():
+        rows = np.flatnonzero(number == one)
+        begin, end = start[rows], start[rows] + dur[rows]
+        times = np.concatenate((begin, end))
+        order = np.argsort(times, kind="stable")
+        times, load = times[order], np.cumsum(np.concatenate((blocks[rows], -blocks[rows]))[order])
+        filled = np.minimum(load[:-1], 1) * np.diff(times)
+        until = np.concatenate(([0.0], np.cumsum(filled)))
+        fill[rows] = (until[np.searchsorted(times, end)] - until[np.searchsorted(times, begin)]) / dur[rows]
+    return fill

@@ -1,0 +1,241 @@
+"""How busy is each device in the steps that the program repeats, and does the host feed it kernel by kernel or not?
+
+`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps
+count, and nothing after the last device event, where the recording ends. Gaps that the host could have prevented are
+divided by length: up to `launching_limit_ns` they are the time to launch one thing after the other, longer ones are
+something else that the host did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import causes, gaps, longest
+from traceanalyzer.analyzers.idle.causes import CAUSES
+from traceanalyzer.analyzers.idle.gaps import Gaps
+from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_KERNELS = Text(
+    "skip-step-idle-no-kernels", "no kernel of a numbered device is in the trace, so nothing tells idle time"
+)
+_NO_STEPS = Text("skip-step-idle-no-steps", "no step has any length, so there is nothing in which a GPU could idle")
+
+_WARM_UP = 0.05
+"""Share of a step in which the device waits for code to be loaded or compiled, from which on it does not count.
+
+Own choice: steps vary by a few percent; first uses take many times that."""
+_FEW_LAUNCHES = 10
+"""Launches that one gap may take at the usual pace of the host (own choice)."""
+_SHORT_NS = 50_000
+"""At least that long are gaps of launching: about ten launches at the 5 us that one takes."""
+_PARTS = 100
+"""Into how many equal parts the window is cut to see whether a device is busy all the time."""
+_GAPS = 200
+"""How many of the longest gaps are looked at one by one."""
+_SHOWN = 10
+
+
+class StepCause(msgspec.Struct, frozen=True):
+    """How long a device did nothing in steady steps for one cause."""
+
+    cause: str
+    """One of those of `idle`."""
+    time_ns: int
+    launching_ns: int
+    """The part in gaps of launching."""
+
+
+class HostGap(msgspec.Struct, frozen=True):
+    """Long gaps in which the host did one and the same."""
+
+    python_line: str | None
+    operator: str | None
+    annotation: str | None
+    gaps: int
+    time_ns: int
+    longest_ns: int
+    longest_start_ns: int
+
+
+class DeviceInSteps(msgspec.Struct, frozen=True):
+    """One device in the steady steps."""
+
+    device: int
+    time_ns: int
+    """The steady steps, without what follows the device's last event."""
+    busy_ns: int
+    """A kernel, copy or fill runs."""
+    events: int
+    """Kernels, copies and fills that start in them."""
+    causes: tuple[StepCause, ...]
+    """All causes; they sum to the idle time."""
+    launching_limit_ns: int
+    """The longest gap that still is one of launching."""
+    launching_gaps: int
+    typical_host_gap_ns: float | None
+    """Time in long host gaps between device events: the median over the steady steps but the first. One step: its own.
+
+    Null without a steady step."""
+    host_gaps: tuple[HostGap, ...]
+    """What the host did in the longest of them, most time first."""
+    low_busy_share: float | None
+    """Of the parts of the window that lie in steady steps: the 5 % least busy are busy for at most this share."""
+    high_busy_share: float | None
+    """And the 5 % busiest for at least this. Null without such a part."""
+
+
+class StepIdle(msgspec.Struct, frozen=True):
+    """The answer."""
+
+    steps: int
+    """Steady ones."""
+    warm_up_steps: int
+    """Those that were left out, because a device waited for code."""
+    steps_from: str | None
+    """How the steps were found: marked, else as annotations suggest, else the whole trace."""
+    devices: tuple[DeviceInSteps, ...]
+    """All that ran a kernel."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say, or None."""
+    if not len(_devices(context)):
+        return _NO_KERNELS()
+    window = _steps(context).window
+    return None if window and window[1] > window[0] else _NO_STEPS()
+
+
+def analyze(context: Context) -> StepIdle:
+    """Every device that ran a kernel, in the steps that none of them spends waiting for code."""
+    steps = _steps(context)
+    parts = [_parts(context, number, steps) for number in _devices(context).tolist()]
+    steady = np.ones(len(steps), np.bool_)
+    for part in parts:
+        loading = np.bincount(part.step, weights=part.times[:, causes.COMPILATION], minlength=len(steps))
+        steady &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+    devices = tuple(_device(context, steps, steady, part) for part in parts)
+    return StepIdle(int(steady.sum()), int((~steady).sum()), steps.found_by, devices)
+
+
+def _devices(context: Context) -> I64:
+    device = context.trace.device
+    numbers: I64 = np.unique(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
+    return numbers
+
+
+def _steps(context: Context) -> Steps:
+    """The marked or chosen steps, else those that annotations suggest."""
+    return context.steps if context.scope is not None else context.inferred_steps or context.steps
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The gaps of a device, cut at the bounds of the steps."""
+
+    device: int
+    gaps: Gaps
+    times: I64
+    """Time of each by cause."""
+    step: I64
+    """In which step each lies."""
+
+
+def _parts(context: Context, device: int, steps: Steps) -> _Parts:
+    window = int(steps.start_ns[0]), int(steps.end_ns[-1])
+    found = gaps.find(context, np.flatnonzero(context.trace.device.device == device), window)
+    first = np.searchsorted(steps.end_ns, found.start_ns, side="right")
+    count = np.maximum(np.searchsorted(steps.start_ns, found.end_ns, side="left") - first, 0)
+    gap = np.repeat(np.arange(len(found)), count)
+    step = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(gap))
+    cut = {name: values[gap] for name, values in vars(found).items()}
+    cut["start_ns"] = np.maximum(cut["start_ns"], steps.start_ns[step])
+    cut["end_ns"] = np.minimum(cut["end_ns"], steps.end_ns[step])
+    filled = cut["end_ns"] > cut["start_ns"]
+    pieces = Gaps(**{name: values[filled] for name, values in cut.items()})
+    return _Parts(device, pieces, causes.attribute(context, pieces), step[filled])
+
+
+def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> DeviceInSteps:
+    counts = steady[part.step] & (part.gaps.next != gaps.NOTHING)
+    tail = int(part.gaps.length[steady[part.step] & ~counts].sum())
+    time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
+    limit = _launching_limit(context, steps, steady)
+    short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
+    sums, launching = part.times[counts].sum(axis=0), part.times[counts & short].sum(axis=0)
+    by_host = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST]
+    long = counts & ~short & (by_host > 0) & part.gaps.has_previous
+    events = context.trace.device.start_ns[context.trace.device.device == part.device]
+    within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
+    low, high = _busy_shares(context, steps, steady, part.device)
+    return DeviceInSteps(
+        device=part.device,
+        time_ns=time,
+        busy_ns=time - int(sums.sum()),
+        events=int(within.sum()),
+        causes=tuple(map(StepCause, CAUSES, sums.tolist(), launching.tolist())),
+        launching_limit_ns=limit,
+        launching_gaps=int((counts & short & (by_host > 0)).sum()),
+        typical_host_gap_ns=_typical(part.step[long], by_host[long], steady),
+        host_gaps=_host_gaps(context, part, np.flatnonzero(long), by_host),
+        low_busy_share=low,
+        high_busy_share=high,
+    )
+
+
+def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
+    """Ten times the median pause between calls that put something on a device, but at least 50 us."""
+    launch = context.links.launch
+    start = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
+    step = np.searchsorted(steps.start_ns, start, side="right") - 1
+    inside = (step >= 0) & (start < np.append(steps.end_ns, 0)[step]) & np.append(steady, False)[step]
+    together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])
+    pauses = np.diff(start)[together]
+    return max(_SHORT_NS, int(_FEW_LAUNCHES * np.median(pauses))) if len(pauses) else _SHORT_NS
+
+
+def _typical(step: I64, time: I64, steady: Bool) -> float | None:
+    """The median over the steady steps of the sum of some times by step, without the first if there are more."""
+    numbers = np.flatnonzero(steady)
+    if not len(numbers):
+        return None
+    per_step: F64 = np.bincount(step, weights=time, minlength=len(steady)).astype(np.float64)[numbers]
+    return float(np.median(per_step[1:] if len(per_step) > 1 else per_step))
+
+
+def _host_gaps(context: Context, part: _Parts, rows: I64, by_host: I64) -> tuple[HostGap, ...]:
+    """What the host did in the longest of some gaps."""
+    chosen = rows[np.argsort(-by_host[rows], kind="stable")[:_GAPS]]
+    found: dict[tuple[str | None, str | None, str | None], list[LongGap]] = {}
+    for gap in longest.described(context, part.device, part.gaps.take(chosen)):
+        if gap.cause in (CAUSES[causes.LAUNCH], CAUSES[causes.HOST]):
+            found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append(gap)
+    summed = [
+        HostGap(*doing, len(own), sum(gap.cause_ns for gap in own), own[0].duration_ns, own[0].start_ns)
+        for doing, own in found.items()
+    ]
+    return tuple(sorted(summed, key=lambda row: (-row.time_ns, row.longest_start_ns))[:_SHOWN])
+
+
+def _busy_shares(context: Context, steps: Steps, steady: Bool, number: int) -> tuple[float | None, float | None]:
+    """How busy the least and the most busy parts of the window are."""
+    bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
+    start, end = bounds[:-1], bounds[1:]
+    inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
+    start, end = start[inside & (end > start)], end[inside & (end > start)]
+    if not len(start):
+        return None, None
+    device = context.trace.device
+    own = device.device == number
+    busy = Intervals.union(device.start_ns[own], device.start_ns[own] + device.dur_ns[own]).within(start, end)
+    low, high = np.percentile(busy / (end - start), (5, 95)).tolist()
+    return low, high

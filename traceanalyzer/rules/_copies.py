@@ -1,0 +1,24 @@
+"""Copies from the host to devices."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.copies import Copies, Copy
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.facts import Missing
+
+_NO_MEMORY = Text(
+    "copies-no-host-memory",
+    "the trace does not say whether copies come from pageable or pinned memory (only CUDA's do)",
+)
+
+
+def to_device(copies: Copies) -> list[Copy]:
+    """Copies from the host.
+
+    Raises:
+        Missing: There are some, and none says what memory it comes from.
+    """
+    rows = [row for row in copies.rows if row.kind == "HtoD"]
+    if rows and all(row.host_memory is None for row in rows):
+        raise Missing(_NO_MEMORY())
+    return rows

@@ -1,0 +1,97 @@
+"""Operators that take far longer than other calls of their size, or than moving their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers.peers import Peer
+from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.analyzers.shape_costs import ShapeCosts
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.facts import Facts, Missing
+
+_MOVING = frozenset({"elementwise", "reduction", "normalization"})
+"""Families of operators that memory bounds."""
+_REACHED = 0.5
+"""Own choice: of the memory's bandwidth, what an operator that moves data should reach at least."""
+
+_NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: use group_by_input_shape=True")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Calls that cost too much; times of the whole recording."""
+
+    name: str
+    shapes: str
+    time_ns: int
+    ratio: float
+    saved_ns: tuple[float, float]
+    peer: Peer | None
+
+
+def recorded(facts: Facts, limits: Mapping[str, float]) -> list[Gap]:
+    """Of a trace.
+
+    Raises:
+        Missing: It has no kernels or no shapes.
+    """
+    costs = facts.need("shape_costs", ShapeCosts)
+    floors = _floors(facts, limits["floor_ns"])
+    found = []
+    for row in costs.rows:
+        time, floor = row.device_ns, floors.get((row.name, row.input_shapes, row.input_types))
+        if time < limits["call_ns"] * row.calls:
+            continue
+        peer = _peer(row.peer, row.device_ns_per_call, limits["ratio"])
+        if peer is not None:
+            most = max(peer.saving_ns, time - floor) if floor else peer.saving_ns
+            ratio = row.device_ns_per_call / peer.device_ns_per_call
+            found.append(Gap(row.name, row.input_shapes, time, ratio, (peer.saving_ns, most), peer))
+        elif floor and time > limits["ratio"] * floor:
+            saved = (time - floor / _REACHED, time - floor)
+            found.append(Gap(row.name, row.input_shapes, time, time / floor, saved, None))
+    return found
+
+
+def memory_bandwidth(facts: Facts) -> float | None:
+    """By the data sheet, in GB/s; None where it is not known."""
+    found = facts.find("roofline", Roofline)
+    return found.roof.bandwidth_gb_per_s if found and found.roof else None
+
+
+def _floors(facts: Facts, floor_ns: float) -> dict[tuple[str, str, str], float]:
+    """Least time of all calls in ns, where memory is what bounds them and their data is large enough to say so."""
+    roofline, bandwidth = facts.find("roofline", Roofline), memory_bandwidth(facts)
+    if roofline is None or not bandwidth:
+        return {}
+    floors = {
+        (row.name, row.input_shapes, row.input_types): row.bytes / bandwidth
+        for row in roofline.rows
+        if row.family in _MOVING and row.bytes
+    }
+    calls = {(row.name, row.input_shapes, row.input_types): row.calls for row in roofline.rows}
+    return {key: floor for key, floor in floors.items() if floor >= floor_ns * calls[key]}
+
+
+def printed(facts: Facts, limits: Mapping[str, float]) -> list[Gap]:
+    """Of a table.
+
+    Raises:
+        Missing: It is not grouped by shapes.
+    """
+    if facts.table is None or not facts.table.shape_costs:
+        raise Missing(_NO_SHAPES())
+    found = []
+    for row in facts.table.shape_costs:
+        peer = _peer(row.peer, row.device_ns_per_call, limits["ratio"])
+        if peer is not None and row.device_ns_per_call >= limits["call_ns"]:
+            ratio = row.device_ns_per_call / peer.device_ns_per_call
+            saved = (peer.saving_ns, peer.saving_ns)
+            found.append(Gap(row.name, row.input_shapes, row.device_ns, ratio, saved, peer))
+    return found
+
+
+def _peer(peer: Peer | None, price: float, ratio: float) -> Peer | None:
+    return peer if peer is not None and price > ratio * peer.device_ns_per_call else None

@@ -1,0 +1,48 @@
+"""Idle time of the device that bounds the step."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.facts import Facts, Missing
+
+_ONLY_WARM_UP = Text(
+    "idle-only-warm-up",
+    "the GPU waits for code to be loaded or compiled in every recorded step: record later steps (wait and warmup of "
+    "the schedule)",
+)
+STACKS = 5
+"""By how much recording stacks may slow the host down: two to five times, by PyTorch's issues about with_stack."""
+
+
+def steady(facts: Facts) -> StepIdle:
+    """The steady steps.
+
+    Raises:
+        Missing: There is none.
+    """
+    found = facts.need("step_idle", StepIdle)
+    if not found.steps:
+        raise Missing(_ONLY_WARM_UP())
+    return found
+
+
+def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
+    """The device that works most."""
+    number = facts.need("resources", StepResources).device
+    return next((device for device in found.devices if device.device == number), None)
+
+
+def per_step(facts: Facts, cause: str) -> float | None:
+    """How long it does nothing in a steady step for a cause; None where that is not known."""
+    found = facts.find("step_idle", StepIdle)
+    device = busiest(facts, found) if found and found.steps else None
+    if found is None or device is None:
+        return None
+    return sum(row.time_ns for row in device.causes if row.cause == cause) / found.steps
+
+
+def recorded_stacks(facts: Facts) -> bool:
+    """Python stacks were recorded, which slows the host."""
+    return facts.summary is not None and bool(facts.summary.options.with_stack)

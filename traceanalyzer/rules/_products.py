@@ -1,0 +1,118 @@
+"""Products of matrices, as rules see them: their sides, their work, and how fast memory is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
+from traceanalyzer.rules.facts import Facts, Missing, Operator
+from traceanalyzer.trace import gpus, op_models
+from traceanalyzer.trace.gpus import Gpu
+from traceanalyzer.trace.model import Device
+from traceanalyzer.trace.op_models import Work
+from traceanalyzer.trace.op_shapes import implied, parse
+
+FP32_BYTES = 4
+"""Tables print no types; this is the usual one."""
+_OUT_OF_CACHE = 128 * 2**20
+"""Bytes of a call that no cache of a GPU holds; own choice: the largest L2 caches have 50 to 126 MB."""
+_FRACTION = 0.5
+"""Own choice: of the best bandwidth that is known, what any operator that only moves data should reach."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A product of an `m` by `k` and a `k` by `n` matrix, `batch` times."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+
+def sides(name: str, input_shapes: str | None) -> Sides | None:
+    """The sides of a product; None for other operators, and where shapes do not fit."""
+    shapes = parse(input_shapes)
+    if shapes is None:
+        return None
+    base = name.removeprefix("aten::")
+    operands = shapes[1:3] if base in ("addmm", "baddbmm", "_addmm_activation") else shapes[:2]
+    axes = {"mm": 2, "addmm": 2, "_addmm_activation": 2, "_scaled_mm": 2, "_int_mm": 2, "bmm": 3, "baddbmm": 3}.get(
+        base
+    )
+    if axes is None or len(operands) < 2 or any(len(shape) != axes for shape in operands):
+        return None
+    a, b = operands
+    if a[-1] != b[-2] or a[:-2] != b[:-2]:
+        return None
+    return Sides(a[0] if axes == 3 else 1, a[-2], b[-1], a[-1])
+
+
+def work(operator: Operator) -> Work | None:
+    """What one call does; None where it is not modelled."""
+    call = op_models.parse(operator.name, operator.shapes or "", operator.types or "")
+    return op_models.work(call) if call else None
+
+
+def moved(operator: Operator) -> int | None:
+    """Bytes that one call reads and writes, each tensor once; of fp32 where the types are not known."""
+    found = work(operator)
+    if found is not None and found.bytes is not None:
+        return found.bytes
+    shapes = parse(operator.shapes)
+    elements = implied(operator.name, shapes) if shapes else None
+    return FP32_BYTES * elements.moved if elements else None
+
+
+def intensities(facts: Facts) -> dict[tuple[str, str], float]:
+    """Operations per byte of fp32, by operator and shapes, where they are modelled."""
+    found = {key: row.flops_per_byte for key, row in roofline_rows(facts).items() if row.flops_per_byte is not None}
+    for operator in _shaped(facts):
+        key = operator.name, operator.shapes or ""
+        if key not in found:
+            done, size = work(operator), moved(operator)
+            if done is not None and size:
+                found[key] = done.flops / size
+    return found
+
+
+def roofline_rows(facts: Facts) -> dict[tuple[str, str], RooflineRow]:
+    """Measured rates of a trace by operator and shapes; empty for a table."""
+    found = facts.find("roofline", Roofline)
+    return {(row.name, row.input_shapes): row for row in (found.rows if found else ())}
+
+
+def gpu(facts: Facts) -> Gpu | None:
+    """Figures of the data sheet of the GPU; None where it is not known, or there are different ones."""
+    if facts.summary is None:
+        return None
+    devices = [Device(id=d.id, name=d.name, memory_bytes=d.memory_bytes) for d in facts.summary.devices]
+    return gpus.only(devices)
+
+
+def bandwidths(facts: Facts) -> tuple[float, float] | None:
+    """Bytes per ns that an operator which only moves data should reach: at least, at most. None: not known.
+
+    At most is the data sheet's bandwidth, or the best that an operator of the run reached with tensors that no
+    cache holds; at least is what was reached, or a half of the only figure that is known.
+    """
+    found = facts.find("roofline", Roofline)
+    peak = found.roof.bandwidth_gb_per_s if found and found.roof else None
+    reached = max((rate for operator in _shaped(facts) if (rate := _rate(operator)) is not None), default=None)
+    if peak is None:
+        return None if reached is None else (_FRACTION * reached, reached)
+    return (max(reached, _FRACTION * peak) if reached else _FRACTION * peak), max(peak, reached or 0.0)
+
+
+def _rate(operator: Operator) -> float | None:
+    size = moved(operator)
+    if size is None or size < _OUT_OF_CACHE or not operator.device_self_ns or not operator.calls:
+        return None
+    return size * operator.calls / operator.device_self_ns
+
+
+def _shaped(facts: Facts) -> tuple[Operator, ...]:
+    try:
+        return facts.shaped
+    except Missing:
+        return ()

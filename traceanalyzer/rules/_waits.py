@@ -1,0 +1,52 @@
+"""What waits of the host for the device are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from traceanalyzer.analyzers.synchronizations import Synchronization
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Place
+from traceanalyzer.rules.budget import Budget
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+
+_KEPT = 0.5
+"""Own choice: without one wait, the next one may find the device no busier."""
+
+SUBJECT = Text("waits-subject", "GPU idle after these waits that would go away, share of the step")
+_BASIS = Text(
+    "waits-basis",
+    "at most the lesser of each wait and the GPU's idle time after it; at least half, because the next wait may take "
+    "part of it over",
+)
+_BASIS_TABLE = Text(
+    "waits-basis-table",
+    "at most all of these waits; at least nothing, because waiting while the GPU works costs nothing, and a table does "
+    "not tell",
+)
+NO_DEVICE = Text("waits-no-device", "no device activity was recorded, so nothing tells what waits cost")
+NO_STEPS = Text("waits-no-steps", "nothing in the table tells how many steps it is about")
+
+
+def change(avoidable_ns: float, claims: Mapping[str, float]) -> Change:
+    """Of waits in a trace: what goes away without them, per step."""
+    interval = (_KEPT * avoidable_ns, avoidable_ns)
+    return Change("host", interval, _BASIS(), interval, claims)
+
+
+def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> Change:
+    """Of waits in a table, per step: perhaps nothing, because a table does not tell when the device ran dry.
+
+    While the loader bounds the step, what the waits cost is only time that the device could have worked in.
+    """
+    loader_bounds = Budget.of(facts.resources, is_estimate=True).critical == "loader"
+    return Change("gpu" if loader_bounds else "host", (0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
+
+
+def place(row: Synchronization) -> Place:
+    """Where some waits are: the Python line, else the innermost operator, else the call."""
+    if row.python_line is not None:
+        return Place("python", row.python_line, value=row.avoidable_ns, unit="ns")
+    name = row.operators[-1] if row.operators else row.call
+    return Place("operator" if row.operators else "call", name, value=row.avoidable_ns, unit="ns")

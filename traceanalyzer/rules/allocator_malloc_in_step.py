@@ -1,0 +1,125 @@
+"""Device memory is allocated and freed with the driver in every step.
+
+What it detects:
+    `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and their kin in at least half of the steps after the first one.
+
+Why it matters:
+    PyTorch keeps freed memory for reuse, so that steps need no driver. A call of the driver takes up to a millisecond,
+    and freeing waits until the whole GPU is done.
+
+What to do:
+    Remove `torch.cuda.empty_cache()` from the loop. If shapes change from step to step, pad them to a few sizes or set
+    `expandable_segments`. Memory that is nearly full makes the allocator give up its cache: make room.
+
+How the saving is estimated:
+    The time in which the GPU does nothing because of these calls, what follows a call that waited for the GPU included;
+    at least no more than the calls themselves take.
+
+When it is wrong:
+    The first steps, and the first batch of a new shape, allocate what later ones reuse. Mappings of expandable segments
+    and allocations in stream order are made for use in the loop, and do not count.
+
+References:
+    https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
+    https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _idle
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text(
+    "allocator-malloc-in-step-subject", "calls that allocate or free, after the first step: share of the step"
+)
+_BASIS = Text(
+    "allocator-malloc-in-step-basis",
+    "at most the GPU's idle time that these calls explain; at least no more than the calls themselves",
+)
+_ONE_STEP = Text(
+    "allocator-malloc-in-step-one-step",
+    "only one step was recorded, which may have been the one that allocates for all",
+)
+_NO_TABLE = Text(
+    "allocator-malloc-in-step-no-table", "a printed table does not tell which calls come back in every step"
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("runtime_calls", RuntimeCalls)
+    rows = [row for row in found.rows if row.kind == "allocation"]
+    later = found.steps - 1
+    if rows and not later:
+        raise Missing(_ONE_STEP())
+    rows = [row for row in rows if row.later_steps and row.later_steps >= limits["steps_share"] * later]
+    time = sum(row.later_ns for row in rows) / later if rows else 0.0
+    share = time / facts.step_ns if facts.step_ns else 0.0
+    if share <= limits["time_share"]:
+        return
+    evidence = Evidence(_SUBJECT(), share, limits["time_share"], "share", tuple(map(_place, rows)))
+    idle = _idle.per_step(facts, "allocation")
+    exposed = None if idle is None else (min(time, idle), idle)
+    direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
+    change = Change("host", direct, _BASIS(), exposed, {"idle:allocation": direct[1]})
+    calls = sum(row.later_calls for row in rows) / later
+    yield Draft((evidence,), change, {"calls": calls, "time": time, "call": rows[0].name}, ceiling="high")
+
+
+def _place(row: SetUp) -> Place:
+    kind, name = ("call", row.name) if row.python_line is None else ("python", row.python_line)
+    return Place(kind, name, value=row.later_ns, unit="ns", start_ns=row.longest_start_ns)
+
+
+RULE = Rule(
+    id="allocator-malloc-in-step",
+    title=Text("allocator-malloc-in-step-title", "Every step asks the driver for memory"),
+    summary=Text(
+        "allocator-malloc-in-step-summary",
+        "{calls:number} times per step the program allocates or frees memory with the driver ({call}), which takes "
+        "{time:ns}.",
+        note="call is a name such as cudaMalloc",
+    ),
+    advice=Text(
+        "allocator-malloc-in-step-advice",
+        "Remove torch.cuda.empty_cache() from the loop; if batches differ in size, pad them to a few sizes or set "
+        "expandable_segments; if memory is nearly full, make room.",
+    ),
+    not_when=Text(
+        "allocator-malloc-in-step-not-when",
+        "Another process needs the memory between steps, or the recording holds only the steps that warm up.",
+    ),
+    severity="low to high",
+    confidence="A",
+    tags=("memory", "host"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "time_share",
+            0.01,
+            "share",
+            "time in these calls over the step",
+            "own choice, because less cannot be told from noise",
+        ),
+        Threshold(
+            "steps_share",
+            0.5,
+            "share",
+            "of the steps after the first, in how many a call must come",
+            "own choice, because what comes in fewer is a new shape now and then",
+        ),
+    ),
+    code="os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'",
+    links=(
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
+        "https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

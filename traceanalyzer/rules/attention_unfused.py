@@ -1,0 +1,204 @@
+"""Attention is computed in pieces, with the matrix of scores in memory.
+
+What it detects:
+    By shapes: a batched product whose result is a matrix of scores, a softmax over a tensor of that shape, and a
+    product of that shape with a third tensor; where the scores are several times larger than queries, keys and
+    values. The same in the backward pass, and all operators on tensors of that shape between them, count with it.
+
+Why it matters:
+    The scores grow with the square of the length. Written and read again by each operator, they take most of the time
+    and of the memory of attention; a fused kernel never writes them.
+
+What to do:
+    Call `torch.nn.functional.scaled_dot_product_attention`, or set `attn_implementation="sdpa"` in libraries that offer
+    it. It chooses a fused kernel where types, masks and head sizes allow.
+
+How the saving is estimated:
+    The time of all operators on the scores, less what the products take at the best rate of any product in the run (for
+    the upper end), or at a third of it, but no longer than they take now (for the lower end).
+
+When it is wrong:
+    If the weights of attention are needed as an output, they have to be written. Some masks and head sizes have no
+    fused kernel, and in float32 it is slower than the estimate. Short sequences gain little and do not count.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+    https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Operator
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.op_shapes import Shape, parse
+
+_SLOWEST = 3
+"""Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
+_NOTICEABLE = 0.001
+"""Own choice: of the device time; products that take less are bound by their launch and tell no rate."""
+_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
+_SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
+
+_SUBJECT = Text("attention-unfused-subject", "operators on the scores of attention, share of the GPU's time")
+_BASIS = Text(
+    "attention-unfused-basis",
+    "all operators on the scores, less their products at the best rate of the run ({floor:ns}), or at a third of it",
+)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """A matrix of scores: batch, queries, keys, and what is multiplied to get it."""
+
+    batch: int
+    queries: int
+    keys: int
+    depth: int
+
+    @property
+    def ratio(self) -> float:
+        """How much larger it is than the larger of queries and keys."""
+        return min(self.queries, self.keys) / self.depth
+
+    def has_shape(self, shape: Shape) -> bool:
+        """Whether a tensor holds these scores, with one batch axis or several."""
+        return len(shape) >= 3 and shape[-2:] == (self.queries, self.keys) and math.prod(shape[:-2]) == self.batch
+
+    def is_in(self, shapes: Sequence[Shape]) -> bool:
+        """Whether a product reads or writes these scores, transposed or not."""
+        a, b = shapes[-2:]
+        among = (a, b, (a[0], a[1], b[2]))
+        return any(self.has_shape(shape) or self.has_shape((shape[0], shape[2], shape[1])) for shape in among)
+
+
+@dataclass(frozen=True)
+class _Row:
+    operator: Operator
+    tensors: list[Shape]
+
+    @property
+    def is_product(self) -> bool:
+        return self.operator.name in _PRODUCTS and len(self.tensors) >= 2 and _inner(self.tensors) is not None
+
+    @property
+    def flops(self) -> int:
+        """Of all calls of a product."""
+        a, b = self.tensors[-2:]
+        return 2 * self.operator.calls * math.prod(a) * b[-1]
+
+
+def _inner(tensors: Sequence[Shape]) -> int | None:
+    """The axis that the last two tensors share in a product."""
+    a, b = tensors[-2:]
+    return a[-1] if len(a) == len(b) and len(a) in (2, 3) and a[-1] == b[-2] else None
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [_Row(row, [s for s in parse(row.shapes) or [] if s]) for row in facts.shaped if row.device_self_ns]
+    scores = [s for s in _scores(rows) if s.ratio >= limits["score_ratio"]]
+    members = [row for row in rows if any(_belongs(row, s) for s in scores)]
+    total = sum(row.operator.device_self_ns for row in members)
+    share = total / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
+    if share <= limits["gpu_share"]:
+        return
+    products = [row for row in members if row.is_product]
+    now = sum(row.operator.device_self_ns for row in products)
+    least = min(now, sum(row.flops for row in products) / _best_rate(facts, rows))
+    direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
+    members.sort(key=lambda row: (-row.operator.device_self_ns, row.operator.name, row.operator.shapes or ""))
+    claims = {_key(row.operator): facts.gpu_per_step(row.operator.device_self_ns) for row in members}
+    change = Change("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), claims=claims)
+    largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
+    evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(_place(facts, row) for row in members))
+    shape = [largest.batch, largest.queries, largest.keys]
+    yield Draft((evidence,), change, {"time": facts.gpu_per_step(total), "share": share, "shape": str(shape)})
+
+
+def _scores(rows: Sequence[_Row]) -> list[_Scores]:
+    """Results of products that go through a softmax into another product."""
+    batched = [row for row in rows if row.is_product and len(row.tensors[-1]) == 3]
+    found: dict[_Scores, None] = {}
+    for row in batched:
+        a, b = row.tensors[-2:]
+        scores = _Scores(a[0], a[1], b[2], a[2])
+        softmax = any(r.operator.name in _SOFTMAX and r.tensors and scores.has_shape(r.tensors[0]) for r in rows)
+        if scores.queries > 1 and softmax and any(scores.has_shape(other.tensors[-2]) for other in batched):
+            found[scores] = None
+    return list(found)
+
+
+def _belongs(row: _Row, scores: _Scores) -> bool:
+    """Whether a row works on the scores."""
+    if row.is_product:
+        return len(row.tensors[-1]) == 3 and scores.is_in(row.tensors)
+    return bool(row.tensors) and scores.has_shape(row.tensors[0])
+
+
+def _best_rate(facts: Facts, rows: Sequence[_Row]) -> float:
+    """Operations per nanosecond of the best product of the run."""
+    enough = _NOTICEABLE * facts.gpu_total_ns
+    timed = [row for row in rows if row.is_product and row.operator.device_self_ns >= enough]
+    return max((row.flops / row.operator.device_self_ns for row in timed), default=math.inf)
+
+
+def _key(row: Operator) -> str:
+    return f"operator:{row.name}|{row.shapes}"
+
+
+def _place(facts: Facts, row: _Row) -> Place:
+    kind = "operator" if facts.table is None else "row"
+    return Place(kind, row.operator.name, row.operator.shapes, facts.gpu_per_step(row.operator.device_self_ns), "ns")
+
+
+RULE = Rule(
+    id="attention-unfused",
+    title=Text("attention-unfused-title", "Attention writes its scores to memory"),
+    summary=Text(
+        "attention-unfused-summary",
+        "Product, softmax and product on scores of shape {shape} take {time:ns} per step ({share:share} of the GPU's "
+        "time); a fused kernel does not write the scores.",
+    ),
+    advice=Text(
+        "attention-unfused-advice",
+        "Replace the product, softmax and product by torch.nn.functional.scaled_dot_product_attention, or choose the "
+        "sdpa or flash implementation of the library that the model comes from.",
+    ),
+    not_when=Text(
+        "attention-unfused-not-when",
+        "The weights of attention are an output that somebody reads, or the mask or the head size has no fused kernel.",
+    ),
+    severity="low to critical",
+    confidence="B",
+    tags=("gpu", "memory"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.03,
+            "share",
+            "time of all operators on the scores over the device time",
+            "own choice, because what can be saved of less is about the noise of a step",
+        ),
+        Threshold(
+            "score_ratio",
+            2,
+            "number",
+            "elements of the scores over those of the larger of queries and keys",
+            "own choice, because scores that are no larger than their operands cost no more than these",
+        ),
+    ),
+    code="torch.nn.functional.scaled_dot_product_attention(q, k, v)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+        "https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html",
+    ),
+    trace=_find,
+    table=_find,
+)

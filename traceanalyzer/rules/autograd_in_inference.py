@@ -1,0 +1,103 @@
+"""Inference builds a graph for gradients that are never computed.
+
+What it detects:
+    Forward passes, several of one module or in several steps, that create functions of autograd's graph, in a trace
+    without any backward pass and without any update.
+
+Why it matters:
+    The graph keeps activations in memory until the output is dropped, so batches must be smaller than they could be,
+    and every operator costs the host a little more.
+
+What to do:
+    Run inference under `torch.inference_mode()`, or under `torch.no_grad()` where outputs take part in training later.
+
+How the saving is estimated:
+    Mostly memory, which is not given in time. Of the host time of the operators at most a twentieth; the lower end is
+    0 because nobody measured it here.
+
+When it is wrong:
+    The window of the profiler may end before a backward pass that comes much later, as with features that are collected
+    over many batches.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html
+    https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_AT_MOST = 0.05
+"""Own choice, of the order that bookkeeping of autograd has in an operator of ten microseconds."""
+
+_SUBJECT = Text(
+    "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"
+)
+_NO_TABLE = Text("autograd-in-inference-no-table", "a printed table does not tell whether gradients were recorded")
+_BASIS = Text(
+    "autograd-in-inference-basis",
+    "at most {most:share} of the host time of these operators; the lower end is 0, because the gain is mostly memory",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    passes = facts.find("passes", Passes)
+    if passes is None:  # nothing has a number of autograd, so gradients are off
+        facts.need("operators", object)
+        return
+    if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
+        return
+    where = (Place("time", "forward", value=passes.graph_host_ns, unit="ns", start_ns=passes.graph_start_ns),)
+    evidence = Evidence(_SUBJECT(), passes.graph_passes, limits["forward_passes"], "count", where)
+    most = _AT_MOST * facts.host_per_step(passes.graph_host_ns)
+    params = {"passes": passes.graph_passes, "functions": passes.graph_functions}
+    yield Draft((evidence,), Change("host", (0.0, most), _BASIS(most=_AT_MOST)), params, severity="low")
+
+
+RULE = Rule(
+    id="autograd-in-inference",
+    title=Text("autograd-in-inference-title", "Inference records gradients"),
+    summary=Text(
+        "autograd-in-inference-summary",
+        "{passes:count} forward passes add {functions:count} functions to the graph of autograd, and nothing in the "
+        "trace computes a gradient: activations are kept for nothing.",
+    ),
+    advice=Text(
+        "autograd-in-inference-advice",
+        "Run inference under torch.inference_mode(), or under torch.no_grad() where the outputs take part in training "
+        "later.",
+        note="torch.inference_mode() and torch.no_grad() are code",
+    ),
+    not_when=Text(
+        "autograd-in-inference-not-when",
+        "A backward pass follows after the window that was profiled.",
+    ),
+    severity="low",
+    confidence="B",
+    tags=("host", "memory", "inference"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "forward_passes",
+            2,
+            "count",
+            "calls of one module, or steps, that extend the graph",
+            "own choice, because the window of the profiler may end between a forward pass and its backward pass",
+        ),
+    ),
+    code="with torch.inference_mode(): output = model(batch)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html",
+        "https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,163 @@
+"""Small tensors are multiplied out into a huge one that is summed up again.
+
+What it detects:
+    An operator whose result has eight times as many elements as its largest input or more (a product of elements with
+    broadcasting, or a matrix product whose inner side is 1), and in the same run a reduction over a tensor of that
+    size (`sum`, `mean`, or a matrix product with one column). All operators on tensors of that size belong to it.
+
+Why it matters:
+    The huge tensor is written and read several times, forward and backward, although each of its elements is used
+    once. That bounds the step by memory, and takes the memory as well.
+
+What to do:
+    Multiply and sum in one step: `torch.einsum`, `torch.bmm` or `@`. Move layers on single features in front of the
+    expansion. For pairs of vectors use `torch.cdist`, or expand the square.
+
+How the saving is estimated:
+    At most all operators on tensors of that size, less the arithmetic, which remains. At least half of them, because
+    some may be other work of the same size.
+
+When it is wrong:
+    A mask or bias that is added to a tensor that was there anyway blows nothing up. An outer product that is needed as
+    it is, is not summed up. Printed tables have no types; four bytes are assumed.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.einsum.html
+    https://docs.pytorch.org/docs/stable/notes/broadcasting.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._blowups import belongs, blown_up, reduced
+from traceanalyzer.rules._products import FP32_BYTES, gpu
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Operator
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.op_shapes import parse
+
+_FOR_SURE = 0.5
+"""Own choice: the part of the operators of that size that belongs to it for sure."""
+_OPERATIONS = 2
+"""A multiplication and an addition per element remain."""
+_TFLOPS = 5.0
+"""Own choice for an unknown GPU: a third of the fp32 peak of a V100, 10^12 operations per second."""
+_SUBJECT = Text("broadcast-blowup-subject", "elements of the result over those of the largest input")
+_BASIS = Text(
+    "broadcast-blowup-basis",
+    "at most all operators on tensors of {elements:count} elements, less their arithmetic; at least {sure:share} of "
+    "them, because some may be other work of that size",
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [(row, shapes) for row in facts.shaped if row.calls and row.device_self_ns and (shapes := parse(row.shapes))]
+    roots: dict[int, tuple[float, Operator]] = {}
+    for row, shapes in rows:
+        made = blown_up(row.name, shapes, limits["expansion"])
+        if made is not None and made[0] * FP32_BYTES >= limits["result_bytes"]:
+            elements, factor = made
+            best = roots.get(elements)
+            if best is None or row.device_self_ns > best[1].device_self_ns:
+                roots[elements] = (factor, row)
+    summed = {reduced(row.name, shapes) for row, shapes in rows}
+    for elements in sorted(roots.keys() & summed, reverse=True):
+        factor, root = roots[elements]
+        members = [row for row, shapes in rows if belongs(row.name, shapes, elements)]
+        yield from _draft(facts, limits, elements, factor, root, members)
+
+
+def _draft(
+    facts: Facts, limits: Mapping[str, float], elements: int, factor: float, root: Operator, members: list[Operator]
+) -> Iterator[Draft]:
+    time = sum(row.device_self_ns for row in members)
+    share = time / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
+    if share <= limits["gpu_share"]:
+        return
+    members.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
+    device = gpu(facts)
+    rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
+    remains = sum(row.calls for row in members) * _OPERATIONS * elements / rate
+    high = max(0.0, time - remains)
+    ranked = [root, *(row for row in members if row is not root)]
+    where = tuple(Place("operator", r.name, shapes=r.shapes, value=r.device_self_ns, unit="ns") for r in ranked[:5])
+    yield Draft(
+        (Evidence(_SUBJECT(), factor, limits["expansion"], "number", where),),
+        Change(
+            "gpu",
+            (facts.gpu_per_step(min(high, _FOR_SURE * time)), facts.gpu_per_step(high)),
+            _BASIS(elements=elements, sure=_FOR_SURE),
+            claims={
+                f"operator:{row.name}|{row.shapes}": facts.gpu_per_step(row.device_self_ns) * high / time
+                for row in members
+            },
+        ),
+        {
+            "operator": root.name,
+            "shapes": root.shapes,
+            "factor": factor,
+            "elements": elements,
+            "count": len(members),
+            "time": facts.gpu_per_step(time),
+            "share": share,
+        },
+    )
+
+
+RULE = Rule(
+    id="broadcast-blowup",
+    title=Text("broadcast-blowup-title", "A huge intermediate tensor is made and summed up again"),
+    summary=Text(
+        "broadcast-blowup-summary",
+        "{operator} {shapes} makes a tensor of {elements:count} elements, {factor:number} times as many as its inputs "
+        "have, and it is summed up again; {count:count} operators on it take {time:ns} per step ({share:share} of the "
+        "time on the GPU).",
+    ),
+    advice=Text(
+        "broadcast-blowup-advice",
+        "Multiply and sum in one step (einsum, bmm), so that the huge tensor never exists; layers that act on one "
+        "feature at a time go in front of the expansion.",
+    ),
+    not_when=Text(
+        "broadcast-blowup-not-when",
+        "Each element of the large tensor is needed by itself, for instance because a nonlinearity acts on it before "
+        "the sum.",
+    ),
+    severity="info to critical",
+    confidence="B",
+    tags=("gpu", "memory"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "expansion",
+            8.0,
+            "number",
+            "elements of the result over those of the largest input",
+            "own choice, because a few heads or classes make a tensor up to eight times larger in the normal course",
+        ),
+        Threshold(
+            "result_bytes",
+            16 * 2**20,
+            "bytes",
+            "size of the result, at four bytes per element",
+            "own choice, because less stays in the cache of most GPUs",
+        ),
+        Threshold(
+            "gpu_share",
+            0.05,
+            "share",
+            "time of the operators on tensors of that size over all time on the GPU",
+            "own choice, because rewriting a formula is worth more than a few percent only",
+        ),
+    ),
+    code='y = torch.einsum("bnc,bmc->bnm", a, b)',
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.einsum.html",
+        "https://docs.pytorch.org/docs/stable/notes/broadcasting.html",
+    ),
+    trace=_find,
+    table=_find,
+)

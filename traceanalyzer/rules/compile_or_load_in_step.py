@@ -1,0 +1,178 @@
+"""Code is compiled, or loaded to the GPU, in the middle of the recorded steps.
+
+What it detects:
+    Compilation by TorchDynamo, Inductor or Triton, loading of modules by the driver, and launches that take a
+    millisecond or longer for no other reason, in the second recorded step or later: more than one percent of these
+    steps. Or a recording of one step, or without steps, of which a fifth or more is such set-up.
+
+Why it matters:
+    Compilation should happen once. If it comes back, shapes or values change under a compiled function. If it fills the
+    recording, the other figures say little about the program.
+
+What to do:
+    See what is compiled again (`TORCH_LOGS=recompiles`), mark changing sizes as dynamic, pad batches. Give the
+    profiler's schedule warm-up steps.
+
+How the saving is estimated:
+    At most the part of this time in which the GPU does nothing, as a total over the recording, divided by its steps. At
+    least nothing: what was compiled for the first time will not come back.
+
+When it is wrong:
+    Warm-up at the beginning of a recording: what happens in the first of several steps does not count. A launch may
+    take a millisecond because the operating system paused the program.
+
+References:
+    https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
+    https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LATER = Text(
+    "compile-or-load-in-step-later", "compiling and loading in the second recorded step or later, share of these"
+)
+_ONLY = Text("compile-or-load-in-step-only", "compiling and loading, share of the recording")
+_BASIS = Text(
+    "compile-or-load-in-step-basis",
+    "at most the {total:ns} in all, divided by {steps:count} steps, as far as the GPU does nothing meanwhile; at least "
+    "nothing, because what was compiled once does not come back",
+)
+_NO_TABLE = Text(
+    "compile-or-load-in-step-no-table", "a printed table does not tell in which step something was compiled"
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("runtime_calls", RuntimeCalls)
+    rows = [row for row in found.rows if row.kind != "allocation"]
+    if not rows:
+        return
+    time = facts.step_ns * facts.steps
+    if found.steps == 1:
+        yield from _only(found, rows, time, limits)
+        return
+    later = [row for row in rows if row.later_calls]
+    share = found.later_code_ns / (time * (found.steps - 1) / found.steps)
+    if share <= limits["later_share"]:
+        return
+    total = min(found.later_code_ns, _idle_of(facts))
+    evidence = Evidence(_LATER(), share, limits["later_share"], "share", tuple(map(_place, later)))
+    direct = (0.0, facts.host_per_step(found.later_code_ns))
+    exposed = (0.0, facts.host_per_step(total))
+    basis = _BASIS(total=found.later_code_ns, steps=found.steps)
+    change = Change("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
+    params: dict[str, object] = {
+        "time": found.later_code_ns,
+        "share": share,
+        "calls": sum(row.later_calls for row in later),
+    }
+    params["what"] = later[0].name
+    yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later))
+
+
+def _only(found: RuntimeCalls, rows: list[SetUp], time: float, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """A recording that is mostly set-up."""
+    share = found.code_ns / time if time else 0.0
+    if share < limits["only_share"]:
+        return
+    rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
+    evidence = Evidence(_ONLY(), share, limits["only_share"], "share", tuple(map(_place, rows)))
+    params = {"time": found.code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name}
+    confidence = _confidence(rows)
+    yield Draft(
+        (evidence,),
+        params=params,
+        confidence=confidence,
+        summary=_SUMMARY_ONLY,
+        advice=_ADVICE_ONLY,
+        code=_SCHEDULE,
+    )
+
+
+def _idle_of(facts: Facts) -> float:
+    """Idle time of the device that idles longest for this reason; unlimited where no device was recorded."""
+    found = facts.find("idle", Idle)
+    if found is None or not found.devices:
+        return float("inf")
+    return max(row.time_ns for device in found.devices for row in device.causes if row.cause == "compilation")
+
+
+def _confidence(rows: list[SetUp]) -> str:
+    """Slow launches alone may be slow for another reason."""
+    return "C" if all(row.is_inferred for row in rows) else "A"
+
+
+def _place(row: SetUp) -> Place:
+    kind = "python" if row.python_line is not None else "call"
+    time = row.later_ns or row.time_ns
+    return Place(kind, row.python_line or row.name, value=time, unit="ns", start_ns=row.longest_start_ns)
+
+
+_SUMMARY_ONLY = Text(
+    "compile-or-load-in-step-summary-only",
+    "{time:ns} of the recording ({share:share}) is loading and compiling code, mostly in {what}: the other figures say "
+    "little about the program once it runs.",
+    note="what is a name such as hipLaunchKernel",
+)
+_ADVICE_ONLY = Text(
+    "compile-or-load-in-step-advice-only",
+    "Record again after a few steps of warm-up: give the profiler a schedule with wait and warmup.",
+)
+_SCHEDULE = "profile(schedule=torch.profiler.schedule(wait=2, warmup=3, active=5))"
+
+RULE = Rule(
+    id="compile-or-load-in-step",
+    title=Text("compile-or-load-in-step-title", "Code is compiled or loaded while the program should run"),
+    summary=Text(
+        "compile-or-load-in-step-summary",
+        "After the first recorded step, {time:ns} in all ({share:share} of these steps) went into compiling and "
+        "loading code, in {calls:count} calls, mostly {what}.",
+        note="what is a name such as cuModuleLoadData",
+    ),
+    advice=Text(
+        "compile-or-load-in-step-advice",
+        "Find out what is compiled again with TORCH_LOGS=recompiles; pad batches to a few sizes or mark the size as "
+        "dynamic. If it is only the first use of a kernel, warm up longer before recording.",
+    ),
+    not_when=Text(
+        "compile-or-load-in-step-not-when",
+        "The recording holds the first steps of the program, which compile by nature.",
+    ),
+    severity="info to high",
+    confidence="A",
+    tags=("host",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "later_share",
+            0.01,
+            "share",
+            "compiling and loading over the recorded steps but the first",
+            "own choice, because less cannot be told from noise",
+        ),
+        Threshold(
+            "only_share",
+            0.2,
+            "share",
+            "the same over a recording of one step, or without steps",
+            "own choice, because a recording may hold some set-up and still be typical",
+        ),
+    ),
+    code="torch._dynamo.mark_dynamic(batch, 0)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
+        "https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

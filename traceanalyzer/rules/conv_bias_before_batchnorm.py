@@ -1,0 +1,99 @@
+"""Convolutions add a bias that the batch norm behind them takes away again.
+
+What it detects:
+    Convolutions with a bias that a batch norm follows, and that add the bias in a kernel of its own. In a trace, by
+    what follows what on the host; in a printed table, where convolutions, batch norms and additions in place occur
+    equally often.
+
+Why it matters:
+    A batch norm subtracts the mean of each channel, and with it the bias. Adding it reads and writes the whole output
+    of the convolution for nothing, and training computes its gradient, which is zero.
+
+What to do:
+    `bias=False` in convolutions in front of a batch norm. To keep trained weights, move the bias into the running mean
+    of the batch norm.
+
+How the saving is estimated:
+    The kernels that add the bias, and in training the sums that are its gradient.
+
+When it is wrong:
+    Where the convolution's own kernel adds the bias, nothing is gained. Layer norm and group norm take the mean over
+    several channels: in front of them a bias has a meaning. In a table, other additions may happen to occur as often.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules._norms import norms
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("conv-bias-before-batchnorm-subject", "adding biases before batch norms, share of the time on the GPU")
+_BASIS = Text("conv-bias-before-batchnorm-basis", "the kernels that add the biases and sum up their gradients")
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = norms(facts)
+    if found is None or not found.with_bias or not facts.gpu_total_ns:
+        return
+    total = found.bias_ns + found.bias_gradient_ns
+    share = total / facts.gpu_total_ns
+    if share <= limits["gpu_share"]:
+        return
+    time = facts.gpu_per_step(total)
+    claims = {key: facts.gpu_per_step(ns) for key, ns in found.bias_claims.items() if ns}
+    yield Draft(
+        (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", found.places),),
+        Change("gpu", (time, time), _BASIS(), claims=claims),
+        {"time": time, "share": share, "calls": round(found.with_bias / facts.steps)},
+    )
+
+
+RULE = Rule(
+    id="conv-bias-before-batchnorm",
+    title=Text("conv-bias-before-batchnorm-title", "Biases are added that batch norms take away"),
+    summary=Text(
+        "conv-bias-before-batchnorm-summary",
+        "{calls:count} convolutions per step add a bias right before a batch norm, which removes it: {time:ns} "
+        "({share:share} of the time on the GPU) for nothing.",
+        one="{calls:count} convolution per step adds a bias right before a batch norm, which removes it: {time:ns} "
+        "({share:share} of the time on the GPU) for nothing.",
+    ),
+    advice=Text(
+        "conv-bias-before-batchnorm-advice",
+        "Create these convolutions without a bias. For trained weights, subtract the bias from the running mean of the "
+        "batch norm first; the result is the same.",
+    ),
+    not_when=Text(
+        "conv-bias-before-batchnorm-not-when",
+        "The batch norm is sometimes left out or replaced, so that the bias counts then.",
+    ),
+    severity="info to critical",
+    confidence="B",
+    tags=("gpu", "training", "inference"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.01,
+            "share",
+            "time of adding biases and summing up their gradients over all time on the GPU",
+            "own choice, because less than one percent of a step cannot be told from noise",
+        ),
+    ),
+    code="nn.Conv2d(64, 128, 3, padding=1, bias=False)",
+    links=(
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html",
+    ),
+    trace=_find,
+    table=_find,
+)

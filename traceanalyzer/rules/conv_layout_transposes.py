@@ -1,0 +1,107 @@
+"""cuDNN changes the layout of tensors around convolutions on Tensor Cores.
+
+What it detects:
+    Kernels that turn channels first into channels last and back (`nchwToNhwc`, `nhwcToNchw` and their kin), if most of
+    the time of convolutions is on Tensor Cores, whose kernels want channels last.
+
+Why it matters:
+    Each such kernel reads and writes a whole activation or gradient, and computes nothing.
+
+What to do:
+    Keep model and input in channels last from the start, so that nothing has to be turned.
+
+How the saving is estimated:
+    At most these kernels; at least half of them, because some remain where the model meets layers that want channels
+    first.
+
+When it is wrong:
+    A model that is already in channels last turns a few tensors at its edges; that stays below the threshold. Where
+    convolutions do not run on Tensor Cores, channels first is as good.
+
+References:
+    https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
+
+_REMAINS = 0.5
+"""Own choice: the part of the changes of layout that goes away for sure."""
+_TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding", re.IGNORECASE)
+_SUBJECT = Text("conv-layout-transposes-subject", "changes of layout around convolutions, share of the time on the GPU")
+_BASIS = Text(
+    "conv-layout-transposes-basis",
+    "at most all changes of layout; at least {remains:share} of them, for some may remain",
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    kernels = facts.kernels
+    rows = [kernel for kernel in kernels if _TRANSPOSE.search(kernel.name)]
+    convolutions = [kernel for kernel in kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
+    on_tensor_cores = sum(kernel.total_ns for kernel in convolutions if kernel.tensor_cores)
+    share = sum(kernel.total_ns for kernel in rows) / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
+    if share <= limits["gpu_share"] or 2 * on_tensor_cores <= sum(kernel.total_ns for kernel in convolutions):
+        return
+    rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
+    time = facts.gpu_per_step(sum(kernel.total_ns for kernel in rows))
+    kind = "row" if facts.table is not None else "kernel"
+    where = tuple(Place(kind, kernel.name, value=kernel.total_ns, unit="ns") for kernel in rows[:5])
+    claims = {f"kernel:{kernel.name}": facts.gpu_per_step(kernel.total_ns) for kernel in rows}
+    yield Draft(
+        (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
+        Change("gpu", (_REMAINS * time, time), _BASIS(remains=_REMAINS), claims=claims),
+        {"time": time, "share": share, "calls": round(sum(kernel.calls for kernel in rows) / facts.steps)},
+    )
+
+
+RULE = Rule(
+    id="conv-layout-transposes",
+    title=Text("conv-layout-transposes-title", "Convolutions turn the layout of their tensors"),
+    summary=Text(
+        "conv-layout-transposes-summary",
+        "{calls:count} kernels per step only turn channels first into channels last and back, for {time:ns} "
+        "({share:share} of the time on the GPU).",
+        one="{calls:count} kernel per step only turns channels first into channels last or back, for {time:ns} "
+        "({share:share} of the time on the GPU).",
+    ),
+    advice=Text(
+        "conv-layout-transposes-advice",
+        "Put the model and its input into channels last once; convolutions, batch norms and activations keep the "
+        "layout from there on.",
+    ),
+    not_when=Text(
+        "conv-layout-transposes-not-when",
+        "Much of the model consists of layers that want channels first, such as custom kernels or views by channel.",
+    ),
+    severity="info to critical",
+    confidence="A",
+    tags=("gpu", "precision"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.02,
+            "share",
+            "time of changes of layout over all time on the GPU",
+            "own choice, because a model in channels last turns only its input and output, which is less",
+        ),
+    ),
+    code="model = model.to(memory_format=torch.channels_last); x = x.to(memory_format=torch.channels_last)",
+    links=(
+        "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_find,
+    table=_find,
+)

@@ -1,0 +1,214 @@
+"""Tensors are copied within the GPU's memory because of their layout, or for nothing.
+
+What it detects:
+    Copies of one element type into the same type that `contiguous`, `clone`, `reshape`, `repeat` and their kin ask
+    for, where they take a noticeable share of the GPU's time; and calls of `clone` on tensors of one shape that follow
+    each other directly, on the GPU or the host. Copies of optimizers, of gradient buckets and between memories do not
+    count. In a printed table, the device time below these operators.
+
+Why it matters:
+    A copy computes nothing. It reads and writes the whole tensor, and takes memory for another one.
+
+What to do:
+    Look at who asks. Permuted tensors need no `contiguous` before operators that take strides, such as
+    `scaled_dot_product_attention` or `einsum`; a `reshape` of a permuted tensor copies where a different order of axes
+    would be a view; `expand` repeats without memory. Drop clones that nothing changes afterwards.
+
+How the saving is estimated:
+    At most the time of the copies; at least half of it, because an operator that reads a tensor with strides may
+    be slower than one that reads it in order. Of clones in a row, all but one.
+
+When it is wrong:
+    A copy can pay where many operators read the tensor afterwards, or where a matrix product is much faster on it.
+
+References:
+    https://docs.pytorch.org/docs/stable/tensor_view.html
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.contiguous.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from traceanalyzer.analyzers.conversions import Conversion, Conversions
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing, Operator
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.op_shapes import parse
+
+_LEAST = 0.5
+"""Own choice: see the page."""
+_COPY, _CLONE = "aten::copy_", "aten::clone"
+_TYPED = frozenset({"aten::to", "aten::_to_copy", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"})
+"""They ask for another type, mostly; without recorded types nobody can tell."""
+_ASKING = ("aten::contiguous", "aten::reshape", "aten::repeat", "aten::tile")
+"""Of a table: none of them calls another one."""
+
+_SUBJECT = Text("copies-materialized-subject", "copies within the GPU's memory, share of its time")
+_SUBJECT_RUN = Text("copies-materialized-subject-run", "clones of tensors of one shape, one directly after the other")
+_BASIS = Text(
+    "copies-materialized-basis",
+    "at most the time of the copies; at least {least:share} of it, because what reads a tensor with strides may be "
+    "slower",
+)
+_BASIS_RUN = Text(
+    "copies-materialized-basis-run",
+    "at most all but one of each {run:count} copies in a row, at least {least:share} of that",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.need("conversions", Conversions).rows if not _is_cast(row)]
+    repeated = [row for row in rows if _is_repeated(row, limits["clones_in_a_row"])]
+    on_device = [row for row in rows if row.on_device and row.operator != _COPY and row not in repeated]
+    yield from _layouts(facts, on_device, limits["gpu_share"])
+    yield from (_repeated(facts, row, limits["clones_in_a_row"]) for row in repeated)
+
+
+def _is_repeated(row: Conversion, limit: float) -> bool:
+    return row.operator == _CLONE and row.longest_run >= limit and not row.is_backward
+
+
+def _is_cast(row: Conversion) -> bool:
+    if row.to_type is None or row.from_type is None:
+        return row.operator in _TYPED
+    return row.to_type != row.from_type
+
+
+def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float) -> Iterator[Draft]:
+    time = facts.gpu_per_step(sum(row.device_ns for row in rows))
+    share = time / facts.resources.gpu_ns if facts.resources.gpu_ns else 0.0
+    if share <= limit:
+        return
+    where = tuple(_place(facts, row, row.device_ns) for row in rows)
+    claims: dict[str, float] = {}
+    for row in rows:
+        key = f"operator:{_COPY}|{row.input_shapes}"
+        claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
+    change = Change("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    calls = sum(row.calls for row in rows) / facts.steps
+    params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": rows[0].operator}
+    evidence = Evidence(_SUBJECT(), share, limit, "share", where)
+    params |= {"caller": rows[0].caller or ""}
+    yield Draft((evidence,), change, params, summary=_SUMMARY_CALLER if rows[0].caller else None)
+
+
+def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
+    """Clones that follow each other with nothing between."""
+    cost = facts.gpu_per_step(row.device_ns) if row.on_device else facts.host_per_step(row.host_ns)
+    cost *= (row.longest_run - 1) / row.longest_run
+    claims = {f"operator:{_COPY}|{row.input_shapes}": cost} if row.on_device else {}
+    basis = _BASIS_RUN(run=row.longest_run, least=_LEAST)
+    change = Change("gpu" if row.on_device else "host", (_LEAST * cost, cost), basis, claims=claims)
+    where = [_place(facts, row, row.device_ns if row.on_device else row.host_ns)]
+    where += [Place("python", row.python_line)] if row.python_line else []
+    evidence = Evidence(_SUBJECT_RUN(), row.longest_run, limit, "count", tuple(where))
+    params = {"operator": row.operator, "run": row.longest_run, "shapes": _first_shape(row.input_shapes), "time": cost}
+    return Draft((evidence,), change, params, confidence="C", summary=_SUMMARY_RUN)
+
+
+def _place(facts: Facts, row: Conversion, total_ns: int) -> Place:
+    time = facts.gpu_per_step(total_ns) if row.on_device else facts.host_per_step(total_ns)
+    return Place("operator", row.operator, row.input_shapes or None, time, "ns", row.start_ns)
+
+
+def _first_shape(text: str) -> str:
+    shapes = parse(text)
+    return str(list(shapes[0])) if shapes else "unknown"
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if not facts.gpu_total_ns:
+        return
+    asked = sorted((row for row in facts.operators if row.name in _ASKING), key=lambda row: -row.device_total_ns)
+    copied = sum(row.device_self_ns for row in facts.operators if row.name == _COPY)
+    total = min(copied, sum(row.device_total_ns for row in asked))
+    share = total / facts.gpu_total_ns
+    if share <= limits["gpu_share"]:
+        return
+    time = facts.gpu_per_step(total)
+    rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
+    where = tuple(Place("row", r.name, r.shapes, r.device_total_ns, "ns") for r in rows)
+    claims = {f"operator:{_COPY}": time} | {
+        f"operator:{r.name}|{r.shapes}": facts.gpu_per_step(r.device_total_ns) for r in rows
+    }
+    evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
+    change = Change("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    calls = sum(row.calls for row in rows if row.name == _COPY) / facts.steps
+    params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": asked[0].name}
+    yield Draft((evidence,), change, params, confidence="B", summary=None if calls else _SUMMARY_TABLE)
+
+
+def _shaped(facts: Facts, total: int) -> list[Operator]:
+    """Rows of copies by shape, those with most time first, none with more than all."""
+    try:
+        rows = [row for row in facts.shaped if row.name == _COPY and 0 < row.device_self_ns <= 1.01 * total]
+    except Missing:
+        return []
+    return sorted(rows, key=lambda row: (-row.device_self_ns, row.shapes or ""))
+
+
+_SUMMARY_CALLER = Text(
+    "copies-materialized-summary-caller",
+    "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of them "
+    "asked for by {operator} in {caller}.",
+    note="caller is a class of modules or an operator",
+)
+_SUMMARY_RUN = Text(
+    "copies-materialized-summary-run",
+    "{operator} copies tensors of shape {shapes} {run:count} times in a row with nothing between: they cannot all be "
+    "needed ({time:ns} per step, and the memory of each).",
+)
+_SUMMARY_TABLE = Text(
+    "copies-materialized-summary-table",
+    "Copies below {operator} and its kin take {time:ns} of the GPU per step ({share:share}).",
+)
+
+RULE = Rule(
+    id="copies-materialized",
+    title=Text("copies-materialized-title", "Tensors are copied within one memory"),
+    summary=Text(
+        "copies-materialized-summary",
+        "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of "
+        "them asked for by {operator}.",
+    ),
+    advice=Text(
+        "copies-materialized-advice",
+        "Look at who asks for the copies. Leave out contiguous() before operators that take strides, choose an order "
+        "of axes in which reshape is a view, use expand instead of repeat, and drop clones that nothing changes "
+        "afterwards.",
+        note="contiguous(), reshape, expand, repeat are code",
+    ),
+    not_when=Text(
+        "copies-materialized-not-when",
+        "Many operators read the copy afterwards, or a product is much faster on it than on the strided tensor.",
+    ),
+    severity="info to high",
+    confidence="A",
+    tags=("gpu", "memory"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.03,
+            "share",
+            "time of the copies over the time in which the GPU works",
+            "own choice, because the lower half of it is about the noise of a step",
+        ),
+        Threshold(
+            "clones_in_a_row",
+            5,
+            "count",
+            "clones of tensors of one shape that follow each other directly",
+            "own choice, because up to four come from lists of states (hidden and cell, keys and values)",
+        ),
+    ),
+    links=(
+        "https://docs.pytorch.org/docs/stable/tensor_view.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.contiguous.html",
+    ),
+    trace=_trace,
+    table=_table,
+)

@@ -1,0 +1,119 @@
+"""The same convolution runs in different ways, and some are slower than the best one seen.
+
+What it detects:
+    Calls of a convolution with equal inputs, padding and stride that launch different kernels, where the slower way
+    costs. Names of kernels alone prove nothing: `implicit_convolve_sgemm` is also what the benchmark chooses at times.
+
+Why it matters:
+    Without its benchmark, cuDNN guesses the algorithm by rules of thumb, and takes another one when memory for its
+    workspace is short.
+
+What to do:
+    `torch.backends.cudnn.benchmark = True` if inputs have few different sizes: each new size is measured once. Keep
+    some memory free, so that fast algorithms have room for their workspace.
+
+How the saving is estimated:
+    At most the difference to the cheapest way that was seen at least twice; at least nothing, because the slower way
+    may have been chosen for want of memory, which stays.
+
+When it is wrong:
+    Inputs of ever new sizes make the benchmark measure all the time. Runs that must be repeatable to the bit fix the
+    algorithm on purpose. The first calls under the benchmark try algorithms and are no sign of anything.
+
+References:
+    https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.torch.backends.cudnn.benchmark
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.convolution_algorithms import ConvolutionAlgorithms
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("cudnn-benchmark-off-subject", "time above the best way seen, share of the time on the GPU")
+_BASIS = Text(
+    "cudnn-benchmark-off-basis",
+    "at most the difference to the cheapest way that was seen at least twice; at least 0, because memory for the "
+    "faster one may have been short",
+)
+_NO_TABLE = Text("cudnn-benchmark-off-no-table", "a printed table does not tell which call launched which kernel")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("convolution_algorithms", ConvolutionAlgorithms)
+    rows = [row for row in found.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
+    saved = sum(row.saving_ns for row in rows)
+    share = saved / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
+    if share <= limits["gpu_share"]:
+        return
+    high = facts.gpu_per_step(saved)
+    where = tuple(Place("operator", r.name, shapes=r.input_shapes, value=r.saving_ns, unit="ns") for r in rows[:5])
+    claims = {f"operator:{row.name}|{row.input_shapes}": facts.gpu_per_step(row.saving_ns) for row in rows}
+    slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
+    yield Draft(
+        (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
+        Change("gpu", (0.0, high), _BASIS(), claims=claims),
+        {
+            "count": len(rows),
+            "operator": rows[0].name,
+            "shapes": rows[0].input_shapes,
+            "slow": slow.device_ns / slow.calls,
+            "best": best.device_ns / best.calls,
+        },
+        ceiling="low",
+    )
+
+
+RULE = Rule(
+    id="cudnn-benchmark-off",
+    title=Text("cudnn-benchmark-off-title", "Equal convolutions run in different ways"),
+    summary=Text(
+        "cudnn-benchmark-off-summary",
+        "{count:count} convolutions run with different algorithms for the same inputs; {operator} {shapes} takes "
+        "{slow:ns} a call in one and {best:ns} in another.",
+        one="{count:count} convolution runs with different algorithms for the same inputs: {operator} {shapes} takes "
+        "{slow:ns} a call in one and {best:ns} in another.",
+    ),
+    advice=Text(
+        "cudnn-benchmark-off-advice",
+        "If inputs have few different sizes, let cuDNN measure once which algorithm is best, and leave memory free for "
+        "its workspace.",
+    ),
+    not_when=Text(
+        "cudnn-benchmark-off-not-when",
+        "Sizes of inputs vary all the time, or the run must be repeatable to the bit.",
+    ),
+    severity="info to low",
+    confidence="B",
+    tags=("gpu",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.01,
+            "share",
+            "time above the best way seen over all time on the GPU",
+            "own choice, because less than one percent of a step cannot be told from noise",
+        ),
+        Threshold(
+            "calls",
+            2,
+            "count",
+            "calls in the slowest way",
+            "own choice, because a single slow call is the benchmark itself or a first use",
+        ),
+    ),
+    code="torch.backends.cudnn.benchmark = True",
+    links=(
+        "https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.torch.backends.cudnn.benchmark",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

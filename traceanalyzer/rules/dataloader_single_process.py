@@ -1,0 +1,138 @@
+"""The program prepares its batches itself, one after the other, while the GPU waits.
+
+What it detects:
+    A `DataLoader` without worker processes (its iterator is `_SingleProcessDataLoaderIter`) that the program waits
+    for while no device works.
+
+Why it matters:
+    Reading, decoding and transforming run between the steps instead of beside them.
+
+What to do:
+    Set `num_workers`. Start with one worker per two cores; add `pin_memory=True` and `persistent_workers=True`.
+
+How the saving is estimated:
+    As for dataloader-bound, of which this is the cause: both name the same time, and it counts once. At most the
+    exposed waiting; at least what one worker saves, less a fifth for the competition for cores. In a table, at least
+    the profiled time without the larger of GPU and remaining host time.
+
+When it is wrong:
+    For small data that lies in memory, starting workers and sending batches between processes costs more than it
+    saves; then the waits are short and the rule says nothing. Code in the dataset that cannot be sent to another
+    process needs changes first.
+
+References:
+    https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
+from traceanalyzer.analyzers.step_breakdown import StepBreakdown
+from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _loader
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("dataloader-single-process-subject", "exposed waiting for loaders without workers, share of the step")
+_SUBJECT_TABLE = Text(
+    "dataloader-single-process-subject-table", "waiting for loaders without workers, share of the host time"
+)
+_BASIS = Text(
+    "dataloader-single-process-basis",
+    "at most the waiting that nothing hides; at least what one worker saves, less {contention:share} because workers "
+    "share the cores",
+)
+_BASIS_TABLE = Text(
+    "dataloader-single-process-basis-table",
+    "at least the profiled time without the larger of GPU and other host time; at most all of this waiting",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    loaders = facts.need("dataloader", DataLoader).loaders
+    average = facts.need("step_breakdown", StepBreakdown).average
+    own = [loader for loader in loaders if loader.in_process]
+    exposed = sum(loader.exposed_ns for loader in loaders)
+    if average is None or not average.duration_ns or not own or not exposed:
+        return
+    part = sum(loader.exposed_ns for loader in own) / exposed
+    wait = average.dataloader_ns * part
+    share = wait / average.duration_ns
+    if share <= limits["exposed_share"]:
+        return
+    evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _places(own))
+    change = _loader.with_workers(average, _BASIS(contention=_loader.CONTENTION), part)
+    yield Draft((evidence,), change, {"wait": wait, "step": average.duration_ns, "share": share})
+
+
+def _places(loaders: list[Loader]) -> tuple[Place, ...]:
+    waits = [(wait, loader) for loader in loaders for wait in loader.longest]
+    waits.sort(key=lambda entry: (-entry[0].exposed_ns, entry[0].start_ns))
+    return tuple(
+        Place("operator", loader.name, value=wait.exposed_ns, unit="ns", start_ns=wait.start_ns)
+        for wait, loader in waits[:5]
+    )
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.rows(Kind.ANNOTATION) if is_dataloader(row) and is_in_process(row.name)]
+    total = sum(row.self_cpu_ns or 0 for row in rows)
+    if facts.table is None or not facts.table.cpu_ns or not total:
+        return
+    share = total / facts.table.cpu_ns
+    if share <= limits["host_share"]:
+        return
+    where = tuple(Place("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
+    evidence = Evidence(_SUBJECT_TABLE(), share, limits["host_share"], "share", where)
+    wait = facts.host_per_step(total)
+    change = Change("loader", (wait, wait), _BASIS_TABLE(), claims={"loader": wait})
+    yield Draft((evidence,), change, {"wait": wait, "step": facts.step_ns, "share": share})
+
+
+RULE = Rule(
+    id="dataloader-single-process",
+    title=Text("dataloader-single-process-title", "The DataLoader has no worker processes"),
+    summary=Text(
+        "dataloader-single-process-summary",
+        "Batches are prepared by the program itself: {wait:ns} of a step of {step:ns} ({share:share}) is spent on "
+        "that.",
+    ),
+    advice=Text(
+        "dataloader-single-process-advice",
+        "Set num_workers, so that batches are prepared beside the step. Start with one worker per two cores, and keep "
+        "them alive between epochs.",
+    ),
+    not_when=Text(
+        "dataloader-single-process-not-when",
+        "The data is small and already in memory: then keep it on the GPU instead of loading it batch by batch.",
+    ),
+    severity="low to critical",
+    confidence="A",
+    tags=("input", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "exposed_share",
+            0.03,
+            "share",
+            "exposed waiting over the step, in a trace",
+            "own choice, as for dataloader-bound: a step varies by 1 to 2 % from run to run",
+        ),
+        Threshold(
+            "host_share",
+            0.05,
+            "share",
+            "waiting over all host time, in a table",
+            "as the TensorBoard plugin, because a table does not tell which waiting is hidden",
+        ),
+    ),
+    code="DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True)",
+    links=("https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",),
+    trace=_trace,
+    table=_table,
+)

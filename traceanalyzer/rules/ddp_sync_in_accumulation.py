@@ -1,0 +1,102 @@
+"""Gradients are exchanged after every backward pass of an accumulation.
+
+What it detects:
+    Several backward passes before one `Optimizer.step`, of which more than the last one exchange gradients by
+    all-reduces that take about as long as those of the last one.
+
+Why it matters:
+    Only the sum of all passes is used, so one exchange before the update is enough; the others use the network
+    for nothing.
+
+What to do:
+    Run all backward passes but the last one under `model.no_sync()`.
+
+How the saving is estimated:
+    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at
+    least half of that, because ranks also wait for each other in them, and may then do so in the last one.
+
+When it is wrong:
+    Sharded models (FSDP, ZeRO) reduce and scatter gradients to save memory, and have to after each pass; such
+    collectives do not count. Pipelines and several losses may need what an early exchange brings.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+    https://docs.pytorch.org/docs/stable/notes/ddp.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LEAST = 0.5
+"""Own choice: nobody can tell from one rank what of a collective is waiting."""
+
+_SUBJECT = Text("ddp-sync-in-accumulation-subject", "backward passes that exchange gradients before the last one")
+_NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not tell which pass exchanges gradients")
+_BASIS = Text(
+    "ddp-sync-in-accumulation-basis",
+    "the all-reduces of all passes but the last one; of the part that nothing hides at least {least:share}, because "
+    "what is waiting for other ranks may move to the last pass",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("passes", Passes).accumulation
+    if found is None or found.early_exchanges < limits["early_exchanges"]:
+        return
+    where = tuple(Place("time", "backward", value=e.time_ns, unit="ns", start_ns=e.start_ns) for e in found.examples)
+    evidence = Evidence(_SUBJECT(), found.early_exchanges, limits["early_exchanges"], "count", where)
+    time, exposed = facts.host_per_step(found.time_ns), facts.host_per_step(found.exposed_ns)
+    change = None
+    if found.time_ns:
+        claims = {"communication": time}
+        change = Change("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
+    params = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges, "time": time}
+    yield Draft((evidence,), change, params, severity="info")
+
+
+RULE = Rule(
+    id="ddp-sync-in-accumulation",
+    title=Text("ddp-sync-in-accumulation-title", "Gradients are exchanged more often than they are used"),
+    summary=Text(
+        "ddp-sync-in-accumulation-summary",
+        "{early:count} of {passes:count} backward passes exchange gradients although another pass follows before the "
+        "update ({updates:count} updates): {time:ns} of all-reduces per step for nothing.",
+    ),
+    advice=Text(
+        "ddp-sync-in-accumulation-advice",
+        "Run every backward pass but the last one before an update under model.no_sync().",
+        note="model.no_sync() is code",
+    ),
+    not_when=Text(
+        "ddp-sync-in-accumulation-not-when",
+        "The model is sharded and has no room for whole gradients, or something reads the exchanged gradients early.",
+    ),
+    severity="info to medium",
+    confidence="A",
+    tags=("communication", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "early_exchanges",
+            2,
+            "count",
+            "backward passes that exchange gradients, with another pass before the same update",
+            "own choice, because a single one can be an update with an extra loss",
+        ),
+    ),
+    code="with model.no_sync(): loss.backward()",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+        "https://docs.pytorch.org/docs/stable/notes/ddp.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,139 @@
+"""Activations are cast to another floating-point type and back.
+
+What it detects:
+    In the forward pass, casts (`to`, `_to_copy`) of tensors of one shape from a first to a second floating-point type,
+    and casts of the same shape from the second to the first; with them those of the same shapes in the backward pass.
+
+Why it matters:
+    Each cast reads and writes the whole tensor without computing anything, and the wide copy needs twice the memory.
+
+What to do:
+    Use a fused form of what asks for the wide type (`torch.nn.functional.rms_norm`, `layer_norm`), which accumulates in
+    float inside the kernel, or let `torch.compile` fuse the casts with their neighbours. Load the whole model in one
+    type, or leave all casts to autocast.
+
+How the saving is estimated:
+    At most the time of the casts. At least half of it: a kernel that reads the narrow and computes in the wide type
+    needs no cast, but where only one of the two goes away, half remains.
+
+When it is wrong:
+    Autocast casts each weight once per step and direction, which is normal and does not count. Islands of float are
+    there for accuracy: the type of the computation must stay, only the tensors in memory need not be wide.
+
+References:
+    https://docs.pytorch.org/docs/stable/amp.html
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.conversions import Conversion, Conversions
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LEAST = 0.5
+"""Own choice: see the page."""
+_FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
+
+_SUBJECT = Text("dtype-cast-churn-subject", "casts there and back, share of the time in which the GPU works")
+_NO_TYPES = Text(
+    "dtype-cast-churn-no-types",
+    "element types were not recorded: use profile(record_shapes=True), and torch 1.10 or newer",
+    note="profile(record_shapes=True) is code",
+)
+_NO_TABLE = Text("dtype-cast-churn-no-table", "a printed table does not tell element types")
+_BASIS = Text("dtype-cast-churn-basis", "at most the time of the casts, at least {least:share} of it: one of each two")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.need("conversions", Conversions).rows if row.on_device]
+    if rows and all(row.to_type is None for row in rows):
+        raise Missing(_NO_TYPES())
+    casts = [row for row in rows if _is_cast(row)]
+    forward = {(row.input_shapes, row.from_type, row.to_type) for row in casts if not row.is_backward}
+    both = {shape for shape, a, b in forward if (shape, b, a) in forward}
+    churn = [row for row in casts if row.input_shapes in both]
+    time = facts.gpu_per_step(sum(row.device_ns for row in churn))
+    share = time / facts.resources.gpu_ns if facts.resources.gpu_ns else 0.0
+    if share <= limits["gpu_share"]:
+        return
+    where = tuple(_place(facts, row) for row in churn)
+    claims: dict[str, float] = {}
+    for row in churn:
+        key = f"operator:aten::copy_|{row.input_shapes}"
+        claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
+    change = Change("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    calls = round(sum(row.calls for row in churn) / facts.steps)
+    params = {"casts": max(1, calls), "time": time, "share": share}
+    first = churn[0]
+    texts = {"one": _short(first.from_type), "other": _short(first.to_type), "caller": first.caller or ""}
+    evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
+    yield Draft((evidence,), change, {**params, **texts}, summary=_SUMMARY_CALLER if first.caller else None)
+
+
+def _is_cast(row: Conversion) -> bool:
+    return row.to_type in _FLOATING and row.from_type in _FLOATING and row.to_type != row.from_type
+
+
+def _short(kind: str | None) -> str:
+    return (kind or "").removeprefix("c10::")
+
+
+def _place(facts: Facts, row: Conversion) -> Place:
+    return Place(
+        "operator", row.operator, row.input_shapes or None, facts.gpu_per_step(row.device_ns), "ns", row.start_ns
+    )
+
+
+_SUMMARY_CALLER = Text(
+    "dtype-cast-churn-summary-caller",
+    "{casts:count} casts per step between {one} and {other} and back take {time:ns} ({share:share} of the GPU's "
+    "time), most of them in {caller}.",
+    note="one and other are element types such as BFloat16, caller a class of modules or an operator",
+)
+
+RULE = Rule(
+    id="dtype-cast-churn",
+    title=Text("dtype-cast-churn-title", "Activations are cast to another type and back"),
+    summary=Text(
+        "dtype-cast-churn-summary",
+        "{casts:count} casts per step between {one} and {other} and back take {time:ns} ({share:share} of the GPU's "
+        "time).",
+        note="one and other are element types such as BFloat16",
+    ),
+    advice=Text(
+        "dtype-cast-churn-advice",
+        "Keep the tensors in one type. A fused norm or torch.compile computes in float inside the kernel and reads and "
+        "writes the narrow type; leave other casts to autocast.",
+        note="torch.compile is code",
+    ),
+    not_when=Text(
+        "dtype-cast-churn-not-when",
+        "The wide result is needed in memory for accuracy, as in a loss or a running sum.",
+    ),
+    severity="low to medium",
+    confidence="B",
+    tags=("gpu", "precision"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.03,
+            "share",
+            "time of the casts over the time in which the GPU works",
+            "own choice, because the lower half of it is about the noise of a step",
+        ),
+    ),
+    code="torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/amp.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,152 @@
+"""Kernels that each pass over the same tensor follow each other.
+
+What it detects:
+    Three or more elementwise kernels, reductions or copies in a row on one stream, launched by operators on the same
+    number of elements within one call of a module (or one function of autograd), and what share of the step these
+    chains take. Kernels of optimizers, and kernels that Triton generated, do not count.
+
+Why it matters:
+    Each kernel reads and writes the whole tensor, and its time is that of the memory; a fused kernel reads the inputs
+    once and writes the result once.
+
+What to do:
+    Let `torch.compile` fuse the module, or use a fused operator where one exists (`rms_norm`, `layer_norm`, rotary
+    embeddings, gated activations).
+
+How the saving is estimated:
+    Upper end: each chain takes no longer than its shortest pass over all elements. Lower end: as long as two of its
+    longest passes. Where autograd may keep what is between the kernels, at most half of the upper end, and the
+    lower end is 0.
+
+When it is wrong:
+    What autograd keeps for the backward pass has to be written. Inputs that several kernels of a chain read from
+    outside have to be read anyway. A chain of tensors that fit into the cache gains less.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from traceanalyzer.analyzers.chains import Chain, Chains
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change, Interval
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_PASSES = 2
+"""Own choice: two passes, for operands from outside and for reductions that need the whole row first."""
+_SAVED = 0.5
+"""Own choice: of a read and a write by each kernel the write remains."""
+
+_SUBJECT = Text(
+    "elementwise-fusion-chain-subject", "kernels that follow each other on the same elements, share of the step"
+)
+_NO_TABLE = Text("elementwise-fusion-chain-no-table", "a printed table does not tell which kernels follow each other")
+_BASIS = Text(
+    "elementwise-fusion-chain-basis",
+    "the chains less one shortest pass each, at least less {passes:count} longest passes; half and nothing of it where "
+    "autograd may keep what is between the kernels",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = facts.need("chains", Chains).rows
+    time = facts.gpu_per_step(sum(row.device_ns for row in rows))
+    share = time / facts.step_ns
+    if share <= limits["step_share"]:
+        return
+    ends = [_saved(row) for row in rows]
+    direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
+    change = Change("gpu", direct, _BASIS(passes=_PASSES), claims=_claims(facts, rows))
+    where = tuple(_place(facts, row) for row in rows[:5])
+    evidence = Evidence(_SUBJECT(), share, limits["step_share"], "share", where)
+    kernels = round(sum(row.kernels * row.repetitions for row in rows) / facts.steps)
+    chains = round(sum(row.repetitions for row in rows) / facts.steps)
+    params = {"kernels": kernels, "chains": max(1, chains), "time": time, "share": share}
+    texts = {"operators": _operators(rows[0]), "caller": rows[0].caller or ""}
+    yield Draft((evidence,), change, {**params, **texts}, summary=_SUMMARY_CALLER if rows[0].caller else None)
+
+
+def _saved(row: Chain) -> Interval:
+    most = row.device_ns - row.least_pass_ns
+    if row.is_saved:
+        return 0.0, _SAVED * most
+    return max(0.0, row.device_ns - _PASSES * row.greatest_pass_ns), most
+
+
+def _claims(facts: Facts, rows: Sequence[Chain]) -> dict[str, float]:
+    claims: dict[str, float] = {}
+    for link in (link for row in rows for link in row.links):
+        key = f"operator:{link.name}|{link.input_shapes}"
+        claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(link.device_ns)
+    return claims
+
+
+def _place(facts: Facts, row: Chain) -> Place:
+    """The chain as a place: its operators, the shapes of the first."""
+    name = f"{row.caller}: {_operators(row)}" if row.caller else _operators(row)
+    time = facts.gpu_per_step(row.device_ns)
+    return Place("kernel", name, row.links[0].input_shapes, time, "ns", row.start_ns)
+
+
+def _operators(row: Chain) -> str:
+    names = [link.name.removeprefix("aten::") for link in row.links[:8]]
+    return ", ".join(names) + (", ..." if row.kernels > len(names) else "")
+
+
+_SUMMARY_CALLER = Text(
+    "elementwise-fusion-chain-summary-caller",
+    "{chains:count} chains of kernels that each pass over the same elements, {kernels:count} kernels in all, take "
+    "{time:ns} per step ({share:share}); the one with most time is in {caller}: {operators}.",
+    note="caller is a class of modules, operators a list of operator names",
+    one="A chain of {kernels:count} kernels that each pass over the same elements takes {time:ns} per step "
+    "({share:share}), in {caller}: {operators}.",
+)
+
+RULE = Rule(
+    id="elementwise-fusion-chain",
+    title=Text("elementwise-fusion-chain-title", "Kernels pass over the same tensor again and again"),
+    summary=Text(
+        "elementwise-fusion-chain-summary",
+        "{chains:count} chains of kernels that each pass over the same elements, {kernels:count} kernels in all, take "
+        "{time:ns} per step ({share:share}); the one with most time is {operators}.",
+        note="operators is a list of operator names",
+        one="A chain of {kernels:count} kernels that each pass over the same elements takes {time:ns} per step "
+        "({share:share}): {operators}.",
+    ),
+    advice=Text(
+        "elementwise-fusion-chain-advice",
+        "Fuse the kernels of each chain into one: compile the module with torch.compile, or use a fused operator for "
+        "the norm, the rotation or the activation that the chain computes.",
+        note="torch.compile is code",
+    ),
+    not_when=Text(
+        "elementwise-fusion-chain-not-when",
+        "Shapes change so often that compilation does not pay, or somebody reads what is between the kernels.",
+    ),
+    severity="medium to critical",
+    confidence="B",
+    tags=("gpu",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "step_share",
+            0.03,
+            "share",
+            "time of the chains over the step",
+            "own choice, because about half of it can be saved, and less than 1 to 2 % of a step is noise",
+        ),
+    ),
+    code="model = torch.compile(model)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,177 @@
+"""The GPU computes in fp64, which it is made for least.
+
+What it detects:
+    Kernels in double precision (`dgemm`, `<double, ...>`, or operators whose inputs are doubles), unless the GPU is one
+    that computes fp64 at half the rate of fp32 (compute capability 6.0, 7.0, 8.0, 9.0 and 10.0, and AMD's Instinct).
+
+Why it matters:
+    Other GPUs compute fp64 at a thirty-second or a sixty-fourth of the rate of fp32, and everywhere doubles move twice
+    the bytes. Doubles mostly slip in: from NumPy, from a Python float, from a default that was changed.
+
+What to do:
+    Convert to fp32 where the data enters: `torch.from_numpy(x).float()`, `dtype=torch.float32` in what creates tensors.
+
+How the saving is estimated:
+    At least half of the time, because fp32 moves half the bytes. At most that for kernels that move data, and
+    fifteen sixteenths for products, which the arithmetic bounds.
+
+When it is wrong:
+    Scientific code that needs the digits. On GPUs that are made for fp64 there is no finding. A table names no GPU, so
+    the generation in the kernels' names has to do, or the finding says that it depends.
+
+References:
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#arithmetic-instructions
+    https://docs.pytorch.org/docs/stable/generated/torch.set_default_dtype.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers.kernels_by_shape import KernelByShape, KernelsByShape
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._precision import capability
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace import op_models
+from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
+
+_FULL_RATE = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
+"""Compute capabilities with fp64 at half the rate of fp32 (CUDA C++ Programming Guide, arithmetic instructions)."""
+_MOVES = 2.0
+_MULTIPLIES = 16.0
+"""Own choice: a bound below the 32 to 64 of the data sheets, because fp32 products are soon bound by memory."""
+
+_NARROWER = frozenset({"float", "c10::Half", "c10::BFloat16"})
+_PRODUCT = re.compile(r"dgemm|d884|dmma|f64f64", re.IGNORECASE)
+_DOUBLE = re.compile(r"dgemm|dgemv|d884|dmma|f64f64|\bdouble\b")
+_SUBJECT = Text("fp64-on-gpu-subject", "kernels in fp64, share of the time on the GPU")
+_BASIS = Text(
+    "fp64-on-gpu-basis",
+    "at least half, because fp32 moves half the bytes; at most that for kernels that move data, and 15/16 for products",
+)
+_SUMMARY_UNKNOWN = Text(
+    "fp64-on-gpu-summary-unknown",
+    "{time:ns} per step ({share:share} of the time on the GPU) is computed in fp64; which GPU it was is not known: "
+    "most compute fp64 at a thirty-second of the rate of fp32 or less.",
+)
+
+
+@dataclass(frozen=True)
+class _Double:
+    name: str
+    claim: str
+    place: Place
+    time_ns: int
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if not facts.kernels or not facts.gpu_total_ns:
+        return
+    if _is_other_vendor(facts):
+        return
+    generation = capability(facts)
+    if generation in _FULL_RATE:
+        return
+    found = _by_shape(facts) or _by_name(facts)
+    time = sum(entry.time_ns for entry in found)
+    share = time / facts.gpu_total_ns
+    if share <= limits["gpu_share"]:
+        return
+    parts = [(1 - 1 / (_MULTIPLIES if _is_product(entry.name) else _MOVES)) * entry.time_ns for entry in found]
+    claims: dict[str, float] = {}
+    for entry, part in zip(found, parts, strict=True):
+        claims[entry.claim] = claims.get(entry.claim, 0.0) + facts.gpu_per_step(part)
+    low, high = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
+    yield Draft(
+        (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(entry.place for entry in found[:5])),),
+        Change("gpu", (low, high), _BASIS(), claims=claims),
+        {"time": facts.gpu_per_step(time), "share": share},
+        confidence="C" if generation is None else None,
+        summary=_SUMMARY_UNKNOWN if generation is None else None,
+    )
+
+
+def _by_shape(facts: Facts) -> list[_Double]:
+    """Kernels of operators whose tensors are doubles; nothing where types were not recorded."""
+    found = facts.find("kernels_by_shape", KernelsByShape)
+    return [
+        _Double(
+            row.kernel,
+            f"operator:{row.operator}|{row.input_shapes}",
+            Place("operator", row.operator, shapes=row.input_shapes or None, value=row.total_ns, unit="ns"),
+            row.total_ns,
+        )
+        for row in (found.rows if found else ())
+        if '"double"' in row.input_types and _is_double(row)
+    ]
+
+
+def _is_double(row: KernelByShape) -> bool:
+    """All tensors of floating point with axes are doubles: a Python number beside them decides nothing."""
+    call = op_models.parse(row.operator, row.input_shapes, row.input_types)
+    types = {tensor.dtype for tensor in call.tensors if tensor.shape} if call else set()
+    return "double" in types and not types & _NARROWER
+
+
+def _by_name(facts: Facts) -> list[_Double]:
+    kind = "row" if facts.table is not None else "kernel"
+    rows = sorted(facts.kernels, key=lambda kernel: (-kernel.total_ns, kernel.name))
+    return [
+        _Double(row.name, f"kernel:{row.name}", Place(kind, row.name, value=row.total_ns, unit="ns"), row.total_ns)
+        for row in rows
+        if _DOUBLE.search(row.name) and "float" not in row.name
+    ]
+
+
+def _is_product(name: str) -> bool:
+    return _PRODUCT.search(name) is not None or kernel_class(name) in (KernelClass.GEMM, KernelClass.CONVOLUTION)
+
+
+def _is_other_vendor(facts: Facts) -> bool:
+    """Of AMD and Intel it is the devices for computing centres on which PyTorch runs, and these are made for fp64."""
+    devices = facts.summary.devices if facts.summary else ()
+    return any(device.vendor not in (None, "NVIDIA") for device in devices)
+
+
+RULE = Rule(
+    id="fp64-on-gpu",
+    title=Text("fp64-on-gpu-title", "The GPU computes in double precision"),
+    summary=Text(
+        "fp64-on-gpu-summary",
+        "{time:ns} per step ({share:share} of the time on the GPU) is computed in fp64, at which this GPU is many "
+        "times slower than at fp32.",
+    ),
+    advice=Text(
+        "fp64-on-gpu-advice",
+        "Convert to fp32 where the data enters; arrays of NumPy and Python numbers are doubles unless told otherwise.",
+    ),
+    not_when=Text(
+        "fp64-on-gpu-not-when",
+        "The computation needs more than seven digits, as in solvers and simulations.",
+    ),
+    severity="info to critical",
+    confidence="B",
+    tags=("gpu", "precision"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.01,
+            "share",
+            "time of kernels in fp64 over all time on the GPU",
+            "own choice, because less than one percent of a step cannot be told from noise",
+        ),
+    ),
+    code="x = torch.from_numpy(array).float()",
+    links=(
+        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#arithmetic-instructions",
+        "https://docs.pytorch.org/docs/stable/generated/torch.set_default_dtype.html",
+    ),
+    trace=_find,
+    table=_find,
+)

@@ -1,0 +1,166 @@
+"""The GPU does nothing for a large part of the steps.
+
+What it detects:
+    A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
+    device is judged by itself. Steps in which code is loaded or compiled, the time between steps and the time after
+    the last device event do not count.
+
+Why it matters:
+    It is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
+
+What to do:
+    See what the idle time is spent on, largest part first: each part has a rule of its own.
+
+How the saving is estimated:
+    Not here: the rules about the parts say what each is worth. The parts sum to the idle time.
+
+When it is wrong:
+    A recording of a few kernels, of warm-up only, or with a device whose work is not in the trace, tells nothing; it is
+    not judged. Host times are longer than without the profiler, most of all with stacks.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _idle
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_FEW = Text("gpu-underutilized-few", "only {events:count} kernels, copies and fills ran: too few to judge idle time by")
+_ELSEWHERE = Text(
+    "gpu-underutilized-elsewhere",
+    "most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
+)
+_SUBJECT = Text("gpu-underutilized-subject", "time in which device {device} works, share of the steps")
+_FLUCTUATING = Text(
+    "gpu-underutilized-summary-fluctuating",
+    "Device {device} works for {busy:share} of the time of the steps: at times for all of it, at times for none. The "
+    "largest part of the rest is {cause} ({cause_share:share} of the time).",
+    note="cause is one of the gpu-underutilized texts about causes",
+)
+_CAUSES = {
+    "dataloader": Text("gpu-underutilized-dataloader", "waiting for the DataLoader", note="a cause of idle time"),
+    "communication": Text("gpu-underutilized-communication", "waiting in collectives"),
+    "compilation": Text("gpu-underutilized-compilation", "compiling or loading code"),
+    "allocation": Text("gpu-underutilized-allocation", "allocating memory"),
+    "profiler_overhead": Text("gpu-underutilized-profiler", "the profiler itself"),
+    "synchronization": Text(
+        "gpu-underutilized-synchronization", "the host waiting for the GPU until nothing was queued"
+    ),
+    "launch_bound": Text("gpu-underutilized-launch-bound", "the host running operators and launches"),
+    "host_code": Text("gpu-underutilized-host-code", "host code outside operators"),
+    "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
+    "unknown": Text("gpu-underutilized-unknown", "nothing that the trace tells"),
+}
+_HIGH = 0.9
+_LOW = 0.1
+"""Own choice: parts of the recording that are busy for more than the one and less than the other are no noise."""
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = _idle.steady(facts)
+    events = sum(device.events for device in found.devices)
+    if events < limits["events"]:
+        raise Missing(_FEW(events=events))
+    if _waits_for_nothing(facts, found):
+        raise Missing(_ELSEWHERE())
+    for device in found.devices:
+        if device.time_ns:
+            yield from _judge(device, found, limits)
+
+
+def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
+    """The host mostly waits for an idle device; of several devices, the wait may be for another one."""
+    waits = facts.find("synchronizations", Synchronizations)
+    if waits is None or len(found.devices) != 1:
+        return False
+    return 2 * (waits.waiting_idle_ns or 0) > found.devices[0].time_ns - found.devices[0].busy_ns
+
+
+def _judge(device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
+    busy = device.busy_ns / device.time_ns
+    if busy >= limits["busy_share"]:
+        return
+    causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
+    where = tuple(Place("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])
+    evidence = Evidence(_SUBJECT(device=device.device), busy, limits["busy_share"], "share", where)
+    params = {
+        "device": device.device,
+        "busy": busy,
+        "cause": _CAUSES[causes[0].cause](),
+        "cause_share": causes[0].time_ns / device.time_ns,
+    }
+    yield Draft(
+        (evidence,),
+        params=params,
+        severity="critical" if busy < limits["critical_share"] else "medium",
+        confidence=None if found.steps_from == "ProfilerStep" else "C",
+        summary=_FLUCTUATING if _fluctuates(device) else None,
+    )
+
+
+def _fluctuates(device: DeviceInSteps) -> bool:
+    low, high = device.low_busy_share, device.high_busy_share
+    return low is not None and high is not None and low < _LOW and high > _HIGH
+
+
+RULE = Rule(
+    id="gpu-underutilized",
+    title=Text("gpu-underutilized-title", "The GPU is idle for a large part of the steps"),
+    summary=Text(
+        "gpu-underutilized-summary",
+        "Device {device} works for {busy:share} of the time of the steps. The largest part of the rest is {cause} "
+        "({cause_share:share} of the time).",
+        note="cause is one of the gpu-underutilized texts about causes",
+    ),
+    advice=Text(
+        "gpu-underutilized-advice",
+        "Start with the largest part of the idle time; the other findings say what each is worth. Faster kernels do "
+        "not help before that.",
+    ),
+    not_when=Text(
+        "gpu-underutilized-not-when",
+        "The recording is not typical: warm-up, evaluation, or a debugging run with synchronous launches.",
+    ),
+    severity="medium to critical",
+    confidence="A",
+    tags=("gpu",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "busy_share",
+            0.8,
+            "share",
+            "time in which the device works, over the steps",
+            "own choice, because most training that a GPU bounds is above 90 %",
+        ),
+        Threshold(
+            "critical_share",
+            0.5,
+            "share",
+            "below this it is critical",
+            "as the TensorBoard plugin, which advises below 50 %",
+        ),
+        Threshold(
+            "events",
+            20,
+            "count",
+            "kernels, copies and fills that must have run",
+            "own choice, because fewer are a test of one operator, not a program",
+        ),
+    ),
+    links=(
+        "https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_trace,
+)

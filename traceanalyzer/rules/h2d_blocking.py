@@ -1,0 +1,127 @@
+"""Copies from pinned memory could run by themselves, but the program waits for each.
+
+What it detects:
+    Copies from pinned host memory to a device directly after which the program synchronizes, in the copying operator,
+    and after which the device has nothing to do. In a table: as many `cudaStreamSynchronize` as copies.
+
+Why it matters:
+    The host could launch the step's work while the copy runs. It waits instead, and the device waits for it after.
+
+What to do:
+    Copy with `non_blocking=True`. The batch must stay in pinned memory, and unchanged, until the copy has ended.
+
+How the saving is estimated:
+    For each copy the lesser of the wait and the device's idle time after it; at least half of that, because the next
+    wait may take part of it over. In a table at most all waits, and at least nothing, because it has no timeline.
+
+When it is wrong:
+    If the device has enough other work, or the loader bounds the step, waiting costs nothing. `non_blocking` does
+    nothing for pageable memory: see h2d-pageable.
+
+References:
+    https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.copies import Copies
+from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _copies, _waits
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
+
+_SUBJECT = Text(
+    "h2d-blocking-subject", "waits for copies from pinned memory that leave the GPU idle, share of the step"
+)
+_SUBJECT_TABLE = Text("h2d-blocking-subject-table", "stream synchronizations per copy from pinned memory")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    pinned = [row for row in _copies.to_device(facts.need("copies", Copies)) if row.host_memory == "pinned"]
+    rows = [row for row in pinned if row.synchronized_calls]
+    avoidable = facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    share = avoidable / facts.step_ns if facts.step_ns else 0.0
+    if not rows or share <= limits["gain_share"]:
+        return
+    where = tuple(Place("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
+    evidence = Evidence(_waits.SUBJECT(), share, limits["gain_share"], "share", where)
+    claims = {f"copies:{row.name}": facts.host_per_step(row.avoidable_ns or 0) for row in rows}
+    wait = facts.host_per_step(sum(row.synchronized_ns or 0 for row in rows))
+    calls = sum(row.synchronized_calls or 0 for row in rows) / facts.steps
+    params = {"calls": calls, "wait": wait, "gain": avoidable}
+    yield Draft((evidence,), _waits.change(avoidable, claims), params, ceiling="medium")
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    copies = [row for row in facts.rows(Kind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
+    waits = [row for row in facts.rows(Kind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
+    copied, waited = sum(row.calls or 0 for row in copies), sum(row.calls or 0 for row in waits)
+    lowest = limits["waits_per_copy"]
+    if not copied or not lowest < waited / copied < 1 / lowest:
+        return
+    wait = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    if wait <= limits["gain_share"] * facts.step_ns:
+        return
+    where = tuple(Place("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
+    evidence = Evidence(_SUBJECT_TABLE(), waited / copied, lowest, "number", where)
+    change = _waits.printed_change(facts, wait, {f"copies:{row.name}": wait for row in copies})
+    params = {"calls": waited / facts.steps, "wait": wait}
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE)
+
+
+_SUMMARY_TABLE = Text(
+    "h2d-blocking-summary-table",
+    "There are as many waits as copies from pinned memory, {calls:number} per step: {wait:ns} per step is waiting.",
+)
+
+RULE = Rule(
+    id="h2d-blocking",
+    title=Text("h2d-blocking-title", "The program waits for copies that need no waiting"),
+    summary=Text(
+        "h2d-blocking-summary",
+        "After {calls:number} copies per step from pinned memory the program waits, {wait:ns} in all, and then the GPU "
+        "has nothing to do: {gain:ns} per step would go away.",
+    ),
+    advice=Text(
+        "h2d-blocking-advice",
+        "Copy with non_blocking=True: the memory is pinned already. Leave the batch alone until the copy has ended.",
+    ),
+    not_when=Text(
+        "h2d-blocking-not-when",
+        "The host changes or frees the batch right after the copy, or something else bounds the step.",
+    ),
+    severity="low to medium",
+    confidence="A",
+    tags=("input", "host"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gain_share",
+            0.01,
+            "share",
+            "avoidable waiting over the step; in a table, all of the waiting",
+            "own choice, because less cannot be told from noise",
+        ),
+        Threshold(
+            "waits_per_copy",
+            0.9,
+            "number",
+            "in a table: synchronizations per copy at least, and copies per synchronization",
+            "own choice, because then hardly any synchronization has another reason",
+        ),
+    ),
+    code="batch = batch.to('cuda', non_blocking=True)",
+    links=(
+        "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html",
+    ),
+    trace=_trace,
+    table=_table,
+)

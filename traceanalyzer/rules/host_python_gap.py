@@ -1,0 +1,121 @@
+"""Between operators the host does something long, and the GPU waits.
+
+What it detects:
+    Gaps longer than ten launches take at the program's usual pace (at least 50 us) in which the host runs Python code,
+    operators that launch nothing, or something that left no event; more than two percent of the typical step.
+
+Why it matters:
+    The GPU has nothing queued while the host computes, logs, converts, or collects garbage.
+
+What to do:
+    Look at the named lines. Move work out of the step or into the loader's workers, log less often, keep data as
+    tensors, and turn automatic garbage collection off in the loop.
+
+How the saving is estimated:
+    At most all of these gaps in the typical step (the median of the steps but the first), at least half of them.
+    Recording Python stacks slows the host two to five times: then at least a fifth.
+
+When it is wrong:
+    The first step, the time before the first and after the last kernel, and what happens in fewer than half of the
+    steps do not count: recordings begin and end slowly, and logs are written now and then. Without stacks nothing
+    tells what ran.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    https://docs.python.org/3/library/gc.html#gc.freeze
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.step_idle import HostGap
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _idle
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("host-python-gap-subject", "long gaps in which the host feeds no GPU, share of the typical step")
+_BASIS = Text(
+    "host-python-gap-basis",
+    "at most all of these gaps in the typical step; at least {least:share}, because some of it has to be done",
+)
+_NO_STEPS = Text(
+    "host-python-gap-no-steps", "no steps are marked, so nothing tells which gaps come back: use prof.step()"
+)
+_UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the host did in a gap: no event tells")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = _idle.steady(facts)
+    device = _idle.busiest(facts, found)
+    if found.steps_from in ("whole-trace", "device-events", "host-annotations"):
+        raise Missing(_NO_STEPS())
+    if device is None or not device.time_ns or not device.typical_host_gap_ns or not device.host_gaps:
+        return
+    step = device.time_ns / found.steps
+    share = device.typical_host_gap_ns / step
+    if share <= limits["gap_share"]:
+        return
+    stacks = _idle.recorded_stacks(facts)
+    least = 1 / _idle.STACKS if stacks else 0.5
+    interval = (least * device.typical_host_gap_ns, device.typical_host_gap_ns)
+    change = Change("host", interval, _BASIS(least=least), interval, {"idle:host_code": interval[1]})
+    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", tuple(map(_place, device.host_gaps)))
+    longest = device.host_gaps[0]
+    params = {
+        "time": device.typical_host_gap_ns,
+        "step": step,
+        "share": share,
+        "what": longest.python_line or longest.operator or longest.annotation or _UNKNOWN(),
+    }
+    known = any(row.python_line for row in device.host_gaps)
+    yield Draft((evidence,), change, params, ceiling="high", confidence=None if known else "C")
+
+
+def _place(row: HostGap) -> Place:
+    kinds = {"python": row.python_line, "operator": row.operator, "time": row.annotation or _UNKNOWN().text}
+    kind, name = next((kind, name) for kind, name in kinds.items() if name)
+    return Place(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
+
+
+RULE = Rule(
+    id="host-python-gap",
+    title=Text("host-python-gap-title", "The GPU waits while the host does something else"),
+    summary=Text(
+        "host-python-gap-summary",
+        "In long gaps, {time:ns} of a step of {step:ns} ({share:share}), the host launches nothing. Most of that: "
+        "{what}.",
+        note="what is a Python line, an operator, or the text that nothing was recorded",
+    ),
+    advice=Text(
+        "host-python-gap-advice",
+        "Take what the host does there out of the step: into the loader's workers, behind the launches of the next "
+        "step, or away. If nothing is named, record again with with_stack=True.",
+    ),
+    not_when=Text(
+        "host-python-gap-not-when",
+        "The gap is logging, evaluation or a checkpoint that comes once in a while, or the profiler itself.",
+    ),
+    severity="low to high",
+    confidence="B",
+    tags=("host",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gap_share",
+            0.02,
+            "share",
+            "long gaps over the step, in the typical step",
+            "own choice, because a step varies by 1 to 2 % from run to run",
+        ),
+    ),
+    code="gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then",
+    links=(
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+        "https://docs.python.org/3/library/gc.html#gc.freeze",
+    ),
+    trace=_trace,
+)

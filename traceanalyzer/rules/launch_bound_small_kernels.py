@@ -1,0 +1,124 @@
+"""Kernels are so short that the host cannot launch them fast enough.
+
+What it detects:
+    Gaps between kernels that are no longer than ten launches take at the program's usual pace (at least 50 us), because
+    the next launch came too late: more than one twentieth of the step.
+
+Why it matters:
+    The GPU waits for the host between its kernels. Faster kernels, or a faster GPU, change nothing.
+
+What to do:
+    Launch less: `torch.compile`, CUDA graphs (`mode="reduce-overhead"`), fused optimizers, larger batches.
+
+How the saving is estimated:
+    At most all of these gaps, which is what a CUDA graph takes away; at least half, which is what fewer and larger
+    kernels take away. Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
+
+When it is wrong:
+    With stacks or shapes the host is slower than in normal runs. What runs in CUDA graphs already has no launches of
+    its own. Long gaps have other reasons: see host-python-gap.
+
+References:
+    https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
+    https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.launches import Launches
+from traceanalyzer.analyzers.step_idle import DeviceInSteps
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _idle
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_BY_HOST = ("launch_bound", "host_code")
+_IN_GRAPHS = 0.5
+"""Own choice: a program whose kernels mostly come from graphs does already what the advice says."""
+
+_SUBJECT = Text(
+    "launch-bound-small-kernels-subject", "gaps in which the GPU waits for the next launch, share of the step"
+)
+_BASIS = Text(
+    "launch-bound-small-kernels-basis",
+    "at most {most:share} of these gaps, as with a CUDA graph; at least {least:share}, as with fewer and larger "
+    "kernels",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = _idle.steady(facts)
+    device = _idle.busiest(facts, found)
+    launches = facts.need("launches", Launches)
+    if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
+        return
+    stacks = _idle.recorded_stacks(facts)
+    least, most = (1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0)
+    gaps = {row.cause: row.launching_ns / found.steps for row in device.causes if row.cause in _BY_HOST}
+    total = sum(gaps.values())
+    share = most * total / (device.time_ns / found.steps)
+    if share <= limits["gap_share"]:
+        return
+    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", _kernels(launches))
+    interval = (least * total, most * total)
+    change = Change("host", interval, _BASIS(least=least, most=most), interval, {"idle:launch_bound": most * total})
+    yield Draft((evidence,), change, _params(device, launches, found.steps, total), confidence="C" if stacks else None)
+
+
+def _params(device: DeviceInSteps, launches: Launches, steps: int, total: float) -> dict[str, float | None]:
+    return {
+        "gaps": device.launching_gaps / steps,
+        "time": total,
+        "launches": device.events / steps,
+        "short": launches.short_kernels.calls_share,
+    }
+
+
+def _kernels(launches: Launches) -> tuple[Place, ...]:
+    """Those that run for less time than their launch takes, most often first."""
+    rows = sorted(launches.by_kernel, key=lambda row: (-row.shorter_than_launch, row.name))
+    return tuple(Place("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
+
+
+RULE = Rule(
+    id="launch-bound-small-kernels",
+    title=Text("launch-bound-small-kernels-title", "The GPU waits for the host to launch small kernels"),
+    summary=Text(
+        "launch-bound-small-kernels-summary",
+        "In {gaps:number} gaps per step, {time:ns} in all, the GPU waits for the next launch. A step starts "
+        "{launches:number} kernels and copies; {short:share} of the kernels are shorter than the call that launches "
+        "them.",
+    ),
+    advice=Text(
+        "launch-bound-small-kernels-advice",
+        "Launch fewer and larger kernels: compile the model, best with CUDA graphs, use a fused optimizer, and make "
+        "the batch larger if memory allows it.",
+    ),
+    not_when=Text(
+        "launch-bound-small-kernels-not-when",
+        "Shapes or control flow change from step to step: then graphs are recorded again and again.",
+    ),
+    severity="medium to critical",
+    confidence="B",
+    tags=("host", "gpu"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "gap_share",
+            0.05,
+            "share",
+            "these gaps over the steps; half of them where stacks were recorded",
+            "own choice, because the profiler itself takes a few percent for its records of the launches",
+        ),
+    ),
+    code='model = torch.compile(model, mode="reduce-overhead")',
+    links=(
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+        "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
+    ),
+    trace=_trace,
+)

@@ -1,0 +1,119 @@
+"""A Python loop works on a tensor piece by piece.
+
+What it detects:
+    The same few operators, starting with one that takes a piece (`select`, `slice`, `index`, `unbind`, `narrow`), ten
+    times or more in a row, called by the program itself.
+
+Why it matters:
+    Each turn pays for its operators and launches; one operator on the whole tensor pays once.
+
+What to do:
+    Write the loop as operations on the whole tensor: broadcasting, `torch.where`, `gather`, `cumsum`, or `torch.vmap`.
+
+How the saving is estimated:
+    Host time of all turns but one, at most. At least half of that, because the operators on the whole tensor take
+    longer than those on a piece.
+
+When it is wrong:
+    Loops in which a turn needs the last one's result (recurrent layers, decoding): loops with matrix products,
+    concatenation or sampling in them are not judged. What operators of PyTorch repeat inside is theirs. A printed table
+    counts `aten::select` but does not tell who calls it.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.vmap.html
+    https://docs.pytorch.org/docs/stable/notes/broadcasting.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.repeats import Repeat, Repeats
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_KEPT = 0.5
+"""Own choice: operators on the whole tensor are few, but each takes longer than one on a piece."""
+
+_SUBJECT = Text("loop-vectorizable-subject", "turns of the loop in a row")
+_BASIS = Text(
+    "loop-vectorizable-basis",
+    "at most the host time of all turns but one; at least half, because operators on the whole tensor take longer",
+)
+_NO_TABLE = Text(
+    "loop-vectorizable-no-table",
+    "a printed table counts operators but does not tell whether the program loops over them",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    for row in facts.need("repeats", Repeats).rows:
+        if not row.is_carrying and row.most_turns >= limits["turns"]:
+            yield from _judge(facts, row, limits)
+
+
+def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[Draft]:
+    removed = facts.host_per_step(row.host_ns * (1 - row.runs / row.turns))
+    if removed <= limits["host_share"] * facts.step_ns:
+        return
+    kind, name = ("operator", " ".join(row.operators)) if row.python_line is None else ("python", row.python_line)
+    where = Place(kind, name, value=row.host_ns, unit="ns", start_ns=row.longest_start_ns)
+    evidence = Evidence(_SUBJECT(), row.most_turns, limits["turns"], "count", (where,))
+    exposed = None
+    if row.idle_ns is not None:
+        idle = facts.host_per_step(row.idle_ns * (1 - row.runs / row.turns))
+        exposed = (_KEPT * idle, idle)
+    claims = {f"operator:{row.operators[0]}": removed}
+    change = Change("host", (_KEPT * removed, removed), _BASIS(), exposed, claims)
+    params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": facts.host_per_step(row.host_ns)}
+    yield Draft((evidence,), change, params, ceiling="high")
+
+
+RULE = Rule(
+    id="loop-vectorizable",
+    title=Text("loop-vectorizable-title", "A loop works on a tensor piece by piece"),
+    summary=Text(
+        "loop-vectorizable-summary",
+        "{turns:count} times in a row the program calls {operators}, each time on another piece: {time:ns} of host "
+        "time per step.",
+        note="operators is a list of names such as aten::select",
+    ),
+    advice=Text(
+        "loop-vectorizable-advice",
+        "Do it on the whole tensor at once: broadcast, index with a tensor, or wrap the body in torch.vmap.",
+    ),
+    not_when=Text(
+        "loop-vectorizable-not-when",
+        "Each turn needs the result of the one before, or the whole tensor would not fit into memory.",
+    ),
+    severity="low to high",
+    confidence="C",
+    tags=("host",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "turns",
+            10,
+            "count",
+            "turns in a row; no fewer than ten are looked for",
+            "as PyTorch's own pattern matcher (ForLoopIndexing in torch.profiler)",
+        ),
+        Threshold(
+            "host_share",
+            0.01,
+            "share",
+            "host time of all turns but one over the step",
+            "own choice, because less cannot be told from noise",
+        ),
+    ),
+    code="y = torch.vmap(f)(x)  # instead of torch.stack([f(row) for row in x])",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.vmap.html",
+        "https://docs.pytorch.org/docs/stable/notes/broadcasting.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,134 @@
+"""A kernel that takes much of the GPU's time keeps few of its threads in flight.
+
+What it detects:
+    Kernels that take a tenth of the GPU's time or more, whose estimated achieved occupancy is below 30 %, and whose
+    kind lives on occupancy: element by element, reductions, normalization, copies. Products, convolutions, attention
+    and generated code reach their pace with few threads, and are left out.
+
+Why it matters:
+    A GPU hides the latency of memory behind other threads. With few in flight, it waits.
+
+What to do:
+    Look at what limits it: registers per thread, shared memory per block, or blocks that are too small. In a kernel of
+    one's own, change the launch; in a library's, change the shape or let torch.compile make another kernel.
+
+How the saving is estimated:
+    Not at all: occupancy is no time. It says where to look.
+
+When it is wrong:
+    Products and fused attention run well at 12 to 25 %. An occupancy of 0 means that the profiler had no figure. A
+    kernel with fewer blocks than the GPU has multiprocessors is a matter of `sm-underfilled`. Short kernels are bound
+    by their launch.
+
+References:
+    https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#occupancy
+    https://github.com/pytorch/kineto/blob/main/tb_plugin/docs/gpu_utilization.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.kernels import Kernel, Kernels
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
+
+_LIVES_ON_OCCUPANCY = frozenset(
+    {
+        KernelClass.ELEMENTWISE,
+        KernelClass.REDUCTION,
+        KernelClass.NORMALIZATION,
+        KernelClass.COPY,
+        KernelClass.OPTIMIZER,
+    }
+)
+_SUBJECT = Text("occupancy-low-subject", "est. achieved occupancy, weighted by time")
+_NO_OCCUPANCY = Text("occupancy-low-no-figure", "no kernel says how many of its threads are in flight")
+_NO_TABLE = Text("occupancy-low-no-table", "a printed table has no occupancy")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = facts.need("kernels", Kernels).rows
+    if not any(row.mean_est_achieved_occupancy for row in rows):
+        raise Missing(_NO_OCCUPANCY())
+    total = facts.gpu_total_ns
+    found = [row for row in rows if _counts(row, limits) and row.total_ns >= limits["gpu_share"] * total]
+    if not found:
+        return
+    where = tuple(Place("kernel", row.name, value=row.mean_est_achieved_occupancy, unit="share") for row in found[:5])
+    longest = found[0]
+    time = sum(row.total_ns for row in found)
+    yield Draft(
+        (Evidence(_SUBJECT(), longest.mean_est_achieved_occupancy or 0.0, limits["occupancy"], "share", where),),
+        params={
+            "kernel": longest.name,
+            "occupancy": longest.mean_est_achieved_occupancy,
+            "time": facts.gpu_per_step(time),
+            "share": time / total,
+        },
+        severity="info",
+    )
+
+
+def _counts(row: Kernel, limits: Mapping[str, float]) -> bool:
+    """A kernel with a known low occupancy, that has blocks for the whole device, and is not bound by its launch."""
+    occupancy, blocks = row.mean_est_achieved_occupancy, row.mean_blocks_per_sm
+    is_low = bool(occupancy) and (occupancy or 0.0) < limits["occupancy"]
+    fills = blocks is None or blocks >= 1
+    return is_low and fills and row.mean_ns >= limits["kernel_ns"] and kernel_class(row.name) in _LIVES_ON_OCCUPANCY
+
+
+RULE = Rule(
+    id="occupancy-low",
+    title=Text("occupancy-low-title", "A long kernel keeps few threads in flight"),
+    summary=Text(
+        "occupancy-low-summary",
+        "Kernels with {time:ns} per step ({share:share} of the time on the GPU) have an occupancy of {occupancy:share} "
+        "and less is known to hide the latency of memory; the longest is {kernel}.",
+    ),
+    advice=Text(
+        "occupancy-low-advice",
+        "See in Nsight Compute what limits its occupancy (registers, shared memory, size of the block) before you "
+        "change anything; for code of PyTorch itself, try torch.compile, which makes other kernels.",
+    ),
+    not_when=Text(
+        "occupancy-low-not-when",
+        "The kernel already reaches most of the memory bandwidth: then more threads would not make it faster.",
+    ),
+    severity="info",
+    confidence="C",
+    tags=("gpu",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "occupancy",
+            0.3,
+            "share",
+            "estimated achieved occupancy below which a kernel counts",
+            "own choice, because kernels that only move data need about a third of the threads to keep memory busy",
+        ),
+        Threshold(
+            "gpu_share",
+            0.1,
+            "share",
+            "time of the kernel over all time on the GPU",
+            "own choice, because below a tenth a look at one kernel is not worth the hour",
+        ),
+        Threshold(
+            "kernel_ns",
+            10_000,
+            "ns",
+            "mean time below which a kernel is bound by its launch",
+            "own choice, because a launch takes 5 to 10 us and a kernel at least 2 to 5 us",
+        ),
+    ),
+    links=(
+        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#occupancy",
+        "https://github.com/pytorch/kineto/blob/main/tb_plugin/docs/gpu_utilization.md",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,177 @@
+"""The optimizer updates one parameter after the other.
+
+What it detects:
+    `Optimizer.step` that launches many small elementwise kernels, some for every parameter, instead of a few for lists
+    of all parameters (`_foreach_*`) or one fused kernel. In a printed table, in-place arithmetic that is called many
+    times for each `Optimizer.step`, where no operator works on lists.
+
+Why it matters:
+    Every launch costs the host several microseconds, so hundreds of them take many milliseconds, whatever the GPU does
+    in them. Where the host bounds the step, this is time of the step.
+
+What to do:
+    Construct the optimizer with `fused=True`, or `foreach=True` where the fused form does not exist. Newer versions of
+    PyTorch choose `foreach` by themselves when all parameters are on the GPU.
+
+How the saving is estimated:
+    Between half and four fifths of the host time of the calls. A step gains of it at most the time in which the GPU
+    waits for late launches until the host next waits for the GPU.
+
+When it is wrong:
+    Sparse gradients and optimizers of one's own have no fused form. `foreach` needs memory for one more copy of the
+    gradients.
+
+References:
+    https://docs.pytorch.org/docs/stable/optim.html
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
+from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace import marks
+
+_LEAST, _MOST = 0.5, 0.8
+"""Own choice: the loops in Python that collect parameters remain, and a few launches."""
+_ARITHMETIC = 0.8
+"""Own choice: an optimizer that does something else than arithmetic on its parameters cannot be fused."""
+_SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
+_IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
+
+_SUBJECT = Text("optimizer-not-fused-subject", "launches of one update of the parameters")
+_SUBJECT_TABLE = Text(
+    "optimizer-not-fused-subject-table", "in-place arithmetic for each update of the parameters, calls"
+)
+_HOST = Text("optimizer-not-fused-host", "host time of the updates, share of the step")
+_BASIS = Text(
+    "optimizer-not-fused-basis",
+    "{least:share} to {most:share} of the host time of the updates; a step gains at most what the GPU starves until "
+    "the host next waits for it",
+)
+_BASIS_TABLE = Text(
+    "optimizer-not-fused-basis-table",
+    "{least:share} to {most:share} of the host time of the updates, which a table does not tell apart from time that "
+    "the GPU's work hides",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    for row in facts.need("optimizers", Optimizers).rows:
+        host = facts.host_per_step(row.host_ns)
+        launches, share = row.launches / row.calls, host / facts.step_ns
+        if launches < limits["launches"] or share <= limits["host_share"] or not _is_loop(row):
+            continue
+        place = Place("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
+        evidence = (
+            Evidence(_SUBJECT(), launches, limits["launches"], "count", (place,)),
+            Evidence(_HOST(), share, limits["host_share"], "share", (place,)),
+        )
+        exposed = facts.host_per_step(row.exposed_ns)
+        direct = _LEAST * host, _MOST * host
+        change = Change(
+            "host",
+            direct,
+            _BASIS(least=_LEAST, most=_MOST),
+            (min(direct[0], exposed), min(direct[1], exposed)),
+            {"idle:launch_bound": facts.host_per_step(row.starved_ns)},
+        )
+        params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
+        yield Draft(evidence, change, {**params, "device": facts.host_per_step(row.device_ns)})
+
+
+def _is_loop(row: Optimizer) -> bool:
+    """It does arithmetic on one parameter at a time, and could do it on lists."""
+    arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
+    sparse = any(_SPARSE.search(entry.name) for entry in row.operators) or _SPARSE.search(row.name)
+    return row.kind == "step" and not row.list_operators and arithmetic and not sparse
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.rows(Kind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+    calls = max((row.calls or 0 for row in rows), default=0)
+    on_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
+    if not calls or on_lists or facts.table is None or not facts.table.cpu_ns:
+        return
+    updates = [row for row in facts.operators if row.name in _IN_PLACE]
+    each = sum(row.calls for row in updates) / calls
+    host = facts.host_per_step(sum(row.cpu_total_ns or 0 for row in rows))
+    share = host * facts.steps / facts.table.cpu_ns
+    if each < limits["launches"] or share <= limits["host_share"]:
+        return
+    shown = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
+    where = [Place("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
+    where += [Place("row", row.name, value=row.host_total_ns, unit="ns") for row in shown]
+    evidence = (
+        Evidence(_SUBJECT_TABLE(), each, limits["launches"], "count", tuple(where)),
+        Evidence(_HOST(), share, limits["host_share"], "share", tuple(where[:1])),
+    )
+    change = Change("host", (_LEAST * host, _MOST * host), _BASIS_TABLE(least=_LEAST, most=_MOST))
+    params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
+    yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE)
+
+
+_SUMMARY_TABLE = Text(
+    "optimizer-not-fused-summary-table",
+    "{optimizer} takes {host:ns} of host time per step ({share:share}), no operator works on lists of parameters, and "
+    "there are {launches:count} calls of in-place arithmetic for each update.",
+    note="optimizer is a row of the table such as Optimizer.step#SGD.step",
+)
+
+RULE = Rule(
+    id="optimizer-not-fused",
+    title=Text("optimizer-not-fused-title", "The optimizer updates one parameter after the other"),
+    summary=Text(
+        "optimizer-not-fused-summary",
+        "{optimizer} launches {launches:count} small kernels: {host:ns} of host time per step ({share:share}) for "
+        "{device:ns} of work on the GPU.",
+        note="optimizer is a name such as Optimizer.step#SGD.step",
+    ),
+    advice=Text(
+        "optimizer-not-fused-advice",
+        "Let the optimizer update all parameters at once: construct it with fused=True, or with foreach=True where it "
+        "has no fused form.",
+        note="fused=True and foreach=True are code",
+    ),
+    not_when=Text(
+        "optimizer-not-fused-not-when",
+        "Gradients are sparse, the optimizer has neither form, or there is no memory for another copy of the gradients "
+        "(then fused=True, which needs none, may still do).",
+    ),
+    severity="info to high",
+    confidence="A",
+    tags=("host", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "launches",
+            100,
+            "count",
+            "launches of one call of step (in a table, calls of in-place arithmetic for each)",
+            "own choice, because optimizers on lists launch some tens for any model, and fewer launches take less "
+            "than a millisecond",
+        ),
+        Threshold(
+            "host_share",
+            0.02,
+            "share",
+            "host time of the calls over the step, or over all host time in a table",
+            "own choice, because half of less is not above the noise of a step",
+        ),
+    ),
+    code="torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/optim.html",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_trace,
+    table=_table,
+)

@@ -1,0 +1,136 @@
+"""Training runs forward or backward passes whose results nobody uses.
+
+What it detects:
+    Backward passes whose gradients `zero_grad` throws away before any update; and modules that run on inputs of one
+    shape more often than their outputs reach a backward pass, before each of several updates. A pass that a backward
+    pass repeats because of checkpointing belongs to that backward pass and does not count.
+
+Why it matters:
+    A pass costs what a pass costs, also if its result is dropped.
+
+What to do:
+    Find the call in the training loop and delete it; or, where its result is wanted for a metric only, compute it
+    under `torch.no_grad()` or take it from the pass that trains.
+
+How the saving is estimated:
+    The time of these passes, on the GPU where it works longer than the host, else on the host; at least nine tenths
+    of it, because what follows may find a colder cache.
+
+When it is wrong:
+    Gradients that something reads before they are dropped (accumulation, SAM, gradient penalties, checks) are used,
+    and are not counted where an operator that reads them is seen. Several optimizers that take turns are not judged.
+    An output may be used without a backward pass, for example to choose among candidates.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
+    https://docs.pytorch.org/docs/stable/notes/autograd.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.passes.discarded import Discarded
+from traceanalyzer.analyzers.passes.unused import UnusedForward
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LEAST = 0.9
+"""Own choice: see the page."""
+
+_DISCARDED = Text("redundant-passes-discarded", "backward passes whose gradients zero_grad throws away")
+_UNUSED = Text("redundant-passes-unused", "updates before which outputs reach no backward pass")
+_NO_TABLE = Text("redundant-passes-no-table", "a printed table does not tell the order of passes")
+_BASIS = Text("redundant-passes-basis", "the time of these passes, at least {least:share} of it")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    passes = facts.need("passes", Passes)
+    if passes.discarded is not None and passes.discarded.passes >= limits["discarded_passes"]:
+        yield _discarded(facts, passes, passes.discarded, limits["discarded_passes"])
+    for row in passes.unused:
+        if row.updates >= limits["unused_updates"]:
+            yield _unused(facts, row, limits["unused_updates"])
+
+
+def _discarded(facts: Facts, passes: Passes, found: Discarded, limit: float) -> Draft:
+    where = tuple(Place("time", "backward", value=w.host_ns, unit="ns", start_ns=w.start_ns) for w in found.examples)
+    change = _change(facts, found.device_ns, found.host_ns)
+    params = {"passes": found.passes, "all": passes.backward_passes, "updates": passes.updates}
+    evidence = Evidence(_DISCARDED(), found.passes, limit, "count", where)
+    return Draft((evidence,), change, {**params, "time": change.direct[1]})
+
+
+def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
+    place = Place("module", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
+    change = _change(facts, row.device_ns, row.host_ns)
+    params = {"module": row.name.removeprefix("nn.Module: "), "calls": row.calls, "unused": row.unused_calls}
+    params |= {"updates": row.updates, "time": change.direct[1]}
+    evidence = Evidence(_UNUSED(), row.updates, limit, "count", (place,))
+    return Draft((evidence,), change, params, confidence="C", summary=_SUMMARY_UNUSED)
+
+
+def _change(facts: Facts, device_ns: int, host_ns: int) -> Change:
+    """On the resource that bounds the step: a pass takes from both."""
+    on_gpu = bool(device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
+    time = facts.gpu_per_step(device_ns) if on_gpu else facts.host_per_step(host_ns)
+    return Change("gpu" if on_gpu else "host", (_LEAST * time, time), _BASIS(least=_LEAST))
+
+
+_SUMMARY_UNUSED = Text(
+    "redundant-passes-summary-unused",
+    "{module} runs {calls:count} times on inputs of one shape, and {unused:count} of its outputs reach no backward "
+    "pass (before {updates:count} updates): {time:ns} per step.",
+    note="module is a class of modules or a wrapper",
+)
+
+RULE = Rule(
+    id="redundant-passes",
+    title=Text("redundant-passes-title", "Passes are computed for nothing"),
+    summary=Text(
+        "redundant-passes-summary",
+        "{passes:count} of {all:count} backward passes, with the forward passes before them, end in zero_grad without "
+        "an update: {time:ns} per step for gradients that are thrown away.",
+    ),
+    advice=Text(
+        "redundant-passes-advice",
+        "Find the calls in the training loop and delete them. If only a metric is wanted, take it from the pass that "
+        "trains or compute it under torch.no_grad(). If the gradients should count, move zero_grad before them.",
+        note="torch.no_grad() and zero_grad are code",
+    ),
+    not_when=Text(
+        "redundant-passes-not-when",
+        "Something reads these gradients or outputs: a second optimizer, an attack, a penalty, the choice among "
+        "candidates.",
+    ),
+    severity="medium to critical",
+    confidence="B",
+    tags=("gpu", "host", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "discarded_passes",
+            2,
+            "count",
+            "backward passes that end in zero_grad",
+            "own choice, because a single one can be a warm-up, or cut by the window of the profiler",
+        ),
+        Threshold(
+            "unused_updates",
+            2,
+            "count",
+            "updates before which a module's output reaches no backward pass",
+            "own choice, because one can be a validation that was run once",
+        ),
+    ),
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
+        "https://docs.pytorch.org/docs/stable/notes/autograd.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

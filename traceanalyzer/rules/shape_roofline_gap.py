@@ -1,0 +1,159 @@
+"""An operator takes several times as long as the same amount of work elsewhere, or as memory would allow.
+
+What it detects:
+    Calls of an operator that cost more than four times as much as other calls of it in the same recording that read
+    and write as much (another order of operands or another layout, mostly). In a trace of a known GPU also operators
+    that only move data, and take more than four times as long as moving their bytes once.
+
+Why it matters:
+    The cheaper call is proof, on this very device, that the work can be done in that time. What comes on top is the
+    price of the form in which it was asked for: a broadcast over the last axis, strides that jump, odd lengths.
+
+What to do:
+    Ask for the work as the cheaper call does: swap operands, make the longest contiguous axis the last one, put the
+    broadcast axis elsewhere. Where nothing of that helps, torch.compile generates a kernel for the shape.
+
+How the saving is estimated:
+    The difference to the cheaper call; in a trace at most that to the time in which memory could move the bytes.
+
+When it is wrong:
+    Small calls are bound by their launch. Tensors that stay in a cache beat the limit of the memory, never the other
+    way round. Expanded tensors hold fewer bytes than their shapes say. Operators without a model of their bytes
+    (gather, scatter, index) are not judged; nor are fused attention and products, which arithmetic bounds as well.
+
+References:
+    https://docs.pytorch.org/docs/stable/tensor_view.html
+    https://docs.nvidia.com/deeplearning/performance/dl-performance-memory-limited/index.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._gaps import memory_bandwidth, printed, recorded
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT_PEER = Text("shape-roofline-gap-subject-peer", "time of a call over that of a call of the same size")
+_SUBJECT_ROOF = Text("shape-roofline-gap-subject-roof", "time of a call over that of moving its bytes once")
+_BASIS_PEER = Text(
+    "shape-roofline-gap-basis-peer", "at the price of the cheaper calls of the same size, seen in this run"
+)
+_BASIS_ROOF = Text(
+    "shape-roofline-gap-basis-roof",
+    "at most down to the bandwidth of the memory, {bandwidth:number} GB/s by its data sheet; at least down to the "
+    "price of the cheaper call of the same size, or to half of that bandwidth where there is none",
+)
+_SUMMARY_ROOF = Text(
+    "shape-roofline-gap-summary-roof",
+    "{operator} {shapes} takes {ratio:number} times as long as the memory needs to move its bytes: {time:ns} per step "
+    "({share:share} of the time on the GPU).",
+)
+_ADVICE_ROOF = Text(
+    "shape-roofline-gap-advice-roof",
+    "See which kernel runs: rows of odd length, strides that jump or many passes cost the most. Give the last axis a "
+    "length that is a multiple of 8, make the tensor contiguous, or let torch.compile generate the kernel.",
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """One finding for each: they have causes of their own."""
+    found = recorded(facts, limits) if facts.table is None else printed(facts, limits)
+    bandwidth, total = memory_bandwidth(facts), facts.gpu_total_ns
+    for gap in sorted(found, key=lambda gap: (-gap.saved_ns[1], gap.name, gap.shapes)):
+        share = gap.time_ns / total if total else 0.0
+        if share <= limits["gpu_share"]:
+            continue
+        low, high = map(facts.gpu_per_step, gap.saved_ns)
+        peer = gap.peer
+        where = [Place("operator", gap.name, shapes=gap.shapes, value=gap.time_ns, unit="ns")]
+        if peer is not None:
+            price = peer.device_ns_per_call
+            where.append(Place("operator", gap.name, shapes=peer.input_shapes, value=price, unit="ns"))
+        at_peer = peer is not None and gap.saved_ns[0] == gap.saved_ns[1]
+        subject = _SUBJECT_ROOF if peer is None else _SUBJECT_PEER
+        yield Draft(
+            (Evidence(subject(), gap.ratio, limits["ratio"], "number", tuple(where)),),
+            Change(
+                "gpu",
+                (low, high),
+                _BASIS_PEER() if at_peer else _BASIS_ROOF(bandwidth=bandwidth),
+                claims={f"operator:{gap.name}|{gap.shapes}": high},
+            ),
+            {
+                "operator": gap.name,
+                "shapes": gap.shapes,
+                "peer": peer.input_shapes if peer else None,
+                "ratio": gap.ratio,
+                "time": facts.gpu_per_step(gap.time_ns),
+                "share": share,
+            },
+            confidence=None if peer else "B",
+            summary=None if peer else _SUMMARY_ROOF,
+            advice=None if peer else _ADVICE_ROOF,
+        )
+
+
+RULE = Rule(
+    id="shape-roofline-gap",
+    title=Text("shape-roofline-gap-title", "An operator is far slower than its size explains"),
+    summary=Text(
+        "shape-roofline-gap-summary",
+        "{operator} {shapes} takes {ratio:number} times as long as {peer}, which moves as much: {time:ns} per step "
+        "({share:share} of the time on the GPU).",
+    ),
+    advice=Text(
+        "shape-roofline-gap-advice",
+        "Ask for it in the form of the cheaper call: swap the operands, keep the axis that is broadcast away from the "
+        "last place, or make the tensors contiguous in the same order.",
+    ),
+    not_when=Text(
+        "shape-roofline-gap-not-when",
+        "The tensor that the slow call reads is stored in another order for a good reason, and turning it would cost "
+        "as much.",
+    ),
+    severity="info to critical",
+    confidence="A",
+    tags=("gpu",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "ratio",
+            4.0,
+            "number",
+            "time over that of the cheaper call, or over that of moving the bytes",
+            "own choice, because operators that move data reach 25 to 90 % of the bandwidth, depending on their form",
+        ),
+        Threshold(
+            "gpu_share",
+            0.03,
+            "share",
+            "time of these calls over all time on the GPU",
+            "own choice, because a step varies by 1 to 2 % from run to run",
+        ),
+        Threshold(
+            "call_ns",
+            10_000,
+            "ns",
+            "mean time of a call below which it is bound by its launch",
+            "own choice, because a launch takes 5 to 10 us and a kernel at least 2 to 5 us",
+        ),
+        Threshold(
+            "floor_ns",
+            5_000,
+            "ns",
+            "time of moving a call's bytes below which the bandwidth does not bound it",
+            "own choice, because starting and ending a kernel takes 2 to 5 us",
+        ),
+    ),
+    code="y = (b * a).contiguous()",
+    links=(
+        "https://docs.pytorch.org/docs/stable/tensor_view.html",
+        "https://docs.nvidia.com/deeplearning/performance/dl-performance-memory-limited/index.html",
+    ),
+    trace=_find,
+    table=_find,
+)

@@ -1,0 +1,148 @@
+"""Single values are read from the GPU so often that it runs out of work.
+
+What it detects:
+    Waits inside `aten::item`, `aten::_local_scalar_dense`, `aten::is_nonzero` or `aten::equal`: `.item()`, `float(t)`,
+    `if t:`, `print(t)`. Twice per step or more, or with a gap after them of more than one percent of the step.
+
+Why it matters:
+    The host waits until everything before has run; then nothing is queued, and the GPU waits for the next launch.
+
+What to do:
+    Keep values on the GPU: add losses up there and read them every hundred steps, replace `if` by `torch.where`. Read
+    several values in one copy, at the end of the step.
+
+How the saving is estimated:
+    For each wait the lesser of the wait and the GPU's idle time after it that nothing else explains: waiting while the
+    GPU works costs nothing. At least half of that, because the next wait may take part of it over. In a table at most
+    the time in these operators, and at least nothing, because it has no timeline.
+
+When it is wrong:
+    One value per some steps for a log. The check of AMP's gradient scaler and conditions that the program needs are
+    true dependencies; one read per check of the scaler is not counted.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.operators import Operators
+from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _waits
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
+_SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
+"""What AMP's gradient scaler calls before it reads whether the gradients are finite."""
+
+_CALLS = Text("sync-item-frequent-calls", "values read from the GPU per step")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    waits = facts.need("synchronizations", Synchronizations)
+    if waits.avoidable_ns is None:
+        raise Missing(_waits.NO_DEVICE())
+    rows = [row for row in waits.rows if _READING & set(row.operators)]
+    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    if not calls:
+        return
+    part = max(0.0, calls - _scaler_calls(facts)) / calls
+    gain = part * facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    share = gain / facts.step_ns
+    evidence = []
+    if share > limits["gain_share"]:
+        evidence.append(Evidence(_waits.SUBJECT(), share, limits["gain_share"], "share", _places(rows)))
+    if part * calls >= limits["calls_per_step"]:
+        evidence.append(Evidence(_CALLS(), part * calls, limits["calls_per_step"], "number", _places(rows)))
+    if evidence:
+        change = _waits.change(gain, {"operator:aten::item": gain})
+        yield Draft(
+            tuple(evidence), change, {"calls": part * calls, "gain": gain, "step": facts.step_ns}, ceiling="high"
+        )
+
+
+def _scaler_calls(facts: Facts) -> float:
+    """Checks of AMP's gradient scaler per step."""
+    operators = facts.find("operators", Operators)
+    return sum(row.calls for row in operators.rows if row.name == _SCALER) / facts.steps if operators else 0.0
+
+
+def _places(rows: list[Synchronization]) -> tuple[Place, ...]:
+    return tuple(map(_waits.place, rows))
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if not facts.resources.gpu_ns:
+        raise Missing(_waits.NO_DEVICE())
+    if facts.table is None or facts.table.steps_from is None:
+        raise Missing(_waits.NO_STEPS())
+    for name in ("aten::item", "aten::_local_scalar_dense"):  # the second lies within the first
+        rows = [row for row in facts.operators if row.name == name]
+        calls = sum(row.calls for row in rows) / facts.steps
+        if rows:
+            break
+    if not rows or calls < limits["calls_per_step"]:
+        return
+    time = facts.host_per_step(sum(row.host_total_ns for row in rows))
+    where = tuple(Place("row", row.name, value=row.calls, unit="count") for row in rows)
+    evidence = Evidence(_CALLS(), calls, limits["calls_per_step"], "number", where)
+    change = _waits.printed_change(facts, time, {"operator:aten::item": time})
+    yield Draft(
+        (evidence,), change, {"calls": calls, "time": time}, ceiling="high", confidence="C", summary=_SUMMARY_TABLE
+    )
+
+
+_SUMMARY_TABLE = Text(
+    "sync-item-frequent-summary-table",
+    "{calls:number} values per step are read from tensors, which takes {time:ns} of host time, waiting included.",
+)
+
+RULE = Rule(
+    id="sync-item-frequent",
+    title=Text("sync-item-frequent-title", "Values are read from the GPU in the middle of the work"),
+    summary=Text(
+        "sync-item-frequent-summary",
+        "{calls:number} times per step the program waits for a single value from the GPU. Of a step of {step:ns}, "
+        "{gain:ns} would go away without that.",
+    ),
+    advice=Text(
+        "sync-item-frequent-advice",
+        "Leave the values on the GPU: add losses up there and read the sum every hundred steps, use torch.where "
+        "instead of if, and read what must be read in one copy at the end of the step.",
+    ),
+    not_when=Text(
+        "sync-item-frequent-not-when",
+        "The program must decide by the value, or something else bounds the step: waiting while the GPU works is free.",
+    ),
+    severity="info to high",
+    confidence="A",
+    tags=("host",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "calls_per_step",
+            2,
+            "number",
+            "such waits per step",
+            "own choice, because one per step, for the loss, is common and can be moved to where it costs nothing",
+        ),
+        Threshold(
+            "gain_share",
+            0.01,
+            "share",
+            "what would go away, over the step",
+            "own choice, because less cannot be told from noise",
+        ),
+    ),
+    code="running_loss += loss.detach()  # and running_loss.item() every hundred steps",
+    links=(
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
+    ),
+    trace=_trace,
+    table=_table,
+)

@@ -1,0 +1,134 @@
+"""Matrix products and convolutions run in fp32 on ordinary cores, while the GPU has Tensor Cores.
+
+What it detects:
+    Kernels of matrix products and convolutions whose names say that they compute in fp32 outside of Tensor Cores
+    (`sgemm`, `scudnn`, `simt`, `winograd`, ...), on a GPU of compute capability 7.0 or newer. Products that are bound
+    by memory or by their launch do not count. Where the header names no GPU, the generation in the kernels' names
+    (`volta_...`) tells what it is at least.
+
+Why it matters:
+    Tensor Cores multiply 4 to 16 times as fast as the ordinary cores of the same GPU, and half precision halves the
+    bytes that everything else moves.
+
+What to do:
+    Train and infer in mixed precision: `torch.autocast`, with a `GradScaler` for float16. On Ampere and newer first
+    allow TF32, one line that changes no type. Sizes that are multiples of 8 use Tensor Cores best.
+
+How the saving is estimated:
+    At most the time less what is left at the ratio of the peaks, never more than three times faster and never faster
+    than peak and memory allow; at least what a ratio of 1.3 saves.
+
+When it is wrong:
+    Code that needs the digits of fp32. GPUs before Volta have no Tensor Cores. Kernels of Triton do not tell in their
+    names; they count on neither side. Where some products of an Ampere or newer GPU already use Tensor Cores,
+    `tf32-disabled` speaks instead.
+
+References:
+    https://docs.pytorch.org/docs/stable/amp.html
+    https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules._precision import AMPERE, THRESHOLDS, VOLTA, Precision, fp32_products, precision
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule
+
+_SUBJECT = Text("tensor-cores-unused-subject", "products in fp32 outside of Tensor Cores, share of the time on the GPU")
+_BASIS = Text(
+    "tensor-cores-unused-basis",
+    "at least what a ratio of 1.3 saves; at most the ratio of the peaks, up to 3, and never below the time that peak "
+    "and memory need",
+)
+_SUMMARY_UNKNOWN = Text(
+    "tensor-cores-unused-summary-unknown",
+    "{time:ns} per step ({share:share} of the time on the GPU) are products and convolutions in fp32 on ordinary "
+    "cores; which GPU it was is not known: Volta and newer have Tensor Cores for them.",
+)
+_SUMMARY_PARTLY = Text(
+    "tensor-cores-unused-summary-partly",
+    "Some products use Tensor Cores, but {time:ns} per step ({share:share} of the time on the GPU) are still computed "
+    "in fp32 on ordinary cores.",
+)
+_ADVICE_AMPERE = Text(
+    "tensor-cores-unused-advice-ampere",
+    "Two steps, the cheaper one first: let fp32 products use TF32, which is one line at the start of the program; then "
+    "run the forward pass and the loss under torch.autocast in bfloat16.",
+)
+_ADVICE_PARTLY = Text(
+    "tensor-cores-unused-advice-partly",
+    "Find what leaves mixed precision: a region with autocast switched off, a .float() on the way, or a module that is "
+    "called outside of the autocast block.",
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    used = precision(facts)
+    if used.is_a_switch or (used.capability is not None and used.capability < VOLTA) or not facts.gpu_total_ns:
+        return
+    products = fp32_products(facts, limits, tf32=False)
+    share = products.time_ns / facts.gpu_total_ns
+    if share <= limits["product_share"]:
+        return
+    low, high = map(facts.gpu_per_step, products.saved_ns)
+    summary, advice, code = _texts(used)
+    yield Draft(
+        (Evidence(_SUBJECT(), share, limits["product_share"], "share", products.places),),
+        Change("gpu", (low, high), _BASIS(), claims=products.claims),
+        {"time": facts.gpu_per_step(products.time_ns), "share": share},
+        confidence="C" if used.capability is None else None,
+        summary=summary,
+        advice=advice,
+        code=code,
+    )
+
+
+def _texts(used: Precision) -> tuple[Text | None, Text | None, str | None]:
+    """Summary, advice and code that differ from the rule's."""
+    if used.capability is None:
+        return _SUMMARY_UNKNOWN, None, None
+    if used.uses_tensor_cores:
+        return _SUMMARY_PARTLY, _ADVICE_PARTLY, None
+    if used.capability >= AMPERE:
+        return None, _ADVICE_AMPERE, 'torch.set_float32_matmul_precision("high")'
+    return None, None, None
+
+
+RULE = Rule(
+    id="tensor-cores-unused",
+    title=Text("tensor-cores-unused-title", "Products run in fp32 while Tensor Cores stand idle"),
+    summary=Text(
+        "tensor-cores-unused-summary",
+        "{time:ns} per step ({share:share} of the time on the GPU) are products and convolutions in fp32 on ordinary "
+        "cores; the GPU's Tensor Cores are not used.",
+    ),
+    advice=Text(
+        "tensor-cores-unused-advice",
+        "Run the forward pass and the loss under torch.autocast: in float16 on Volta and Turing, with a GradScaler "
+        "when training; in bfloat16 from Ampere on, without one.",
+    ),
+    not_when=Text(
+        "tensor-cores-unused-not-when",
+        "The results need the digits of fp32, as in some scientific code; compare a few hundred steps of both before "
+        "you decide.",
+    ),
+    severity="info to critical",
+    confidence="B",
+    tags=("gpu", "precision"),
+    since="0.1",
+    thresholds=THRESHOLDS,
+    code='with torch.autocast("cuda", dtype=torch.float16): loss = criterion(model(x), y)',
+    links=(
+        "https://docs.pytorch.org/docs/stable/amp.html",
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_find,
+    table=_find,
+)

@@ -1,0 +1,123 @@
+"""Tensors are made on the CPU in every step, only to be copied to the GPU.
+
+What it detects:
+    An operator that makes or fills a tensor on the CPU (`torch.zeros`, `torch.randn`, ...), followed by a move of a
+    tensor of the same shape and type to a device, at least once per step.
+
+Why it matters:
+    The CPU fills memory that the GPU could fill at once, and the program waits for a copy that need not be.
+
+What to do:
+    Make the tensor where it is used: `torch.zeros(shape, device=device)`. Make it once, before the loop, if it is
+    always the same.
+
+How the saving is estimated:
+    At most the host time of making and moving these tensors; at least that without the time to launch one kernel for
+    each, about 20 us with its operator.
+
+When it is wrong:
+    A tensor that is made once and used in all steps. Random numbers that must be the same on every device: the GPU's
+    generator gives others for the same seed.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.host_origins import HostOrigin, HostOrigins
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LAUNCH_NS = 20_000
+"""Host time of an operator that launches one kernel, in eager mode on a common CPU."""
+
+_SUBJECT = Text("tensor-created-on-cpu-subject", "making tensors on the CPU and moving them, share of the step")
+_BASIS = Text(
+    "tensor-created-on-cpu-basis",
+    "at most the host time of making and moving them; at least that without {launch:ns} for each to launch its filling",
+)
+_NO_STEPS = Text("tensor-created-on-cpu-no-steps", "no step is marked, so nothing tells what is made again and again")
+_NO_TABLE = Text("tensor-created-on-cpu-no-table", "a printed table does not tell which tensor a copy moves")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("host_origins", HostOrigins).rows
+    if found and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
+        raise Missing(_NO_STEPS())
+    rows = [
+        row for row in found if row.calls >= limits["calls_per_step"] * facts.steps and 2 * row.steps >= facts.steps
+    ]
+    if not rows:
+        return
+    time = facts.host_per_step(sum(row.making_ns + row.moving_ns for row in rows))
+    share = time / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    calls = sum(row.calls for row in rows) / facts.steps
+    evidence = Evidence(_SUBJECT(), share, limits["host_share"], "share", tuple(map(_place, rows)))
+    claims: dict[str, float] = {}
+    for row in rows:
+        key = f"operator:{row.operator}"
+        claims[key] = claims.get(key, 0.0) + facts.host_per_step(row.making_ns + row.moving_ns)
+    change = Change("host", (max(0.0, time - calls * _LAUNCH_NS), time), _BASIS(launch=_LAUNCH_NS), claims=claims)
+    params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
+    yield Draft((evidence,), change, params, ceiling="low")
+
+
+def _place(row: HostOrigin) -> Place:
+    kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
+    time = row.making_ns + row.moving_ns
+    return Place(kind, name, shapes=row.shapes, value=time, unit="ns", start_ns=row.first_start_ns)
+
+
+RULE = Rule(
+    id="tensor-created-on-cpu",
+    title=Text("tensor-created-on-cpu-title", "Tensors are made on the CPU and then moved"),
+    summary=Text(
+        "tensor-created-on-cpu-summary",
+        "{calls:number} tensors per step are made on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
+        "time per step ({share:share}).",
+        note="operator is a name such as aten::zeros",
+    ),
+    advice=Text(
+        "tensor-created-on-cpu-advice",
+        "Make these tensors on the GPU, with device= in the call that makes them, or once before the loop if they "
+        "never change.",
+    ),
+    not_when=Text(
+        "tensor-created-on-cpu-not-when",
+        "The values must be the same as on the CPU: its random generator gives other numbers for the same seed.",
+    ),
+    severity="low",
+    confidence="B",
+    tags=("host",),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "calls_per_step",
+            1,
+            "number",
+            "how often such a tensor is made per step",
+            "own choice, because what is made less often than once per step is no cost of the step",
+        ),
+        Threshold(
+            "host_share",
+            0.01,
+            "share",
+            "host time of making and moving over the step",
+            "own choice, because less cannot be told from noise",
+        ),
+    ),
+    code="mask = torch.zeros(shape, device=x.device)",
+    links=(
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

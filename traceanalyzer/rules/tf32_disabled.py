@@ -1,0 +1,91 @@
+"""Matrix products in fp32 do not use TF32, although other products of the run use Tensor Cores.
+
+What it detects:
+    Kernels of matrix products that compute in fp32 on ordinary cores (`ampere_sgemm_...`), on a GPU of compute
+    capability 8.0 or newer on which other products (convolutions in TF32, or mixed precision) do use Tensor Cores.
+
+Why it matters:
+    PyTorch allows TF32 for convolutions by default, but not for matrix products. TF32 keeps the range of fp32 and
+    rounds the factors to 10 bits; the sums stay in fp32.
+
+What to do:
+    One line at the start of the program: `torch.set_float32_matmul_precision("high")`.
+
+How the saving is estimated:
+    At most the time less what is left at the ratio of the peaks, never more than three times faster and never faster
+    than peak and memory allow; at least what a ratio of 1.3 saves.
+
+When it is wrong:
+    Code that is sensitive to rounding (solvers, some losses). Products bound by memory do not get faster, because the
+    bytes stay the same. Where nothing runs on Tensor Cores, `tensor-cores-unused` speaks instead and names this step
+    first, so that the same kernels are on one card.
+
+References:
+    https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
+    https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules._precision import THRESHOLDS, fp32_products, precision
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule
+from traceanalyzer.trace.kernel_classes import KernelClass
+
+_SUBJECT = Text("tf32-disabled-subject", "matrix products in fp32 without TF32, share of the time on the GPU")
+_BASIS = Text(
+    "tf32-disabled-basis",
+    "at least what a ratio of 1.3 saves; at most the ratio of the peaks, up to 3, and never below the time that peak "
+    "and memory need",
+)
+
+
+def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if not precision(facts).is_a_switch or not facts.gpu_total_ns:
+        return
+    products = fp32_products(facts, limits, tf32=True, only=frozenset({KernelClass.GEMM}))
+    share = products.time_ns / facts.gpu_total_ns
+    if share <= limits["product_share"]:
+        return
+    low, high = map(facts.gpu_per_step, products.saved_ns)
+    yield Draft(
+        (Evidence(_SUBJECT(), share, limits["product_share"], "share", products.places),),
+        Change("gpu", (low, high), _BASIS(), claims=products.claims),
+        {"time": facts.gpu_per_step(products.time_ns), "share": share},
+    )
+
+
+RULE = Rule(
+    id="tf32-disabled",
+    title=Text("tf32-disabled-title", "Matrix products in fp32 do not use TF32"),
+    summary=Text(
+        "tf32-disabled-summary",
+        "{time:ns} per step ({share:share} of the time on the GPU) are matrix products in fp32 on ordinary cores, "
+        "while other products of this run use Tensor Cores.",
+    ),
+    advice=Text(
+        "tf32-disabled-advice",
+        "Allow TF32 for matrix products with one line at the start of the program; convolutions have it by default.",
+    ),
+    not_when=Text(
+        "tf32-disabled-not-when",
+        "These products need the digits of fp32: a solver, a distance of nearly equal vectors, a sensitive loss.",
+    ),
+    severity="info to critical",
+    confidence="B",
+    tags=("gpu", "precision"),
+    since="0.1",
+    thresholds=THRESHOLDS,
+    code='torch.set_float32_matmul_precision("high")',
+    links=(
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices",
+        "https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",
+    ),
+    trace=_find,
+    table=_find,
+)

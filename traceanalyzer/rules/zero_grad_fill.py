@@ -1,0 +1,148 @@
+"""Gradients are filled with zeros instead of being dropped.
+
+What it detects:
+    `Optimizer.zero_grad` that writes zeros into the gradient of every parameter, one small launch after the other, and
+    how long the GPU does nothing until the next of these launches arrives. In a printed table, the host time of the
+    operators that `zero_grad` calls.
+
+Why it matters:
+    The fills themselves take next to no time on the GPU, but each costs the host several microseconds, and the GPU has
+    nothing to do meanwhile. Dropped gradients cost nothing, and the backward pass then writes instead of adding.
+
+What to do:
+    Call `zero_grad(set_to_none=True)`, which is the default since PyTorch 2.0, and do not turn it off.
+
+How the saving is estimated:
+    The host time of the calls goes away. A step gets shorter at least by the time in which the GPU waited for these
+    launches within the calls, at most by what it waits for late launches until the host next waits for it.
+
+When it is wrong:
+    Captured CUDA graphs need gradients that stay where they are. Code that reads gradients of parameters that got none
+    must expect None instead of zeros.
+
+References:
+    https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.launches import Launches
+from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers, is_zero_grad
+from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
+_LOOP = 0.2
+"""Own choice: dropping a gradient takes a loop over the parameters too, without an operator for each."""
+
+_SUBJECT = Text("zero-grad-fill-subject", "host time of zero_grad, share of the step")
+_IDLE = Text("zero-grad-fill-idle", "time in zero_grad in which the GPU does nothing until the next launch arrives")
+_BASIS = Text(
+    "zero-grad-fill-basis",
+    "the host time of the calls less {loop:share} for the loop that remains; a step gains at least what the GPU "
+    "starves in them, at most what it starves until the host next waits for it",
+)
+_BASIS_TABLE = Text(
+    "zero-grad-fill-basis-table", "the host time of what zero_grad calls; a table does not tell what the GPU does then"
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    graphs = facts.find("launches", Launches)
+    if graphs is not None and graphs.graphs.launches:
+        return
+    rows = [row for row in facts.need("optimizers", Optimizers).rows if row.kind == "zero_grad" and _fills(row)]
+    host = facts.host_per_step(sum(row.host_ns for row in rows))
+    share = host / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    starved = facts.host_per_step(sum(row.starved_ns for row in rows))
+    exposed = facts.host_per_step(sum(row.exposed_ns for row in rows))
+    where = tuple(Place("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns) for row in rows)
+    evidence = (Evidence(_SUBJECT(), share, limits["host_share"], "share", where),)
+    change = Change(
+        "host",
+        ((1 - _LOOP) * host, host),
+        _BASIS(loop=_LOOP),
+        ((1 - _LOOP) * starved, exposed),
+        {"idle:launch_bound": starved},
+    )
+    calls = sum(row.calls for row in rows)
+    fills = round(sum(_fills(row) for row in rows) / calls)
+    yield Draft(evidence, change, {"fills": fills, "host": host, "idle": starved, "share": share})
+
+
+def _fills(row: Optimizer) -> int:
+    """Fills that a row makes: launches, or calls of the operators where nothing ran on a device."""
+    return row.launches or sum(entry.calls for entry in row.operators if entry.name in _FILLS)
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.rows(Kind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
+    calls = sum(row.calls or 0 for row in rows)
+    total = sum(row.cpu_total_ns or 0 for row in rows)
+    inside = facts.host_per_step(total - sum(row.self_cpu_ns or 0 for row in rows))
+    fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
+    if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
+        return
+    share = inside * facts.steps / facts.table.cpu_ns
+    if share <= limits["host_share"]:
+        return
+    where = tuple(Place("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
+    evidence = (Evidence(_SUBJECT(), share, limits["host_share"], "share", where),)
+    change = Change("host", ((1 - _LOOP) * inside, inside), _BASIS_TABLE())
+    yield Draft(evidence, change, {"host": inside, "share": share}, summary=_SUMMARY_TABLE)
+
+
+_SUMMARY_TABLE = Text(
+    "zero-grad-fill-summary-table",
+    "zero_grad calls operators that take {host:ns} of host time per step ({share:share}): it fills gradients with "
+    "zeros.",
+)
+
+RULE = Rule(
+    id="zero-grad-fill",
+    title=Text("zero-grad-fill-title", "Gradients are filled with zeros instead of dropped"),
+    summary=Text(
+        "zero-grad-fill-summary",
+        "Each zero_grad fills {fills:count} gradients with zeros, one after the other: {host:ns} of host time per step "
+        "({share:share}), in which the GPU does nothing for {idle:ns}.",
+    ),
+    advice=Text(
+        "zero-grad-fill-advice",
+        "Drop the gradients: zero_grad(set_to_none=True). It is the default since PyTorch 2.0, so on a newer version "
+        "look for a call that turns it off.",
+        note="set_to_none=True is code",
+    ),
+    not_when=Text(
+        "zero-grad-fill-not-when",
+        "The step is captured as a CUDA graph, or something reads the gradients of parameters that got none.",
+    ),
+    severity="info to medium",
+    confidence="A",
+    tags=("host", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "host_share",
+            0.01,
+            "share",
+            "host time of the calls over the step (in a table, of what they call over all host time)",
+            "own choice, because less cannot be told from the noise of a step",
+        ),
+    ),
+    code="optimizer.zero_grad(set_to_none=True)",
+    links=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    ),
+    trace=_trace,
+    table=_table,
+)
