@@ -20,9 +20,11 @@ from traceanalyzer.report import units
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.rule import Rule
 from traceanalyzer.rules.selection import builtin
+from traceanalyzer.trace.capture_facts import CaptureFacts
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "docs" / "report.schema.json"
+FACTS = ROOT / "docs" / "capture.schema.json"
 PAGES = ("README.md", "docs/metrics.md")
 
 
@@ -41,6 +43,13 @@ def schema() -> str:
         **whole,
         "$defs": dict(sorted(components.items())),
     }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def facts_schema() -> str:
+    """JSON Schema of what a capture records inside the trace."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "traceanalyzer capture facts"}
+    document = head | msgspec.json.schema(CaptureFacts)
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -82,7 +91,7 @@ def main() -> int:
     """Write or check."""
     check = "--check" in sys.argv
     stale = Cog().main(["cog", "--check" if check else "-r", *(str(ROOT / page) for page in PAGES)])
-    pages = {SCHEMA: schema()} | rule_pages()
+    pages = {SCHEMA: schema(), FACTS: facts_schema()} | rule_pages()
     left = {path for path in (ROOT / "docs" / "rules").glob("*.md") if path not in pages}
     for path, text in pages.items():
         if check and (not path.exists() or path.read_text("utf-8") != text):

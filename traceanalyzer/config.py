@@ -11,7 +11,9 @@ from typing import Any
 
 from traceanalyzer.errors import UsageError
 
-_SETTINGS = ("gpu", "rules", "select", "ignore")
+_SETTINGS = ("gpu", "rules", "select", "ignore", "language", "top", "fail-on")
+SEVERITIES = ("info", "low", "medium", "high", "critical")
+"""Of findings, the mildest first."""
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "int8",
 )  # fmt: skip
@@ -30,6 +32,13 @@ class Config:
     """Only these rules; empty: all."""
     ignore: tuple[str, ...] = ()
     """Not these rules."""
+
+    language: str = "en"
+    """Of what people read: a code, or auto."""
+    top: int | None = None
+    """Rows of each ranking; the format's own number if None."""
+    fail_on: str | None = None
+    """The severity of a finding that makes the exit code 1."""
 
     def choosing(self, select: tuple[str, ...], ignore: tuple[str, ...]) -> Config:
         """The same with a choice of rules for this run; what is not chosen stays as it is."""
@@ -76,7 +85,31 @@ def _config(settings: Mapping[str, Any], name: str) -> Config:
         rules=_rules(settings.get("rules", {}), name),
         select=_ids(settings, "select", name),
         ignore=_ids(settings, "ignore", name),
+        language=_text(settings, name),
+        top=_top(settings.get("top"), name),
+        fail_on=_severity(settings.get("fail-on"), name),
     )
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str:
+    found = settings.get("language", "en")
+    if not isinstance(found, str):
+        raise UsageError(f'{name}: language = {found!r}: a code such as "ru" is needed')
+    return found
+
+
+def _top(value: Any, name: str) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise UsageError(f"{name}: top = {value!r}: a whole number from 1 on is needed")
+    return value
+
+
+def _severity(value: Any, name: str) -> str | None:
+    if value is None:
+        return None
+    if value not in SEVERITIES:
+        raise UsageError(f"{name}: fail-on = {value!r}: one of {', '.join(SEVERITIES)} is needed")
+    return str(value)
 
 
 def _gpu(gpu: Any, name: str) -> Mapping[str, Any]:

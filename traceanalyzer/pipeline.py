@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from traceanalyzer.trace import gpus
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.gpus import Gpu
 from traceanalyzer.trace.model import Loss, Trace, all_tables
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,15 @@ def _report(
         trace=summary,
         warnings=tuple(warning(doubt.id, doubt.count, doubt.params) for doubt in doubts),
         analyses={key: msgspec.json.decode(msgspec.json.encode(result)) for key, result in results.items()},
-        headlines=advice.headlines,
-        findings=advice.findings,
+        headlines=_as_saved(advice.headlines, tuple[model.Headline, ...]),
+        findings=_as_saved(advice.findings, tuple[model.Finding, ...]),
         skipped=(*(model.Skipped(key, reason) for key, reason in skipped.items()), *advice.skipped),
     )
+
+
+def _as_saved(values: Any, kind: type[T]) -> T:
+    """As they come back from JSON, where a whole number in a field of floats is a float."""
+    return msgspec.convert(msgspec.to_builtins(values), kind)
 
 
 def _summary(trace: Trace, context: Context) -> model.TraceSummary:

@@ -10,6 +10,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 COMMANDS = {
     "report": "Report on one trace.",
+    "render": "Show a saved report in another format or language.",
+    "capture": "Record the steps of a training whose code nobody touches.",
     "rules": "List the rules, or explain one.",
 }
 """Commands and their one-line help; each is a module of this package, imported when it is called."""

@@ -7,14 +7,18 @@ from pathlib import PurePath
 from typing import Protocol, cast
 
 from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.report.model import Report
 
 FORMATS = {"terminal": (), "markdown": (".md", ".markdown"), "json": (".json",)}
-"""Formats and their suffixes; each is a module of this package, imported when it is used."""
+"""Formats that are text, and their suffixes; each is a module of this package, imported when it is used."""
+
+BINARY = {"csv": (), "xlsx": (".xlsx",)}
+"""Formats that are no single text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
 
 
 class _Ranked(Protocol):
-    def __call__(self, report: Report, top: int | None = None) -> str: ...
+    def __call__(self, report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str: ...
 
 
 def format_of(path: str) -> str:
@@ -24,20 +28,29 @@ def format_of(path: str) -> str:
         UsageError: No format has this suffix.
     """
     suffix = PurePath(path).suffix.lower()
-    for name, suffixes in FORMATS.items():
+    every = {**FORMATS, **BINARY}
+    for name, suffixes in every.items():
         if suffix in suffixes:
             return name
-    known = ", ".join(s for suffixes in FORMATS.values() for s in suffixes)
+    if suffix == ".csv":
+        raise UsageError(f"{path}: a report has several tables; name a folder, with --format csv")
+    known = ", ".join(s for suffixes in every.values() for s in suffixes)
     raise UsageError(f"{path}: no format has the suffix {suffix or '(none)'}; use one of {known}, or --format")
 
 
-def render(report: Report, format: str, top: int | None = None) -> str:  # noqa: A002 - the word users know
+def render(
+    report: Report,
+    format: str,  # noqa: A002 - the word users know
+    top: int | None = None,
+    language: Language = ENGLISH,
+) -> str:
     """A report as text.
 
     Args:
         report: The report.
         format: One of `FORMATS`.
         top: Rows of each ranking; the format's own default if None. JSON always holds all.
+        language: What people read is in this language (`language.of`); JSON is the same in all.
 
     Raises:
         UsageError: There is no such format.
@@ -47,4 +60,4 @@ def render(report: Report, format: str, top: int | None = None) -> str:  # noqa:
     module = import_module(f"traceanalyzer.renderers.{format}")
     if format == "json":
         return cast("str", module.render(report))
-    return cast("_Ranked", module.render)(report, top)
+    return cast("_Ranked", module.render)(report, top, language=language)

@@ -11,8 +11,12 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @cache
-def environment() -> Environment:
-    """Templates beside the package's modules (a wheel), else beside the package (a checkout)."""
+def environment(*, autoescape: bool = False) -> Environment:
+    """Templates beside the package's modules (a wheel), else beside the package (a checkout).
+
+    Args:
+        autoescape: For HTML; in other formats every value goes through an escape of its own.
+    """
     folders = [_PACKAGE / "report_templates", _PACKAGE.parent / "report_templates"]
     return Environment(
         loader=FileSystemLoader(folders),
@@ -20,5 +24,5 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - every value goes through an escape of its own format
+        autoescape=autoescape,  # noqa: S701 - see above
     )

@@ -10,6 +10,8 @@ import msgspec
 
 from traceanalyzer.report import units
 
+_DECIDING_UNIT = "count"
+
 
 class Message(msgspec.Struct, frozen=True):
     """One text in a report."""
@@ -33,10 +35,37 @@ class Text:
     """Fields name their unit: `{lost:bytes} were lost`."""
     note: str = ""
     """What a translator must know."""
+    one: str = ""
+    """The English singular, for texts whose wording depends on their first field of the unit `count`."""
 
     def __call__(self, **params: Any) -> Message:
         """The message with these quantities filled in."""
-        return Message(self.id, params, _Filler().vformat(self.english, (), params))
+        is_one = bool(self.one) and params.get(deciding_field(self.english)) == 1
+        english = _Filler().vformat(self.one if is_one else self.english, (), params)
+        return Message(self.id, {name: _plain(value) for name, value in params.items()}, english)
+
+    def __str__(self) -> str:
+        return self.english
+
+
+def fields(template: str) -> list[tuple[str, str]]:
+    """The fields of a text and their units, in the order of the text.
+
+    Raises:
+        ValueError: The braces of the text do not match.
+    """
+    parts = string.Formatter().parse(template)
+    return [(name, unit or "") for _, name, unit, _ in parts if name is not None]
+
+
+def deciding_field(template: str) -> str:
+    """The field whose number decides between singular and plural; "" if there is none."""
+    return next((name for name, unit in fields(template) if unit == _DECIDING_UNIT), "")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it, so that a report that was written and read is the same."""
+    return msgspec.to_builtins(value) if isinstance(value, Message | tuple) else value
 
 
 class _Filler(string.Formatter):

@@ -10,9 +10,6 @@ from traceanalyzer.report.message import Message
 
 SCHEMA_VERSION = 1
 
-SEVERITIES = ("info", "low", "medium", "high", "critical")
-"""Of findings, the mildest first."""
-
 R = TypeVar("R")
 
 

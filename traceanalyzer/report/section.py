@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Finding
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table."""
 
-    title: Text
+    title: Text | Message
+    """A message where it names something out of the trace."""
     unit: str
     """As in `units.render`; "" is text."""
     is_name: bool = False
@@ -21,7 +23,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Raw values under columns, most important row first."""
+    """Raw values under columns, most important row first. A value may be a text or a message, for words in a cell."""
 
     id: str
     columns: tuple[Column, ...]
@@ -38,7 +40,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Fact:
-    """A labelled value."""
+    """A labelled value: a quantity, a text, or several."""
 
     label: Text
     value: Any
@@ -60,10 +62,11 @@ class Section:
     """One question and its answer."""
 
     id: str
-    title: Text
+    title: Text | Message
     messages: tuple[Message, ...] = ()
     facts: tuple[Fact, ...] = ()
     parts: tuple[Part, ...] = ()
     tables: tuple[Table, ...] = ()
+    findings: tuple[Finding, ...] = ()
     is_detail: bool = False
     """Not on the first screen."""

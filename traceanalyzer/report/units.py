@@ -8,6 +8,9 @@ from typing import Any
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 _SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 UNKNOWN = "unknown"
+PERCENT = "%"
+SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT)
+"""What may follow a number."""
 
 
 def nanoseconds(value: float) -> str:
@@ -36,8 +39,8 @@ def number(value: float) -> str:
 
 
 def text(value: object) -> str:
-    """The value as it is."""
-    return str(value)
+    """The value as it is; several, one after another."""
+    return ", ".join(map(text, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def yes_no(value: object) -> str:
@@ -59,6 +62,16 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 def render(value: Any, unit: str) -> str:
     """A quantity of a unit (`ns`, `bytes`, `share`, `count`, `number`, `bool`, or "" for text)."""
     return UNKNOWN if value is None else _FORMATS[unit](value)
+
+
+def amount(value: float, unit: str) -> tuple[str, str]:
+    """A known quantity as its number and one of `SYMBOLS`, or "": `("148.7", "ms")`."""
+    number, _, symbol = _FORMATS[unit](value).partition(" ")
+    return number, symbol
+
+
+UNITS = frozenset(_FORMATS)
+"""What a field of a text or a column may name."""
 
 
 def _scaled(value: float, units: tuple[tuple[int, str], ...]) -> str:

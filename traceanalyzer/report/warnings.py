@@ -14,30 +14,56 @@ _TEXTS = (
         "The file is cut off at byte {offset:count}: everything before it was read, {bytes:bytes} of an "
         "incomplete event were not. The recording was probably killed while it was written.",
     ),
-    Text("read-lost-event", "{count:count} damaged events were lost, the first at byte {offset:count}."),
+    Text(
+        "read-lost-event",
+        "{count:count} damaged events were lost, the first at byte {offset:count}.",
+        one="{count:count} damaged event was lost, at byte {offset:count}.",
+    ),
     Text(
         "read-repaired-event",
         "{count:count} events were not valid JSON and were repaired, the first at byte {offset:count}.",
+        one="{count:count} event was not valid JSON and was repaired, at byte {offset:count}.",
     ),
     Text(
         "read-not-an-event",
         "{count:count} elements of the event list are no events, the first at byte {offset:count}.",
+        one="{count:count} element of the event list is no event, at byte {offset:count}.",
     ),
-    Text("read-no-time", "{count:count} events without a usable time were left out."),
-    Text("read-no-duration", "{count:count} events without a usable duration count with 0."),
-    Text("read-negative-duration", "{count:count} events with a negative duration count with 0."),
+    Text(
+        "read-no-time",
+        "{count:count} events without a usable time were left out.",
+        one="{count:count} event without a usable time was left out.",
+    ),
+    Text(
+        "read-no-duration",
+        "{count:count} events without a usable duration count with 0.",
+        one="{count:count} event without a usable duration counts with 0.",
+    ),
+    Text(
+        "read-negative-duration",
+        "{count:count} events with a negative duration count with 0.",
+        one="{count:count} event with a negative duration counts with 0.",
+    ),
     Text(
         "read-absurd-time",
         "{count:count} events more than a day away from the rest, or longer than a day, were left out.",
+        one="{count:count} event more than a day away from the rest, or longer than a day, was left out.",
     ),
     Text(
         "read-unsupported",
         "{count:count} events of the category {category} are not understood and were left out.",
+        one="{count:count} event of the category {category} is not understood and was left out.",
     ),
     Text(
-        "read-other-phase", "{count:count} events begin or end something (phases B, E and the like) and were left out."
+        "read-other-phase",
+        "{count:count} events begin or end something (phases B, E and the like) and were left out.",
+        one="{count:count} event begins or ends something (phases B, E and the like) and was left out.",
     ),
-    Text("read-no-category", "{count:count} events without a category were left out."),
+    Text(
+        "read-no-category",
+        "{count:count} events without a category were left out.",
+        one="{count:count} event without a category was left out.",
+    ),
     Text(
         "read-damaged-metadata",
         "The metadata around the events is damaged; devices and options may be missing.",
@@ -51,24 +77,37 @@ _TEXTS = (
         "read-table-cut",
         "{count:count} tables end without their closing line (the first begins in line {line:count}): "
         "rows may be missing.",
+        one="{count:count} table ends without its closing line (it begins in line {line:count}): rows may be missing.",
     ),
-    Text("read-table-empty", "{count:count} tables have no readable row, the first in line {line:count}."),
+    Text(
+        "read-table-empty",
+        "{count:count} tables have no readable row, the first in line {line:count}.",
+        one="{count:count} table has no readable row, in line {line:count}.",
+    ),
     Text(
         "read-table-column-unknown",
         "{count:count} columns have names that are not known, the first in the table in line {line:count}.",
+        one="{count:count} column has a name that is not known, in the table in line {line:count}.",
     ),
     Text(
         "read-table-row-unreadable",
         "{count:count} lines within tables are no rows, the first in the table in line {line:count}.",
+        one="{count:count} line within a table is no row, in the table in line {line:count}.",
     ),
-    Text("read-table-row-cut", "{count:count} rows end early, the first in the table in line {line:count}."),
+    Text(
+        "read-table-row-cut",
+        "{count:count} rows end early, the first in the table in line {line:count}.",
+        one="{count:count} row ends early, in the table in line {line:count}.",
+    ),
     Text(
         "read-table-value-unreadable",
         "{count:count} values could not be read, the first in the table in line {line:count}.",
+        one="{count:count} value could not be read, in the table in line {line:count}.",
     ),
     Text(
         "read-table-totals-missing",
         "{count:count} tables have no total below them, the first in line {line:count}: shares of it are unknown.",
+        one="{count:count} table has no total below it, in line {line:count}: shares of it are unknown.",
     ),
     Text(
         "q-table-truncated",
@@ -92,14 +131,21 @@ _TEXTS = (
     Text(
         "q-overlapping-slices",
         "{count:count} host events start inside another and end after it; they count up to its end.",
+        one="{count:count} host event starts inside another and ends after it; it counts up to its end.",
     ),
     Text(
         "q-unattributed",
         "{count:count} kernels ({time:ns}, {share:share} of kernel time) belong to no operator: their launch was "
         "not recorded, or lies outside every operator.",
+        one="{count:count} kernel ({time:ns}, {share:share} of kernel time) belongs to no operator: its launch was "
+        "not recorded, or lies outside every operator.",
     ),
     Text("q-truncated-file", "The file is not whole: all figures are of the part that could be read."),
-    Text("q-repaired-json", "{count:count} pieces of the file were damaged; figures may miss what was lost."),
+    Text(
+        "q-repaired-json",
+        "{count:count} pieces of the file were damaged; figures may miss what was lost.",
+        one="{count:count} piece of the file was damaged; figures may miss what was lost.",
+    ),
     Text(
         "q-single-rank-of-many",
         "This is one rank of {world_size:count}: waiting for other ranks looks like communication.",
@@ -107,8 +153,13 @@ _TEXTS = (
     Text(
         "q-few-steps",
         "Only {count:count} marked steps: means say little. Record at least 3 after the warm-up.",
+        one="Only {count:count} marked step: means say little. Record at least 3 after the warm-up.",
     ),
-    Text("q-last-step-cut", "{count:count} steps at the end were cut by the end of the recording and left out."),
+    Text(
+        "q-last-step-cut",
+        "{count:count} steps at the end were cut by the end of the recording and left out.",
+        one="{count:count} step at the end was cut by the end of the recording and left out.",
+    ),
     Text(
         "q-warmup-included",
         "The first step takes {first:ns}, the others {median:ns} in the median: it is still warming up. "
@@ -117,6 +168,8 @@ _TEXTS = (
     Text(
         "q-no-gpu-events",
         "{count:count} kernel launches but no kernels: the device was not recorded. Check that the profiler may use "
+        "CUPTI or roctracer, and ProfilerActivity.CUDA.",
+        one="{count:count} kernel launch but no kernels: the device was not recorded. Check that the profiler may use "
         "CUPTI or roctracer, and ProfilerActivity.CUDA.",
     ),
     Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),
@@ -128,8 +181,13 @@ _TEXTS = (
     Text(
         "q-graph-opaque",
         "{count:count} kernels ({share:share}) were launched by graphs: they belong to the launch, not to operators.",
+        one="{count:count} kernel ({share:share}) was launched by graphs: it belongs to the launch, not to operators.",
     ),
-    Text("q-clock-anomaly", "{count:count} kernels start before the call that launched them: clocks disagree."),
+    Text(
+        "q-clock-anomaly",
+        "{count:count} kernels start before the call that launched them: clocks disagree.",
+        one="{count:count} kernel starts before the call that launched it: clocks disagree.",
+    ),
 )
 
 _BY_ID = {text.id: text for text in _TEXTS}

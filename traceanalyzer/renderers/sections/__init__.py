@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from traceanalyzer.renderers.sections import (
+    capture,
     communication,
     copies,
+    findings,
     gpu,
     idle,
     kernel_classes,
@@ -27,7 +29,9 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
+    findings.build,
     overview.build,
+    capture.build,
     runs.build,
     gpu.build,
     operators.build,

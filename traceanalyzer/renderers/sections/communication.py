@@ -13,6 +13,7 @@ TITLE = Text("communication-title", "Communication")
 _NO_SIZES = Text(
     "communication-no-sizes",
     "{calls:count} of {all:count} collectives have no recorded message size, so no bandwidth (torch before 2.2).",
+    one="{calls:count} of {all:count} collectives has no recorded message size, so no bandwidth (torch before 2.2).",
 )
 _WAITING = Text(
     "communication-waiting",

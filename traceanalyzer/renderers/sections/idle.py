@@ -74,7 +74,7 @@ def _causes(idle: Idle, top: int) -> Table:
     rows = [
         (
             device.device,
-            CAUSE_LABELS[cause.cause].english,
+            CAUSE_LABELS[cause.cause],
             cause.time_ns,
             cause.share,
             cause.time_ns / device.window_ns,
@@ -94,10 +94,10 @@ def _longest(idle: Idle, top: int) -> Table:
             gap.device,
             gap.start_ns,
             gap.duration_ns,
-            CAUSE_LABELS[gap.cause].english,
-            gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED.english,
+            CAUSE_LABELS[gap.cause],
+            gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED,
             *([gap.python_line] if has_lines else []),
-            gap.next_event or _NO_MORE.english,
+            gap.next_event or _NO_MORE,
         )
         for gap in idle.longest_gaps[:top]
     )

@@ -44,7 +44,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         return
     columns = (_CLASS, _KERNELS, _CALLS, _TOTAL, _SHARE, _LONGEST)
     rows = tuple(
-        (_LABELS[row.name]().text, row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
+        (_LABELS[row.name], row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
     )
     messages: tuple[Message, ...] = ()
     tables = [Table("kernel_classes", columns, rows, len(rows))]

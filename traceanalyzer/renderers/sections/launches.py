@@ -15,11 +15,18 @@ _GRAPHS_LEFT_OUT = Text(
     "launches-graphs",
     "{launches:count} graph launches started {kernels:count} kernels, {share:share} of kernel time; they are in no "
     "figure about single launches.",
+    one="{launches:count} graph launch started {kernels:count} kernels, {share:share} of kernel time; they are in no "
+    "figure about single launches.",
 )
-_UNLINKED = Text("launches-unlinked", "{count:count} kernels have no launch in the trace and are left out.")
+_UNLINKED = Text(
+    "launches-unlinked",
+    "{count:count} kernels have no launch in the trace and are left out.",
+    one="{count:count} kernel has no launch in the trace and is left out.",
+)
 _BLOCKED = Text(
     "launches-blocked",
     "{calls:count} calls waited {time:ns} in all because the queue was full ({length:count} launches or more).",
+    one="{calls:count} call waited {time:ns} because the queue was full ({length:count} launches or more).",
 )
 _KERNELS = Text("launches-kernels", "Kernels launched one by one")
 _CALL = Text("launches-call", "Launch call, median")

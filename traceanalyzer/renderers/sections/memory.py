@@ -18,7 +18,10 @@ _RELATIVE = Text(
     "The records of {device} have no totals, so there is no peak; levels count from the start of the trace.",
 )
 _GROWTH = Text(
-    "memory-growth", "{device} grows by {growth:bytes} per step, measured at the ends of {steps:count} steps."
+    "memory-growth",
+    "{device} grows by {growth:bytes} per step, measured at the ends of {steps:count} steps.",
+    note="device is CPU or GPU and a number",
+    one="{device} grows by {growth:bytes} per step, measured at the end of {steps:count} step.",
 )
 _OLDER = Text(
     "memory-older",

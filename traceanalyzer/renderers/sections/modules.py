@@ -15,6 +15,7 @@ _TREE = Text("modules-tree-title", "Tree of modules")
 _UNATTRIBUTED = Text(
     "modules-unattributed",
     "{functions:count} functions of the backward pass ({device:ns} on the device) belong to no module.",
+    one="{functions:count} function of the backward pass ({device:ns} on the device) belongs to no module.",
 )
 _NAME = Column(Text("modules-name", "Module"), "", is_name=True)
 _CLASS = Column(Text("modules-class", "Class"), "", is_name=True)

@@ -10,13 +10,18 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Part, Section
 
 TITLE = Text("overview-title", "Step time")
-_MEAN = Text("overview-mean", "A step takes {mean:ns} on average, {median:ns} in the median ({count:count} steps).")
+_MEAN = Text(
+    "overview-mean",
+    "A step takes {mean:ns} on average, {median:ns} in the median ({count:count} steps).",
+    one="A step takes {mean:ns} on average, {median:ns} in the median ({count:count} step).",
+)
 _SINGLE = Text("overview-single", "The one step takes {mean:ns}.")
 _WHOLE = Text("overview-whole", "No steps are marked; the whole trace counts as one step of {mean:ns}.")
 _INFERRED = Text(
     "overview-inferred",
     "Marks of {marks} suggest {count:count} steps of {mean:ns} on average, {median:ns} in the median.",
     note="marks is the name of an annotation, such as Optimizer.step",
+    one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
 )
 _LOADER = Text("overview-loader", "DataLoader")
 _LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "DataLoader, share of the step that nothing hides")

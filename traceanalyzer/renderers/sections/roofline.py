@@ -48,4 +48,4 @@ def _messages(found: Roofline) -> Iterator[Message]:
 
 
 def _cell(value: object, field: str) -> object:
-    return _BOUNDS[value]().text if field == "bound" and isinstance(value, str) else value
+    return _BOUNDS[value] if field == "bound" and isinstance(value, str) else value

@@ -12,7 +12,9 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Fact, Section, Table
 
-_TITLE = Text("runs-title", "Run {id}: {title}")
+_TITLE = Text("runs-title", "Run {id}: {title}", "id is run-1, title the heading above a printed table")
+_UNTITLED = Text("runs-untitled", "Run {id}", "id is run-1")
+_RUN = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
 _COMPARED = Text("runs-compared-title", "Runs side by side")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
 _METRIC = Column(Text("runs-metric", "Per step"), "")
@@ -23,8 +25,14 @@ _BOUND = Text(
     "runs-bound",
     "Profiled time per step is about {wall:ns} ({steps:count} steps): host {cpu:ns}, device {device:ns}, so the "
     "device was busy for at most {share:share} of it.",
+    one="Profiled time per step is about {wall:ns} ({steps:count} step): host {cpu:ns}, device {device:ns}, so the "
+    "device was busy for at most {share:share} of it.",
 )
-_HOST_ONLY = Text("runs-host-only", "Profiled host time per step is {cpu:ns} ({steps:count} steps).")
+_HOST_ONLY = Text(
+    "runs-host-only",
+    "Profiled host time per step is {cpu:ns} ({steps:count} steps).",
+    one="Profiled host time per step is {cpu:ns} ({steps:count} step).",
+)
 _BOUND_ONCE = Text(
     "runs-bound-once",
     "Profiled time is about {wall:ns}: host {cpu:ns}, device {device:ns}, so the device was busy for at most "
@@ -79,7 +87,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _run(run: Run, top: int, *, alone: bool) -> Iterator[Section]:
-    title = Text("run-title", _TITLE(id=run.id, title=clean(run.title or "")).text.removesuffix(": "))
+    title = _TITLE(id=run.id, title=clean(run.title)) if run.title else _UNTITLED(id=run.id)
     yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)))
     for name, label, table in (
         ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
@@ -139,13 +147,13 @@ def _compared(runs: tuple[Run, ...]) -> Table:
     """One row per figure, one column per run."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
-    rows = tuple((label.english, *(value(run) for run in runs)) for label, _, value in known)
+    rows = tuple((label, *(value(run) for run in runs)) for label, _, value in known)
     columns = (_METRIC, *(_column(run, "number") for run in runs))
     return Table("runs", columns, rows, len(rows), row_units=tuple(unit for _, unit, _ in known))
 
 
 def _column(run: Run, unit: str) -> Column:
-    return Column(Text("runs-run", shorten(clean(run.title or run.id), _TITLE_WIDTH)), unit)
+    return Column(_RUN(title=shorten(clean(run.title or run.id), _TITLE_WIDTH)), unit)
 
 
 def _operators_compared(runs: tuple[Run, ...], top: int) -> Table:

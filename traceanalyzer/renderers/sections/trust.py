@@ -10,9 +10,14 @@ from traceanalyzer.report.model import Report, TraceSummary
 from traceanalyzer.report.section import Column, Fact, Section, Table
 
 _WARNINGS = Text("warnings-title", "Warnings")
-_MORE = Text("warnings-more", "{hidden:count} more warnings; all are in the JSON report.")
+_MORE = Text(
+    "warnings-more",
+    "{hidden:count} more warnings; all are in the JSON report.",
+    one="{hidden:count} more warning; all are in the JSON report.",
+)
 _LEAST_WARNINGS = 8
 _WARNING_WIDTH = 400
+_NAME_WIDTH = 150
 _SKIPPED = Text("skipped-title", "Skipped")
 _SKIPPED_REASON = Text("skipped-reason", "{analysis}: {reason}.", note="analysis is an identifier")
 _TRACE = Text("trace-title", "Trace")
@@ -38,7 +43,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if report.warnings:
         yield Section("warnings", _WARNINGS, messages=tuple(_warnings(report, max(top, _LEAST_WARNINGS))))
     if report.skipped:
-        reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason.text) for s in report.skipped)
+        reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason) for s in report.skipped)
         yield Section("skipped", _SKIPPED, messages=reasons, is_detail=True)
     if report.trace is not None:
         yield Section(
@@ -54,7 +59,8 @@ def _warnings(report: Report, most: int) -> Iterator[Message]:
     """A file with thousands of strange categories must not drown the report."""
     for warning in report.warnings[:most]:
         message = warning.message
-        yield Message(message.id, message.params, shorten(message.text, _WARNING_WIDTH))
+        short = {key: shorten(v, _NAME_WIDTH) if isinstance(v, str) else v for key, v in message.params.items()}
+        yield Message(message.id, short, shorten(message.text, _WARNING_WIDTH))
     if len(report.warnings) > most:
         yield _MORE(hidden=len(report.warnings) - most)
 
@@ -68,7 +74,7 @@ def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:
     yield Fact(_RANK, trace.rank, "count")
     yield Fact(_WORLD, trace.world_size, "count")
     options = [name for name in trace.options.__struct_fields__ if getattr(trace.options, name)]
-    yield Fact(_OPTIONS, ", ".join(options) or None, "")
+    yield Fact(_OPTIONS, options or None, "")
 
 
 def _devices(trace: TraceSummary, top: int) -> Iterator[Table]:

@@ -1,0 +1,272 @@
+"""Texts and their translations: collects every `Text` of the package, and keeps the gettext catalogs up to date.
+
+python scripts/locales.py update            write the template and the catalogs; new texts are untranslated in them
+python scripts/locales.py missing LANG      print what is not translated as JSON: {id: {english, one, note}}
+python scripts/locales.py fill LANG FILE    put translations in: {id: "text"}, with plural forms {id: ["1", "2", "5"]}
+python scripts/locales.py --check           fail if a text is not collected, not translated, or not compiled
+
+LANG is a folder of traceanalyzer/locales. docs/translating.md has the terms.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from babel import Locale
+from babel.messages.catalog import Catalog, Message
+from babel.messages.mofile import read_mo, write_mo
+from babel.messages.plurals import get_plural
+from babel.messages.pofile import read_po, write_po
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts.texts import PACKAGE, BadTextError, Found, collect
+from traceanalyzer.report.message import fields
+
+LOCALES = PACKAGE / "locales"
+DOMAIN = "traceanalyzer"
+TEMPLATE = LOCALES / f"{DOMAIN}.pot"
+LANGUAGES = ("ru", "zh_Hans")
+_HEAD = "# Texts of traceanalyzer: written by scripts/locales.py, see docs/translating.md."
+
+
+class _Catalog(Catalog):
+    """With a head that says nothing about when and with what it was written: the same texts give the same bytes."""
+
+    @property
+    def mime_headers(self) -> list[tuple[str, str]]:
+        plurals = get_plural(self.locale) if self.locale else None
+        language = [("Language", str(self.locale)), ("Plural-Forms", str(plurals))] if self.locale else []
+        return [
+            ("Project-Id-Version", DOMAIN),
+            *language,
+            ("MIME-Version", "1.0"),
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Transfer-Encoding", "8bit\n"),
+        ]
+
+
+# Catalogs
+
+
+def template(texts: Iterable[Found]) -> Catalog:
+    """The texts without translations."""
+    return _filled(texts, None, {})
+
+
+def merged(texts: Iterable[Found], language: str, old: Iterable[Message]) -> Catalog:
+    """The texts with the translations that there are, by id; fuzzy where the English text has changed."""
+    return _filled(texts, language, {message.context: message for message in old if message.context})
+
+
+def _filled(texts: Iterable[Found], language: str | None, old: dict[str, Message]) -> Catalog:
+    catalog = _Catalog(
+        locale=language and Locale.parse(language), domain=DOMAIN, header_comment=_HEAD, charset="utf-8", fuzzy=False
+    )
+    for text in texts:
+        before = old.get(text.id)
+        string = _fitted(before, text) if before else None
+        message = catalog.add(
+            text.msgid,
+            string,
+            locations=[(file, 1) for file in text.files],
+            auto_comments=[text.note] if text.note else [],
+            context=text.id,
+        )
+        changed = before is not None and _several(before.id) != _several(text.msgid)
+        message.flags = {"fuzzy"} if before is not None and string and (before.fuzzy or changed) else set()
+    return catalog
+
+
+def _fitted(before: Message, text: Found) -> str | tuple[str, ...]:
+    """The old translation, as one form or as several; forms that are new stay empty in the file."""
+    forms = _several(before.string or "")
+    return forms if text.one else forms[-1]
+
+
+def _several(text: str | Iterable[str]) -> tuple[str, ...]:
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
+def source(language: str) -> Path:
+    """The catalog that people edit."""
+    return LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
+
+
+def compiled(language: str) -> Path:
+    """The catalog that the program reads."""
+    return source(language).with_suffix(".mo")
+
+
+def _read(file: Path, language: str | None = None) -> Catalog:
+    if not file.exists():
+        return Catalog(locale=language)
+    with file.open("rb") as stream:
+        return read_po(stream, locale=language)
+
+
+def as_po(catalog: Catalog) -> bytes:
+    """One line a text: a change of one word is a change of one line."""
+    stream = io.BytesIO()
+    write_po(stream, catalog, width=0, include_lineno=False)
+    return stream.getvalue()
+
+
+def as_mo(catalog: Catalog) -> bytes:
+    """What is translated and not fuzzy; Babel would write English into plural forms that are empty."""
+    ready = _Catalog(locale=catalog.locale, charset="utf-8", fuzzy=False)
+    for message in catalog:
+        if message.context and not message.fuzzy and all(_several(message.string or "")):
+            ready[message.id] = message
+    stream = io.BytesIO()
+    write_mo(stream, ready)
+    return stream.getvalue()
+
+
+def _write(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+
+
+def _save(language: str, catalog: Catalog) -> None:
+    _write(source(language), as_po(catalog))
+    _write(compiled(language), as_mo(catalog))
+
+
+# Commands
+
+
+def update() -> None:
+    """Write the template and every catalog."""
+    texts = collect()
+    _write(TEMPLATE, as_po(template(texts)))
+    for language in LANGUAGES:
+        _save(language, merged(texts, language, _read(source(language), language)))
+
+
+def missing(language: str) -> dict[str, dict[str, object]]:
+    """Texts without a translation, or with one of an older text."""
+    catalog = merged(collect(), language, _read(source(language), language))
+    return {m.context: _asked(m) for m in catalog if m.context and (m.fuzzy or not all(_several(m.string or "")))}
+
+
+def _asked(message: Message) -> dict[str, object]:
+    *one, english = _several(message.id)
+    old = {"old": message.string} if message.fuzzy else {}
+    return {"english": english, "one": "".join(one), "note": " ".join(message.auto_comments), **old}
+
+
+def fill(language: str, translations: dict[str, str | list[str]]) -> None:
+    """Put translations in.
+
+    Raises:
+        BadTextError: There is no such text, or a translation does not fit it; then nothing is written.
+    """
+    catalog = merged(collect(), language, _read(source(language), language))
+    by_id = {message.context: message for message in catalog if message.context}
+    wrong = [f"{text}: there is no such text" for text in translations if text not in by_id]
+    for text in translations.keys() & by_id.keys():
+        message = by_id[text]
+        forms = _several(translations[text])
+        message.string = forms if message.pluralizable else forms[0]
+        message.flags = set()
+        wrong += _misfits(message, catalog.num_plurals if message.pluralizable else 1, forms)
+    if wrong:
+        raise BadTextError("\n".join(sorted(wrong)))
+    _save(language, catalog)
+
+
+def check() -> list[str]:
+    """What is wrong with template and catalogs, one line each."""
+    texts = collect()
+    wrong = [] if _content(_read(TEMPLATE)) == _content(template(texts)) else [f"{TEMPLATE.name}: is not up to date"]
+    for language in LANGUAGES:
+        catalog = _read(source(language), language)
+        expected = merged(texts, language, catalog)
+        found = list(_faults(catalog, {text.id for text in texts}))
+        found += [f"{text}: is missing" for text in missing(language)]
+        if not found and _content(catalog) != _content(expected):
+            found = ["is not up to date"]
+        if not compiled(language).exists() or _compiled(compiled(language)) != _compiled(io.BytesIO(as_mo(expected))):
+            found.append(f"{DOMAIN}.mo is not up to date")
+        wrong += [f"{language}: {line}" for line in found]
+    return wrong
+
+
+def _faults(catalog: Catalog, ids: set[str]) -> Iterator[str]:
+    for message in (*catalog, *catalog.obsolete.values()):
+        if message.context and message.context not in ids:
+            yield f"{message.context}: is obsolete"
+        elif message.context and message.string and not message.fuzzy:
+            forms = _several(message.string)
+            if any(forms):
+                yield from _misfits(message, catalog.num_plurals if message.pluralizable else 1, forms)
+
+
+def _misfits(message: Message, number: int, forms: tuple[str, ...]) -> Iterator[str]:
+    """Why a translation cannot take the place of its text."""
+    english = _several(message.id)[-1]
+    if len(forms) != number:
+        yield f"{message.context}: has {len(forms)} forms, the language needs {number}"
+    for form in forms:
+        if not form or form != form.strip():
+            yield f"{message.context}: is empty, or begins or ends with a blank"
+        if not _fits(form, english):
+            yield f"{message.context}: the fields differ from those of the English text: {form!r}"
+
+
+def _fits(form: str, english: str) -> bool:
+    try:
+        return set(fields(form)) == set(fields(english))
+    except ValueError:
+        return False  # a brace without its other
+
+
+def _content(catalog: Catalog) -> list[tuple[object, ...]]:
+    """What a catalog says, whatever the version of Babel that wrote it."""
+    return [
+        (m.context, _several(m.id), _several(m.string or ""), m.fuzzy, " ".join(m.auto_comments), _files(m))
+        for m in catalog
+        if m.context
+    ]
+
+
+def _files(message: Message) -> list[str]:
+    return sorted({file for file, _ in message.locations})
+
+
+def _compiled(file: Path | io.BytesIO) -> dict[object, object]:
+    stream = file if isinstance(file, io.BytesIO) else io.BytesIO(file.read_bytes())
+    catalog = read_mo(stream)
+    return {m.context: (_several(m.id), _several(m.string)) for m in catalog} | {"": catalog.plural_expr}
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command."""
+    try:
+        match arguments:
+            case ["update"]:
+                update()
+            case ["missing", language] if language in LANGUAGES:
+                print(json.dumps(missing(language), ensure_ascii=False, indent=1))
+            case ["fill", language, file] if language in LANGUAGES:
+                fill(language, json.loads(Path(file).read_text("utf-8")))
+            case ["--check"]:
+                wrong = check()
+                print("".join(f"{line}\n" for line in wrong), end="")
+                return 1 if wrong else 0
+            case _:
+                print(__doc__)
+                return 2
+    except BadTextError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""Collects every `Text` of the package from its source, for the catalogs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from traceanalyzer.report.message import deciding_field, fields
+from traceanalyzer.report.units import UNITS
+
+PACKAGE = Path(__file__).resolve().parent.parent / "traceanalyzer"
+
+_HOME = "traceanalyzer.report.message"
+_PARAMETERS = ("id", "english", "note", "one")
+
+
+class BadTextError(Exception):
+    """A text that cannot be collected, or a translation that does not fit it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A text in the source, or the same one in several files."""
+
+    id: str
+    english: str
+    note: str
+    one: str
+    files: tuple[str, ...]
+
+    @property
+    def msgid(self) -> str | tuple[str, str]:
+        """As gettext keeps it."""
+        return (self.one, self.english) if self.one else self.english
+
+
+def collect(package: Path = PACKAGE) -> list[Found]:
+    """Every text of the package, in the order of files and lines.
+
+    Raises:
+        BadTextError: A text is not literal, its fields make no sense, or two texts share an id.
+    """
+    found: dict[str, Found] = {}
+    for file in sorted(package.rglob("*.py"), key=lambda path: path.parts):
+        name = file.relative_to(package.parent).as_posix()
+        for text in _texts(ast.parse(file.read_text("utf-8")), name):
+            known = found.get(text.id, text)
+            if replace(known, files=()) != replace(text, files=()):
+                raise BadTextError(f"{name}: {text.id} is another text in {known.files[0]}")
+            found[text.id] = replace(known, files=tuple(dict.fromkeys((*known.files, name))))
+    return list(found.values())
+
+
+def _texts(module: ast.Module, file: str) -> Iterator[Found]:
+    imports = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node.module == _HOME]
+    names = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == "Text"}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            yield _text(node, file)
+
+
+def _text(call: ast.Call, file: str) -> Found:
+    given = dict(zip(_PARAMETERS, call.args, strict=False)) | {word.arg or "**": word.value for word in call.keywords}
+    values = {}
+    for name, value in given.items():
+        if name not in _PARAMETERS or not (isinstance(value, ast.Constant) and isinstance(value.value, str)):
+            raise BadTextError(f"{file}:{call.lineno}: the {name} of a Text is no literal, so it cannot be collected")
+        values[name] = value.value
+    found = Found(values["id"], values["english"], values.get("note", ""), values.get("one", ""), (file,))
+    unknown = {unit for _, unit in fields(found.english)} - UNITS
+    if unknown:
+        raise BadTextError(f"{file}:{call.lineno}: {found.id} has a field of no known unit: {', '.join(unknown)}")
+    count = {field for field in fields(found.english) if field[0] == deciding_field(found.english)}
+    if found.one and not (count and set(fields(found.one)) | count == set(fields(found.english))):
+        raise BadTextError(
+            f"{file}:{call.lineno}: {found.id}: the fields of singular and plural differ, or none counts"
+        )
+    return found

@@ -1,0 +1,105 @@
+"""In the pseudo-language every translated text is accented and bracketed: a plain word has escaped translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.renderers.samples import FIXTURES, TRAINING, report_of
+from traceanalyzer.renderers import language, markdown, render, sections, terminal
+from traceanalyzer.renderers.names import clean
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+
+PSEUDO = language.pseudo()
+WORD = re.compile(r"[A-Za-z]{2,}")
+_CODE = re.compile(r"```.*?```|(`+).*?\1", re.DOTALL)
+_TAG = re.compile(r"<!--.*?-->|</?(?:details|summary)>|https?://\S+")
+_ESCAPE = re.compile(r"\\(?=[^A-Za-z0-9\s])|\u200b")
+
+each_input = pytest.mark.parametrize(
+    "path",
+    [
+        TRAINING,
+        *(FIXTURES / "synthetic" / f"{name}.json.gz" for name in ("ddp_nccl", "serving_graphs", "rocm_training")),
+    ],
+    ids=lambda path: path.name,
+)
+
+
+def names(report: Report) -> set[str]:
+    """What a report shows as it is: names out of the trace, code, and identifiers that the user could type."""
+    found = {report.source.name, *(skipped.id for skipped in report.skipped)}
+    for finding in report.findings:
+        found |= {finding.rule, *finding.links, *(finding.code or "").splitlines()}
+        found |= {place.name for evidence in finding.evidence for place in evidence.where}
+    if report.trace is not None:
+        found |= {report.trace.steps_from or "", *report.trace.options.__struct_fields__}
+    found |= {report.analyses.get("roofline", {}).get("roof", {}).get(key, "") for key in ("name", "source")}
+    for run in report.analyses.get("runs", ()):
+        found |= {run["id"], clean(run["title"] or ""), run["steps_from"] or ""}
+    return found | set(_cells(report))
+
+
+def _cells(report: Report) -> Iterator[str]:
+    """Names in tables: those of the trace, and of devices, steps, types and operations of a library."""
+    for section in sections.build(report, markdown.TOP):
+        for table in section.tables:
+            for row in table.rows:
+                for value, column in zip(row, table.columns, strict=True):
+                    if isinstance(value, str) and column.unit == "":
+                        yield clean(value)
+                        yield terminal._NOISE.sub("", clean(value))
+
+
+def escaped(text: str, report: Report) -> set[str]:
+    """Plain words that are no names."""
+    for name in sorted(names(report), key=len, reverse=True):
+        text = text.replace(name, " ") if name else text
+    return set(WORD.findall(text))
+
+
+@each_input
+def test_markdown_is_translated_to_the_last_word(path: Path) -> None:
+    report = report_of(path)
+    text = _ESCAPE.sub("", _TAG.sub(" ", _CODE.sub(" ", render(report, "markdown", None, PSEUDO))))
+    assert text.count("⟦") == text.count("⟧") > 100
+    assert not escaped(text, report)
+
+
+@each_input
+def test_the_screen_is_translated_to_the_last_word(path: Path) -> None:
+    report = report_of(path)
+    text = " ".join(terminal.render(report, markdown.TOP, width=1000, language=PSEUDO).split())
+    assert text.count("⟦") == text.count("⟧") > 30
+    assert not escaped(text, report)
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("key_averages/*.txt"))[:3], ids=lambda path: path.name)
+def test_reports_on_tables_are_translated_too(path: Path) -> None:
+    report = report_of(path)
+    text = _ESCAPE.sub("", _TAG.sub(" ", _CODE.sub(" ", render(report, "markdown", None, PSEUDO))))
+    assert not escaped(text, report)
+
+
+def test_words_in_cells_are_texts() -> None:
+    """A string in a cell is a name; words are `Text`s, or this test could not tell them apart."""
+    report = report_of(TRAINING)
+    causes = [t for s in sections.build(report, 5) for t in s.tables if t.id == "idle_causes"]
+    assert causes
+    assert all(isinstance(row[1], Text | Message) for table in causes for row in table.rows)
+
+
+def test_it_would_be_seen() -> None:
+    """A text of no catalog stays plain, and this is how the other tests would see it."""
+    report = report_of(TRAINING)
+    assert escaped(PSEUDO.text(Text("of-no-catalog", "Forgotten words")), report) == {"Forgotten", "words"}
+    assert not escaped(PSEUDO.text(Text("trace-title", "Trace")), report)
+
+
+def test_fields_stay_fields() -> None:
+    assert PSEUDO.text(Text("report-title", "Profile of {name}"), name="{a.b}") == "⟦Ƥřǿƒīŀḗ ǿƒ {a.b}⟧"
+    assert PSEUDO.quantity(1_500_000, "ns") == "⟦1.500 ⟦ḿş⟧⟧"

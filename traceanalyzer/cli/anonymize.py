@@ -1,0 +1,48 @@
+"""`traceanalyzer anonymize`: a trace without names that tell whose it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traceanalyzer.cli import one_line
+from traceanalyzer.cli.progress import reading
+from traceanalyzer.report.message import Text
+from traceanalyzer.rewrite.anonymize import anonymize
+
+_WROTE = Text("anonymize-wrote", "Wrote {path}: {written:count} events. Look through it before you share it.")
+
+
+@click.command("anonymize")
+@click.argument("trace", metavar="TRACE")
+@click.option("-o", "--output", "target", required=True, metavar="FILE", help="The trace to write: .json or .json.gz.")
+@click.option(
+    "--key",
+    metavar="TEXT",
+    help="Make the same hashes in several files, such as the ranks of a run; keep it secret  [default: random].",
+)
+@click.option("--hash-kernels", is_flag=True, help="Hash kernels of your own (Triton, CUDA extensions), too.")
+@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+def command(*, trace: str, target: str, key: str | None, hash_kernels: bool, force: bool, quiet: bool) -> None:
+    """Hash the names in a trace, so that it can be shared; - is standard input.
+
+    Names of modules, files, functions, hosts, process groups and annotations become hashes; unknown metadata is
+    dropped. Times, shapes and the names of PyTorch, its libraries and runtime calls stay, so that reports say the same.
+
+    \b
+    Examples:
+      traceanalyzer anonymize trace.json.gz -o shared.json.gz
+      traceanalyzer anonymize rank0.json -o shared0.json.gz --key 'a secret' --hash-kernels
+
+    \b
+    Exit codes:
+      0    done
+      2    unusable input or usage
+      130  interrupted
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    with reading(trace, quiet=quiet) as progress:
+        done = anonymize(trace, Path(target), key=key, hash_kernels=hash_kernels, force=force, progress=progress)
+    if not quiet:
+        click.echo(_WROTE(path=one_line(target), written=done.written).text, err=True)

@@ -1,0 +1,106 @@
+"""`traceanalyzer batch`: many traces, one report each, and an index over all of them."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from traceanalyzer import config
+from traceanalyzer.batch.request import Options, Request, default_formats, formats
+from traceanalyzer.batch.run import run
+from traceanalyzer.cli import one_line
+from traceanalyzer.cli.batch_progress import showing
+from traceanalyzer.renderers import language
+
+FAILED = 1
+
+
+@click.command("batch")
+@click.argument("inputs", metavar="PATH...", nargs=-1, required=True)
+@click.option("-o", "--output", "folder", required=True, metavar="DIR", help="Folder of the reports, or its URL.")
+@click.option(
+    "--format",
+    "forms",
+    type=click.Choice(formats()),
+    multiple=True,
+    help=f"Format of the reports; repeat for several  [default: {', '.join(default_formats())}].",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes at most  [default: one per core, as many as fit into the memory].",
+)
+@click.option(
+    "--memory", metavar="SIZE", help="What all processes may use: 8G, 512M, 50%  [default: 80% of what is available]."
+)
+@click.option("--cluster", metavar="ADDRESS", help="Analyze on a Dask cluster: the address of its scheduler.")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="Rows of each ranking  [default: the format's own]."
+)
+@click.option(
+    "--lang", default="en", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en]."
+)
+@click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
+@click.option("--select", multiple=True, metavar="RULE", help="Only this rule. Repeat for several.")
+@click.option("--ignore", multiple=True, metavar="RULE", help="Not this rule. Repeat for several.")
+@click.option("--allow-failures", is_flag=True, help="Exit with 0 even if files could not be analyzed.")
+@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+def command(
+    *,
+    inputs: tuple[str, ...],
+    folder: str,
+    forms: tuple[str, ...],
+    jobs: int | None,
+    memory: str | None,
+    cluster: str | None,
+    top: int | None,
+    lang: str,
+    skip_warmup: int,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    allow_failures: bool,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Report on many traces: one report each, an index that ranks the runs, and a summary as a table.
+
+    A PATH is a folder (searched at any depth), a file, a quoted pattern, or a URL such as s3://bucket/run7/.
+    Traces (.json, .json.gz, .tmp) and texts with profiler tables (.txt, .md, .log) are told by their content.
+
+    Interrupted, it goes on where it was: the same command analyzes only what is missing or has changed.
+
+    \b
+    Examples:
+      traceanalyzer batch traces/ -o reports/
+      traceanalyzer batch 'runs/**/rank0*.json.gz' -o reports/ --format html --jobs 4
+      traceanalyzer batch s3://bucket/run7/ -o s3://bucket/reports/ --cluster tcp://scheduler:8786
+
+    \b
+    Exit codes:
+      0    done
+      1    done, but a file could not be analyzed (0 with --allow-failures)
+      2    unusable input or usage
+      130  interrupted
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    options = Options(
+        formats=tuple(dict.fromkeys(forms)) or default_formats(),
+        top=top,
+        skip_warmup=skip_warmup,
+        config=config.load().choosing(select, ignore),
+        language=language.of(lang).code,
+    )
+    request = Request(
+        inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force
+    )
+    with showing(quiet=quiet) as progress:
+        result = run(request, progress)
+    counts = result.counts
+    if not quiet:
+        before = f" ({counts.recalled} of them before)" if counts.recalled else ""
+        click.echo(f"{counts.done} analyzed{before}, {counts.failed} failed, {counts.left_out} left out", err=True)
+        click.echo(f"Wrote {one_line(folder.rstrip('/'))}/: {', '.join(result.pages)}", err=True)
+    if counts.failed and not allow_failures:
+        sys.exit(FAILED)

@@ -1,0 +1,143 @@
+"""`traceanalyzer diff`: what changed between two traces, reports, folders or runs, and whether anybody can tell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from traceanalyzer import config, output, renderers
+from traceanalyzer.cli import one_line, standard_output
+from traceanalyzer.cli.parameters import Share, Steps
+from traceanalyzer.cli.progress import reading
+from traceanalyzer.diff import diff
+from traceanalyzer.errors import UsageError
+from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.renderers import difference as formats
+from traceanalyzer.renderers import language
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.report.difference import Difference
+
+REGRESSION = 1
+INCONCLUSIVE = 3
+_CODES = {"passed": 0, "regression": REGRESSION, "inconclusive": INCONCLUSIVE}
+
+
+@click.command("diff")
+@click.argument("base", metavar="BASE")
+@click.argument("head", metavar="[HEAD]", required=False)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Write the difference to FILE; its suffix (.md, .json) is the format. Repeat for several; - is standard "
+    "output.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(formats.FORMATS),
+    help="Format of everything written; without it, the suffix says it.",
+)
+@click.option(
+    "--fail-on-regression",
+    "limit",
+    type=Share(),
+    metavar="N%",
+    help="Exit with 1 if steps became slower by more than N %, with 3 if nobody can tell.",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="Rows of each table  [default: 5, in Markdown 20]."
+)
+@click.option(
+    "--lang", default="en", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en]."
+)
+@click.option("--steps", type=Steps(), help="Only the steps A to B of traces, both included.")
+@click.option(
+    "--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps of traces out."
+)
+@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+def command(
+    *,
+    base: str,
+    head: str | None,
+    outputs: tuple[str, ...],
+    form: str | None,
+    limit: float | None,
+    top: int | None,
+    lang: str,
+    steps: tuple[int | None, int | None] | None,
+    skip_warmup: int,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Compare two measurements: BASE is before, HEAD is after.
+
+    Each is a trace (.json, .json.gz), a saved report (report -o x.json), a folder with the traces of a run (several
+    captures and ranks; ranks are matched), or a run of a document with printed tables (notes.md#run-1). A document
+    with two runs is compared with itself if HEAD is left out.
+
+    The answer is faster, slower, no change, or inconclusive: fewer than 5 steps on a side, noise larger than the
+    change, or sides that cannot be compared.
+
+    \b
+    Examples:
+      traceanalyzer diff base.json.gz head.json.gz
+      traceanalyzer diff base.json head.json -o diff.md --fail-on-regression 3%
+      traceanalyzer diff runs/main/ runs/branch/ --format json -o -
+      traceanalyzer diff profiling.md#run-1 profiling.md#run-2
+
+    \b
+    Exit codes:
+      0    done; with --fail-on-regression: no regression
+      1    a regression beyond the limit (only with --fail-on-regression)
+      2    unusable input or usage
+      3    inconclusive (only with --fail-on-regression)
+      130  interrupted
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    targets = _targets(outputs, form)
+    spoken = language.of(lang)
+    first, last = steps or (None, None)
+    with ExitStack() as stack:
+
+        def progress(file: str) -> Callable[[int], None]:
+            return stack.enter_context(reading(file, quiet=quiet))
+
+        choice = StepChoice(first, last, skip_warmup)
+        found = diff(base, head, limit=limit, steps=choice, config=config.load(), progress=progress)
+    for path, name in targets:
+        if path != "-":
+            output.write(Path(path), formats.render(found, name, top, spoken), force=force)
+            if not quiet:
+                click.echo(f"Wrote {one_line(path)}", err=True)
+        else:
+            _show(found, name, top, spoken)
+    if found.gate is not None and (code := _CODES[found.gate.outcome]):
+        sys.exit(code)
+
+
+def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]]:
+    """Where to write and in which format; the screen if nothing is said."""
+    if not outputs:
+        return [("-", form or "terminal")]
+    if "-" in outputs and form is None:
+        raise UsageError("-o - needs --format: standard output has no suffix")
+    targets = [(path, form or renderers.format_of(path)) for path in outputs]
+    for path, name in targets:
+        if name not in formats.FORMATS:
+            raise UsageError(f"{path}: a difference has no format {name}; use .md or .json")
+    return targets
+
+
+def _show(found: Difference, name: str, top: int | None, spoken: Language) -> None:
+    if name != "terminal":
+        standard_output.put(formats.render(found, name, top, spoken))
+        return
+    with standard_output.guarded():
+        formats.show(found, sys.stdout, top, spoken)

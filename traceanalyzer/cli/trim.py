@@ -1,0 +1,74 @@
+"""`traceanalyzer trim`: a trace cut to some steps or a time range."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from traceanalyzer.cli import one_line
+from traceanalyzer.cli.parameters import Steps
+from traceanalyzer.cli.progress import reading
+from traceanalyzer.errors import UsageError
+from traceanalyzer.report.message import Text
+from traceanalyzer.rewrite.trim import trim
+
+_RANGE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)?:(\d{1,9}(?:\.\d{1,6})?)?")
+_NS_PER_MS = 1_000_000
+_WROTE = Text("trim-wrote", "Wrote {path}: {written:count} of {events:count} events")
+
+
+class _Time(click.ParamType[tuple[int | None, int | None]]):
+    """`A:B` in milliseconds since the first event."""
+
+    name = "A:B"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int | None, int | None]:
+        match = _RANGE.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value} is no time range; write A:B, A: or :B in milliseconds", param, ctx)
+        start, end = (round(float(part) * _NS_PER_MS) if part else None for part in match.groups())
+        return start, end
+
+
+@click.command("trim")
+@click.argument("trace", metavar="TRACE")
+@click.option("-o", "--output", "target", required=True, metavar="FILE", help="The trace to write: .json or .json.gz.")
+@click.option("--steps", type=Steps(), help="Keep the steps A to B, both included (numbers as in ProfilerStep#N).")
+@click.option("--time", "time_ns", type=_Time(), help="Keep A to B milliseconds after the first event.")
+@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+def command(
+    *,
+    trace: str,
+    target: str,
+    steps: tuple[int | None, int | None] | None,
+    time_ns: tuple[int | None, int | None] | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Cut a trace to some steps or a time range; the result opens wherever the trace did.
+
+    What starts in the range is kept, with the device work that was launched in it, the calls that launched what
+    runs in it, names of processes and threads, and the metadata. Any size works: the trace is copied event by event.
+
+    \b
+    Examples:
+      traceanalyzer trim trace.json.gz -o steps.json.gz --steps 5:7
+      traceanalyzer trim trace.json -o cut.json.gz --time 1200:1450.5
+
+    \b
+    Exit codes:
+      0    done
+      2    unusable input or usage
+      130  interrupted
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    if (steps is None) == (time_ns is None):
+        raise UsageError("say what to keep: --steps A:B or --time A:B")
+    with reading(trace, quiet=quiet) as progress:
+        done = trim(trace, Path(target), steps=steps, time_ns=time_ns, force=force, progress=progress)
+    if not quiet:
+        click.echo(_WROTE(path=one_line(target), written=done.written, events=done.events).text, err=True)

@@ -1,0 +1,113 @@
+"""Findings that are fixed or new, and what became slower, faster, came or went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.renderers.difference.words import STATUS
+from traceanalyzer.report.difference import Change, Cost, Difference, FindingChange, Ranking
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.section import Column, Section, Table
+
+_FINDINGS = Text("diff-findings-title", "Findings")
+_FINDING_COLUMNS = (
+    Column(Text("diff-finding-status", "Status"), ""),
+    Column(Text("diff-finding-rule", "Finding"), "", is_name=True),
+    Column(Text("diff-finding-low", "Predicted from"), "ns"),
+    Column(Text("diff-finding-high", "to", "upper end of an interval"), "ns"),
+    Column(Text("diff-finding-direct", "Its resource saved"), "ns"),
+)
+_TITLES = {
+    "operators": Text("diff-operators-title", "Operators, self time per step"),
+    "operators_by_shape": Text("diff-by-shape-title", "Operators by input shapes, self time per step"),
+    "kernels": Text("diff-kernels-title", "Kernels, time per step"),
+    "kernels_by_operator": Text("diff-by-operator-title", "Kernels by the operator that launches them"),
+    "modules": Text("diff-modules-title", "Modules, self time per step"),
+}
+_ON_SCREEN = ("operators", "kernels")
+_SAME = Text("diff-rows-same", "{count:count} others did not change.", one="{count:count} other did not change.")
+
+_STATUS = Column(Text("diff-row-status", "Status"), "")
+_NAME = Column(Text("diff-row-name", "Name"), "", is_name=True)
+_SHAPES = Column(Text("diff-row-shapes", "Input shapes"), "", is_name=True)
+_OWNER = Column(Text("diff-row-operator", "Operator"), "", is_name=True)
+_CALLS = (
+    Column(Text("diff-row-calls-base", "Calls before"), "number"),
+    Column(Text("diff-row-calls-head", "Calls after"), "number"),
+)
+_DEVICE = (
+    Column(Text("diff-row-device-base", "Device before"), "ns"),
+    Column(Text("diff-row-device-head", "after"), "ns"),
+    Column(Text("diff-row-device", "change"), "ns"),
+)
+_HOST = (
+    Column(Text("diff-row-host-base", "Host before"), "ns"),
+    Column(Text("diff-row-host-head", "after"), "ns"),
+    Column(Text("diff-row-host", "Host change"), "ns"),
+)
+_LONG = (*_CALLS, *_HOST[:2])
+
+
+def findings(difference: Difference, top: int) -> Iterator[Section]:
+    """Fixed, new and kept findings, with what was promised."""
+    if not difference.findings:
+        return
+    messages = (difference.prediction.message,) if difference.prediction is not None else ()
+    rows = tuple(map(_finding, difference.findings))
+    table = Table("diff_findings", _FINDING_COLUMNS, rows[:top], len(rows))
+    yield Section("findings", _FINDINGS, messages=messages, tables=(table,))
+
+
+def _finding(change: FindingChange) -> tuple[object, ...]:
+    low, high = change.predicted_wall_ns or (None, None)
+    return STATUS[change.status], change.rule, low, high, change.measured_direct_ns
+
+
+def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Section]:
+    """Every ranking in which something changed; `brief` leaves out what does not fit 80 characters."""
+    for ranking in difference.rankings:
+        if ranking.rows:
+            yield Section(
+                f"diff-{ranking.key}",
+                _TITLES[ranking.key],
+                messages=(_SAME(count=ranking.same),) if ranking.same else (),
+                tables=(_ranking(ranking, top, brief),),
+                is_detail=ranking.key not in _ON_SCREEN,
+            )
+
+
+def _ranking(ranking: Ranking, top: int, brief: bool) -> Table:
+    """Columns that hold nothing are left out."""
+    columns = (_STATUS, _NAME, _SHAPES, _OWNER, *_CALLS, *_DEVICE, *_HOST)
+    rows = [_row(change) for change in ranking.rows[:top]]
+    kept = [
+        i
+        for i, column in enumerate(columns)
+        if any(row[i] not in (None, "", 0) for row in rows) and not (brief and column in _LONG)
+    ]
+    shown = tuple(tuple(row[i] for i in kept) for row in rows)
+    return Table(f"diff_{ranking.key}", tuple(columns[i] for i in kept), shown, len(ranking.rows))
+
+
+def _row(change: Change) -> tuple[object, ...]:
+    base, head = change.base, change.head
+    return (
+        STATUS[change.status],
+        change.name,
+        change.detail,
+        change.owner,
+        *(_of(change, side, "calls") for side in (base, head)),
+        *(_of(change, side, "device_ns") for side in (base, head)),
+        change.device_change_ns,
+        *(_of(change, side, "host_ns") for side in (base, head)),
+        change.host_change_ns,
+    )
+
+
+def _of(change: Change, side: Cost | None, field: str) -> float | None:
+    """What is not there takes no time; what is only not printed may."""
+    if side is None:
+        other = change.head if change.base is None else change.base
+        return None if change.status == "not-printed" or getattr(other, field, None) is None else 0.0
+    value: float | None = getattr(side, field)
+    return value

@@ -1,0 +1,24 @@
+"""From a difference to sections, in the order of importance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.renderers.difference import answer, changes, machine
+from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.section import Section
+
+
+def build(difference: Difference, top: int, *, brief: bool = False) -> Iterator[Section]:
+    """All sections that the difference has something for.
+
+    Args:
+        difference: The difference.
+        top: How many rows of each table are shown.
+        brief: Only columns that fit 80 characters.
+    """
+    yield from answer.build(difference)
+    yield from changes.findings(difference, top)
+    yield from machine.build(difference, top)
+    yield from changes.rankings(difference, top, brief=brief)
+    yield from answer.trust(difference)

@@ -1,0 +1,18 @@
+"""One self-contained page: no network, no second file, and small enough to open at once."""
+
+from __future__ import annotations
+
+from traceanalyzer.renderers.html import page
+from traceanalyzer.renderers.html.detail import LIMIT, stages
+from traceanalyzer.renderers.language import ENGLISH, Language
+from traceanalyzer.report.model import Report
+
+
+def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
+    """The whole report as HTML, in as much detail as fits `LIMIT`."""
+    text = ""
+    for detail in stages(top):
+        text = page.assemble(report, language, detail)
+        if len(text.encode("utf-8", "replace")) <= LIMIT:
+            break
+    return text

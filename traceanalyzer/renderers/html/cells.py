@@ -1,0 +1,97 @@
+"""Tables as the page lays them out: each cell with what people read, and the raw value that sorting and CSV need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.section import Column, Table
+
+NAME_WIDTH = 72
+"""Characters of a name in a table; the whole one is a click away."""
+
+_CSV_UNITS = {"ns": "ns", "bytes": "bytes", "share": "fraction"}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name out of the trace: short, and whole where that says more."""
+
+    short: str
+    full: str | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: a name, or a text with its raw value."""
+
+    name: Name | None
+    text: str
+    raw: str | None
+    """Of numbers; null for texts and for what is unknown."""
+    bar: str | None
+    """Length of a bar in percent, for shares."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One column."""
+
+    title: str
+    csv: str
+    """The title with the unit of the raw values."""
+    is_number: bool
+    is_name: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table."""
+
+    id: str
+    title: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total: int
+    is_uniform: bool
+    """All values of a column have one unit, so that sorting means something."""
+
+
+def name_of(text: str, detail: Detail, width: int = NAME_WIDTH) -> Name:
+    """A hostile name, made safe to look at."""
+    safe = clean(text)
+    short = shorten(safe, width)
+    return Name(short, None if short == safe else shorten(safe, detail.name))
+
+
+def grid(table: Table, title: str, language: Language, detail: Detail) -> Grid:
+    """A table of a section."""
+    heads = tuple(_head(column, language) for column in table.columns)
+    bar = next((i for i, column in enumerate(table.columns) if column.unit == "share"), None)
+    rows = tuple(
+        tuple(
+            _cell(value, table.unit(number, i), table.columns[i], i == bar, language, detail)
+            for i, value in enumerate(row)
+        )
+        for number, row in enumerate(table.rows)
+    )
+    return Grid(f"table-{table.id.replace('_', '-')}", title, heads, rows, table.total_rows, not table.row_units)
+
+
+def _head(column: Column, language: Language) -> Head:
+    title = clean(language.text(column.title))
+    unit = _CSV_UNITS.get(column.unit)
+    return Head(title, f"{title} ({unit})" if unit else title, column.unit not in ("", "bool"), column.is_name)
+
+
+def _cell(value: Any, unit: str, column: Column, has_bar: bool, language: Language, detail: Detail) -> Cell:
+    if column.is_name and value is not None and not isinstance(value, Text | Message):
+        return Cell(name_of(str(value), detail), "", None, None)
+    text = shorten(clean(language.quantity(value, unit)), detail.name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and unit != ""
+    bar = f"{100 * min(1, max(0, value)):.1f}" if has_bar and is_number and value is not None else None
+    return Cell(None, text, repr(value) if is_number else None, bar)

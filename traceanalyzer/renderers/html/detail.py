@@ -1,0 +1,39 @@
+"""How much a page shows. A page that is too large is made again with less, and says how much it left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LIMIT = 1_500_000
+"""Bytes of a page: it must open at once and pass through mail and chat."""
+
+ROWS = 200
+"""Of each ranking; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Limits of everything whose size the trace decides."""
+
+    rows: int
+    name: int
+    """Characters of a full name."""
+    slices: int
+    """Of the timeline, the longest first."""
+    places: int
+    """Of the tree of modules, the outermost first."""
+    findings: int
+
+
+def stages(top: int | None) -> tuple[Detail, ...]:
+    """From everything to what always fits."""
+    rows = ROWS if top is None else top
+    full = Detail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
+    return (
+        full,
+        Detail(rows=rows, name=400, slices=6000, places=400, findings=100),
+        Detail(rows=min(rows, 100), name=300, slices=3000, places=200, findings=60),
+        Detail(rows=min(rows, 50), name=200, slices=1500, places=100, findings=40),
+        Detail(rows=min(rows, 20), name=160, slices=800, places=50, findings=20),
+        Detail(rows=min(rows, 5), name=80, slices=200, places=10, findings=5),
+    )

@@ -1,0 +1,236 @@
+"""Findings as the page shows them: in words, with an address of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from traceanalyzer.analyzers.tables.runs import Run
+from traceanalyzer.renderers import advice
+from traceanalyzer.renderers.html.cells import Name, name_of
+from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Combined, Evidence, Finding, Place, Report
+
+_MORE = Text(
+    "html-more-findings",
+    "{hidden:count} more findings; all are in the JSON report:",
+    one="{hidden:count} more finding; all are in the JSON report:",
+)
+_STARTING = Text("html-place-start", "at {start:ns}", "since the first event")
+_RUN = Text("html-run", "{id}: {title}", "id is run-1; title is a heading in a text")
+_PLACES = {
+    "step": Text("place-step", "Step"),
+    "operator": Text("place-operator", "Operator"),
+    "kernel": Text("place-kernel", "Kernel"),
+    "copy": Text("place-copy", "Copy"),
+    "call": Text("place-call", "Call"),
+    "module": Text("place-module", "Module"),
+    "python": Text("place-python", "Python line"),
+    "time": Text("place-time", "Time"),
+    "memory": Text("place-memory", "Memory"),
+    "row": Text("place-row", "Row"),
+}
+_WORD = re.compile(r"[^a-z0-9-]+")
+_PROSE = 4000
+_TITLE = 80
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where something was seen."""
+
+    kind: str
+    name: Name
+    rest: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A value that crossed a threshold."""
+
+    subject: str
+    observed: str
+    threshold: str
+    where: tuple[Spot, ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """One finding."""
+
+    id: str
+    rule: str
+    run: str | None
+    severity: str
+    severity_label: str
+    confidence_label: str
+    latent: str | None
+    title: str
+    summary: str
+    advice: str
+    not_when: str
+    code: str | None
+    links: tuple[tuple[str, str], ...]
+    evidence: tuple[Proof, ...]
+    time: str | None
+    share: str | None
+    own: str | None
+    """Null where the step saves as much."""
+    resource: str
+    basis: str
+    sum: str | None
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One fix of the combined bound, and the address of its finding."""
+
+    id: str | None
+    title: str
+    time: str | None
+
+
+@dataclass(frozen=True)
+class Together:
+    """All fixes of a run."""
+
+    run: str | None
+    time: str | None
+    share: str | None
+    fixes: tuple[Fix, ...]
+    next: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the page says about findings."""
+
+    cards: tuple[Card, ...]
+    combined: tuple[Together, ...]
+    more: str | None
+
+
+def build(report: Report, language: Language, detail: Detail) -> Findings:
+    """Cards of the findings that fit, the most valuable first."""
+    runs = run_titles(report, language)
+    ids = list(_ids(report.findings))
+    shown = report.findings[: detail.findings]
+    hidden = len(report.findings) - len(shown)
+    cards = [_card(finding, id_, runs, language, detail) for finding, id_ in zip(shown, ids, strict=False)]
+    combined = (
+        _together(headline.combined, runs.get(headline.run or ""), cards, report.findings, language)
+        for headline in report.headlines
+        if headline.combined is not None and headline.combined.fixes
+    )
+    more = language.text(_MORE, hidden=hidden) if hidden else None
+    return Findings(tuple(cards), tuple(combined), more)
+
+
+def run_titles(report: Report, language: Language) -> dict[str, str]:
+    """What people call the runs of a document, where there are several."""
+    runs = report.result("runs", tuple[Run, ...]) or ()
+    if len(runs) < 2:
+        return {}
+    titled = {run.id: shorten(clean(run.title or ""), _TITLE) for run in runs}
+    return {id_: language.text(_RUN, id=id_, title=title) if title else id_ for id_, title in titled.items()}
+
+
+def _ids(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """`finding-<rule>`, with the run or a number where that is not alone."""
+    taken: set[str] = set()
+    for finding in findings:
+        base = "-".join(filter(None, ("finding", _word(finding.rule), _word(finding.run or ""))))
+        id_, number = base, 2
+        while id_ in taken:
+            id_, number = f"{base}-{number}", number + 1
+        taken.add(id_)
+        yield id_
+
+
+def _word(text: str) -> str:
+    return _WORD.sub("-", text.lower()).strip("-")
+
+
+def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, detail: Detail) -> Card:
+    saving = finding.saving
+    time = advice.saved_time(saving, language) if saving else None
+    own = advice.own_time(saving, language) if saving else None
+    return Card(
+        id=id_,
+        rule=clean(finding.rule),
+        run=runs.get(finding.run or ""),
+        severity=_word(finding.severity),
+        severity_label=_known(advice.SEVERITIES, finding.severity, language),
+        confidence_label=_known(advice.CONFIDENCES, finding.confidence, language),
+        latent=advice.latent(finding, language),
+        title=prose(finding.title, language),
+        summary=prose(finding.summary, language),
+        advice=prose(finding.advice, language),
+        not_when=prose(finding.not_when, language),
+        code=finding.code,
+        links=tuple(_links(finding.links)),
+        evidence=tuple(_proof(item, language, detail) for item in finding.evidence),
+        time=time,
+        share=advice.saved_share(saving, language) if saving else None,
+        own=None if own == time else own,
+        resource=advice.resource_name(saving.resource, language) if saving else "",
+        basis=prose(saving.basis, language) if saving else "",
+        sum=advice.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
+    )
+
+
+def prose(message: Message, language: Language) -> str:
+    """A text as one paragraph, whatever the names in it."""
+    return shorten(clean(language.say(message)), _PROSE)
+
+
+def _known(texts: dict[str, Text], key: str, language: Language) -> str:
+    return language.text(texts[key]) if key in texts else clean(key)
+
+
+def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Only what leads to a page: a rule may come from anywhere."""
+    for link in links:
+        parts = urlsplit(link)
+        if parts.scheme in ("https", "http") and parts.netloc:
+            yield link, clean(f"{parts.netloc}{parts.path}").rstrip("/")
+
+
+def _proof(item: Evidence, language: Language, detail: Detail) -> Proof:
+    return Proof(
+        prose(item.subject, language),
+        language.quantity(item.observed, item.unit),
+        language.quantity(item.threshold, item.unit),
+        tuple(_spot(place, language, detail) for place in item.where),
+    )
+
+
+def _spot(place: Place, language: Language, detail: Detail) -> Spot:
+    rest = [shorten(clean(place.shapes), detail.name)] if place.shapes else []
+    if place.value is not None:
+        rest.append(language.quantity(place.value, place.unit))
+    if place.start_ns is not None:
+        rest.append(language.text(_STARTING, start=place.start_ns))
+    return Spot(_known(_PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest))
+
+
+def _together(
+    combined: Combined, run: str | None, cards: list[Card], findings: tuple[Finding, ...], language: Language
+) -> Together:
+    fixes = []
+    for fix in combined.fixes:
+        card = cards[fix.finding] if fix.finding < len(cards) else None
+        title = card.title if card else prose(findings[fix.finding].title, language)
+        fixes.append(Fix(card.id if card else None, title, advice.added_time(fix.wall_ns_per_step, language)))
+    return Together(
+        run,
+        advice.combined_time(combined, language),
+        advice.combined_share(combined, language),
+        tuple(fixes),
+        advice.resource_name(combined.next_bottleneck, language),
+    )

@@ -1,0 +1,251 @@
+"""The page: sections in groups, in the order in which people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from traceanalyzer.renderers import charts, definitions, figures, sections
+from traceanalyzer.renderers.charts import Chart
+from traceanalyzer.renderers.html import cells, embed, findings, module_tree, summary, themed, waterfall, words
+from traceanalyzer.renderers.html.cells import Grid
+from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.templates import environment
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Section
+
+MARK = "traceanalyzer"
+"""By which a page is known to be ours, and may be overwritten."""
+
+_TITLE = Text("html-title", "Profile of {name}")
+_EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
+_TABLES = Text("html-tables", "{count:count} profiler tables", one="{count:count} profiler table")
+_RANK = Text("html-rank", "rank {rank} of {world}")
+_MORE_ROWS = Text(
+    "html-more-rows",
+    "{shown:count} of {total:count} rows. All of them:",
+    one="{shown:count} of {total:count} rows. All of them:",
+)
+_ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
+_TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
+_TYPICAL = Text("html-waterfall", "Step {step}, {duration:ns}: the one nearest to the median.")
+_ALL = Text("html-waterfall-whole", "The whole trace, {duration:ns}.")
+_FINEST = Text(
+    "html-waterfall-left-out",
+    "{count:count} of the shortest slices are not drawn.",
+    one="The shortest slice is not drawn.",
+)
+_LANES = Text(
+    "html-waterfall-lanes",
+    "{count:count} threads and streams with less to show are not drawn.",
+    one="{count:count} thread or stream with less to show is not drawn.",
+)
+
+_GROUPS: tuple[tuple[str, Text, tuple[str, ...]], ...] = (
+    ("findings", Text("html-group-findings", "Findings"), ()),
+    ("runs", Text("html-group-runs", "Runs"), ("runs", "run")),
+    ("timeline", Text("html-group-timeline", "Timeline of one step"), ()),
+    ("steps", Text("html-group-steps", "Steps"), ("steps", "inferred-steps")),
+    ("gpu", Text("html-group-gpu", "GPU and its idle time"), ("gpu", "idle")),
+    ("operators", Text("html-group-operators", "Operators"), ("operators", "roofline")),
+    ("kernels", Text("html-group-kernels", "Kernels"), ("kernels", "kernel")),
+    (
+        "host",
+        Text("html-group-host", "Host, launches and copies"),
+        ("synchronizations", "launches", "launch", "copies", "python"),
+    ),
+    ("communication", Text("html-group-communication", "Communication"), ("communication",)),
+    ("memory", Text("html-group-memory", "Memory"), ("memory",)),
+    ("modules", Text("html-group-modules", "Modules"), ("modules",)),
+    ("more", Text("html-group-more", "More"), ()),
+    ("quality", Text("html-group-quality", "Trace quality"), ("warnings", "skipped", "trace", "capture")),
+    ("definitions", Text("html-group-definitions", "How every metric is defined"), ()),
+)
+"""Id, title, and how the ids of its sections begin; sections that nobody claims are `more`."""
+
+_ELSEWHERE = frozenset({"overview", "headline", "headlines", "findings", "combined"})
+"""Sections that the first screen or the cards hold."""
+
+_SCRIPTS = ("page", "tables", "waterfall")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart in both widths."""
+
+    title: str
+    description: str
+    wide: str
+    narrow: str
+    legend: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, and what it leaves out."""
+
+    grid: Grid
+    more: str | None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.grid, name)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One section."""
+
+    id: str
+    title: str | None
+    messages: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    charts: tuple[Picture, ...]
+    grids: tuple[Table, ...]
+    is_folded: bool
+    size: str | None
+
+
+@dataclass
+class Group:
+    """Sections under one heading."""
+
+    id: str
+    title: str
+    blocks: list[Block] = field(default_factory=list)
+    tree: module_tree.Tree | None = None
+    tree_more: str | None = None
+
+
+def assemble(report: Report, language: Language, detail: Detail) -> str:
+    """The page in so much detail."""
+    shown = sections.build(report, detail.rows)
+    tree = module_tree.build(report, language, detail)
+    fall = waterfall.build(report, language, detail)
+    advice = findings.build(report, language, detail)
+    overview = next((section for section in shown if section.id == "overview"), None)
+    terms = definitions.of(report, language)
+    groups = {key: Group(key, language.text(title)) for key, title, _ in _GROUPS}
+    _fill(groups, report, shown, tree, language, detail)
+    special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
+    present = [g for key, g in groups.items() if g.blocks or g.tree or special.get(key)]
+    style, script = _source("style.css"), "".join(_source(f"{name}.js") for name in _SCRIPTS)
+    return (
+        environment(autoescape=True)
+        .get_template("html/report.html.j2")
+        .render(
+            page={
+                "html_lang": language.html_lang,
+                "generator": f"{MARK} {report.generator.version}",
+                "title": language.text(_TITLE, name=clean(report.source.name)),
+                "facts": tuple(_facts(report, language)),
+                "groups": present,
+                "style": embed.verbatim(style),
+                "script": embed.verbatim(script),
+                "policy": embed.policy(style, script),
+                "labels": embed.as_json(words.script_labels(language)),
+            },
+            word=SimpleNamespace(**words.labels(language)),
+            summary=summary.build(report, overview, advice, language),
+            findings=advice,
+            waterfall=_waterfall(fall, report, language) if fall else None,
+            definitions=terms,
+        )
+    )
+
+
+def _source(name: str) -> str:
+    """A file that is put into the page as it is; its hash is in the policy."""
+    env = environment(autoescape=True)
+    assert env.loader is not None  # noqa: S101 - the environment is ours
+    return env.loader.get_source(env, f"html/{name}")[0]
+
+
+def _facts(report: Report, language: Language) -> Iterator[str]:
+    trace = report.trace
+    if trace is None:
+        yield language.text(_TABLES, count=len(report.analyses.get("tables", ())))
+        return
+    yield from dict.fromkeys(clean(device.name) for device in trace.devices[:16] if device.name)
+    yield language.text(_EVENTS, events=trace.events, span=trace.span_ns)
+    if trace.rank is not None and trace.world_size is not None:
+        yield language.text(_RANK, rank=trace.rank, world=trace.world_size)
+
+
+def _fill(
+    groups: dict[str, Group],
+    report: Report,
+    shown: Iterable[Section],
+    tree: module_tree.Tree | None,
+    language: Language,
+    detail: Detail,
+) -> None:
+    """Every section in its group; the first of each is open, and those with a chart."""
+    drawn = list(figures.build(report, language))
+    for section in shown:
+        if section.id in _ELSEWHERE or (section.id == "modules-tree" and tree):
+            continue
+        group = groups[_group_of(section.id)]
+        pictures = tuple(_picture(chart, language) for owner, chart in drawn if owner == section.id)
+        group.blocks.append(_block(section, pictures, group, language, detail))
+    if tree is not None:
+        groups["modules"].tree = tree
+        if len(tree.nodes) < tree.total:
+            groups["modules"].tree_more = language.text(_TREE_MORE, shown=len(tree.nodes), total=tree.total)
+
+
+def _group_of(id_: str) -> str:
+    begin = id_.partition("-")[0]
+    return next((key for key, _, known in _GROUPS if id_ in known or begin in known), "more")
+
+
+def _block(section: Section, pictures: tuple[Picture, ...], group: Group, language: Language, detail: Detail) -> Block:
+    title = clean(language.text(section.title))
+    grids = tuple(
+        _table(cells.grid(table, title, language, detail), language) for table in section.tables if table.rows
+    )
+    rows = sum(len(table.grid.rows) for table in grids)
+    return Block(
+        id=f"section-{section.id}",
+        title=None if title == group.title and not group.blocks else title,
+        messages=tuple(findings.prose(message, language) for message in section.messages),
+        facts=tuple(summary.facts(section, language)),
+        charts=pictures,
+        grids=grids,
+        is_folded=section.is_detail and bool(group.blocks) and not pictures,
+        size=language.text(_ROWS, count=rows) if rows else None,
+    )
+
+
+def _table(grid: Grid, language: Language) -> Table:
+    shown = len(grid.rows)
+    return Table(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
+
+
+def _picture(chart: Chart, language: Language) -> Picture:
+    legend = () if isinstance(chart, charts.Bars) else tuple((s.role.replace("_", "-"), s.label) for s in chart.series)
+    return Picture(
+        chart.title,
+        chart.description,
+        themed.draw(chart, language, charts.WIDE),
+        themed.draw(chart, language, charts.NARROW),
+        legend,
+    )
+
+
+def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:
+    marked = report.trace is not None and report.trace.steps_from == "ProfilerStep"
+    left_out = ((_FINEST, fall.left_out), (_LANES, fall.hidden_lanes))
+    return {
+        "message": language.text(_TYPICAL if marked else _ALL, step=fall.step, duration=fall.duration_ns),
+        "tones": [(tone.replace("_", "-"), label) for tone, label in fall.tones],
+        "has_several": any(-1 in lane["name"] for lane in fall.data["lanes"]),
+        "strips": fall.strips,
+        "grid": waterfall.GRID,
+        "left_out": [language.text(text, count=count) for text, count in left_out if count],
+        "data": embed.as_json(fall.data),
+    }

@@ -1,0 +1,89 @@
+"""A chart as part of the page: its colours are the page's, so that it follows the theme.
+
+The page allows no style attributes (its policy would block them), so styles become attributes. What only a document
+of its own needs goes away: metadata, background, ids that nothing refers to.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from markupsafe import Markup
+
+from traceanalyzer.renderers import charts
+from traceanalyzer.renderers.charts import Chart
+from traceanalyzer.renderers.language import Language
+
+_ROLES = {color: role for role, color in charts.PALETTE.items()}
+_KEPT = frozenset({
+    "fill", "fill-opacity", "opacity", "stroke", "stroke-dasharray", "stroke-dashoffset", "stroke-opacity",
+    "stroke-width", "stroke-linejoin", "stroke-linecap", "font-size", "text-anchor",
+})  # fmt: skip
+_NUMBER = re.compile(r"-?\d+\.\d+")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
+_GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
+
+
+def draw(chart: Chart, language: Language, width: int) -> Markup:
+    """The chart as an element of the page."""
+    # The text is what matplotlib wrote a moment ago, so there is nothing to fear from its XML.
+    root = ET.fromstring(charts.svg(chart, language, width))  # noqa: S314
+    _strip(root)
+    prefix = f"{chart.id}-{width}-"
+    used = {reference for element in root.iter() for reference in _references(element)}
+    for element in root.iter():
+        _attributes(element, prefix, used)
+    root.attrib.pop("version", None)
+    root.set("viewBox", root.get("viewBox", ""))
+    root.set("class", "wide" if width == charts.WIDE else "narrow")
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{prefix}title {prefix}desc")
+    for name, text in (("desc", chart.description), ("title", chart.title)):
+        element = ET.Element(name, {"id": prefix + name})
+        element.text = text
+        root.insert(0, element)
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - ElementTree has escaped every text
+
+
+def _strip(root: ET.Element) -> None:
+    """Names without namespaces, and nothing that is not drawn."""
+    for parent in list(root.iter()):
+        parent.tag = parent.tag.rpartition("}")[2]
+        for child in list(parent):
+            name = child.tag.rpartition("}")[2]
+            if name in ("metadata", "style") or child.get("id") == "patch_1":
+                parent.remove(child)
+
+
+def _references(element: ET.Element) -> list[str]:
+    found = [_REFERENCE.search(value) for name, value in element.items() if name != "id"]
+    return [match[1] or match[2] for match in found if match]
+
+
+def _attributes(element: ET.Element, prefix: str, used: set[str]) -> None:
+    for name, value in list(element.items()):
+        del element.attrib[name]
+        short = name.rpartition("}")[2]
+        if short == "style":
+            for item in value.split(";"):
+                key, _, setting = (part.strip() for part in item.partition(":"))
+                if key in _KEPT:
+                    element.set(key, _themed(setting))
+        elif short == "id":
+            if value in used:
+                element.set("id", prefix + value)
+        elif short in _GEOMETRY:
+            if not (short == "transform" and value.startswith("rotate(-0 ")):
+                element.set(short, " ".join(_NUMBER.sub(_rounded, value).split()))
+        else:
+            element.set(short, _REFERENCE.sub(lambda match: match[0].replace("#", "#" + prefix), value))
+
+
+def _rounded(match: re.Match[str]) -> str:
+    return f"{float(match[0]):.1f}".removesuffix(".0")
+
+
+def _themed(setting: str) -> str:
+    """A colour of the palette as the page's colour of that role."""
+    return f"var(--{_ROLES[setting].replace('_', '-')})" if setting in _ROLES else setting

@@ -1,0 +1,227 @@
+"""The reader's language: texts from a catalog, and numbers and units as the language writes them.
+
+English needs no catalog: every message carries it. The others come from gettext catalogs (`traceanalyzer/locales`) and
+from Babel, which are opened when such a language is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.errors import UsageError
+from traceanalyzer.report import units
+from traceanalyzer.report.message import Message, Text, deciding_field
+
+CODES = ("en", "ru", "zh")
+AUTO = "auto"
+"""The language of the environment; English where there is no catalog for it."""
+
+FOLDERS = {"ru": "ru", "zh": "zh_Hans"}
+"""Codes and the folders of their catalogs, which are also Babel's names."""
+
+_SIMPLIFIED = ("", "cn", "sg", "hans", "hans-cn", "hans-sg")
+"""What may follow zh. Traditional Chinese is another script, and there is no catalog for it."""
+
+_UNITS = {
+    "s": Text("unit-s", "s", "seconds"),
+    "ms": Text("unit-ms", "ms", "milliseconds"),
+    "us": Text("unit-us", "us", "microseconds"),
+    "ns": Text("unit-ns", "ns", "nanoseconds"),
+    "B": Text("unit-b", "B", "bytes"),
+    "KiB": Text("unit-kib", "KiB", "1024 bytes"),
+    "MiB": Text("unit-mib", "MiB"),
+    "GiB": Text("unit-gib", "GiB"),
+    "TiB": Text("unit-tib", "TiB"),
+}
+_AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
+_UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
+_YES = Text("value-yes", "yes", "in a table cell")
+_NO = Text("value-no", "no", "in a table cell")
+_LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
+
+
+class Language:
+    """English, and what every language can do."""
+
+    code = "en"
+    html_lang = "en"
+
+    def say(self, message: Message) -> str:
+        """The message in this language, or in English where no catalog holds it."""
+        return message.text
+
+    def text(self, text: Text | Message, **params: Any) -> str:
+        """A text with these quantities; a message, such as a title that names something, as it is."""
+        return self.say(text(**params) if isinstance(text, Text) else text)
+
+    def quantity(self, value: Any, unit: str) -> str:
+        """A value of a unit of `units.render`; texts and messages are values without a unit."""
+        if unit == "" and (message := _message(value)) is not None:
+            return self.say(message)
+        if unit == "" and isinstance(value, list | tuple):
+            return self.list(self.quantity(item, "") for item in value)
+        return self._amount(value, unit)
+
+    def labelled(self, label: Text | Message, value: str) -> str:
+        """A fact in one line."""
+        return self.text(_LABELLED, label=self.text(label), value=value)
+
+    def list(self, items: Iterable[str]) -> str:
+        """Names or values one after another, without a word between them."""
+        return ", ".join(items)
+
+    def _amount(self, value: Any, unit: str) -> str:
+        return units.render(value, unit)
+
+
+ENGLISH = Language()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One text of a catalog."""
+
+    english: str
+    """The template, or the one of the plural."""
+    forms: tuple[str, ...]
+    """The translation, or its plural forms."""
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """How a language writes numbers and lists."""
+
+    decimal: str
+    group: str
+    minus: str
+    percent: str
+    """What follows the number, blank included."""
+    separator: str
+
+
+class Translated(Language):
+    """A language with a catalog."""
+
+    def __init__(
+        self,
+        code: str,
+        html_lang: str,
+        entries: Mapping[str, Entry],
+        plural: Callable[[int], int],
+        symbols: Symbols,
+    ) -> None:
+        self.code = code
+        self.html_lang = html_lang
+        self._entries = entries
+        self._plural = plural
+        self._symbols = symbols
+        self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
+        self._filler = _Filler(self)
+
+    def say(self, message: Message) -> str:
+        """The message by its id; its English text where the catalog lacks it or its quantities do not fit."""
+        entry = self._entries.get(message.id)
+        if entry is None:
+            return message.text
+        try:
+            return self._filler.vformat(self._form(entry, message.params), (), message.params)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
+            return message.text  # a saved report may be of another version, or of nobody's making
+
+    def list(self, items: Iterable[str]) -> str:
+        """With the comma of the language."""
+        return self._symbols.separator.join(items)
+
+    def _form(self, entry: Entry, params: Mapping[str, Any]) -> str:
+        """The form for the number that decides; the last one, the most general, for what is no whole number."""
+        if len(entry.forms) == 1:
+            return entry.forms[0]
+        number = params[deciding_field(entry.english)]
+        is_whole = isinstance(number, int) or (isinstance(number, float) and number.is_integer())
+        return entry.forms[self._plural(abs(int(number))) if is_whole else -1]
+
+    def _amount(self, value: Any, unit: str) -> str:
+        if value is None:
+            return self.text(_UNKNOWN)
+        if unit == "":
+            return str(value)
+        if unit == "bool":
+            return self.text(_YES if value else _NO)
+        number, symbol = units.amount(value, unit)
+        number = number.translate(self._digits)
+        if symbol == units.PERCENT:
+            return number + self._symbols.percent
+        return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
+
+
+class _Filler(string.Formatter):
+    """Fills fields by unit, in a language."""
+
+    def __init__(self, language: Language) -> None:
+        self._language = language
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return self._language.quantity(value, format_spec)
+
+
+def _message(value: Any) -> Message | None:
+    """The message that a value is; in a report that was saved, a message within a message is plain data."""
+    if isinstance(value, Text):
+        return value()
+    if isinstance(value, dict) and value.keys() == {"id", "params", "text"}:
+        try:
+            return msgspec.convert(value, Message)
+        except msgspec.ValidationError:
+            return None
+    return value if isinstance(value, Message) else None
+
+
+def of(code: str) -> Language:
+    """The language of a code: `en`, `ru`, `zh`, one of their regions (`zh-CN`, `ru_RU`, `zh_Hans`), or `auto`.
+
+    Raises:
+        UsageError: There is no catalog for it.
+    """
+    known = _environment() if code == AUTO else _known(code)
+    if known is None:
+        raise UsageError(f"{code}: no such language; use one of {', '.join((*CODES, AUTO))}")
+    return _opened(known)
+
+
+def _known(code: str) -> str | None:
+    """The code that an alias stands for."""
+    language, _, region = code.replace("_", "-").lower().partition("-")
+    if language == "zh":
+        return "zh" if region in _SIMPLIFIED else None
+    is_plain = not region or (region.isalpha() and len(region) == 2)
+    return language if language in CODES and is_plain else None
+
+
+def _environment() -> str:
+    """As gettext finds it: the first variable that is set; `ru_RU.UTF-8@x` is ru_RU."""
+    set_ = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    value = next(filter(None, set_), "")
+    return _known(value.partition(".")[0].partition("@")[0]) or "en"
+
+
+@cache
+def _opened(code: str) -> Language:
+    if code == "en":
+        return ENGLISH
+    from traceanalyzer.renderers import catalogs  # noqa: PLC0415 - English needs no Babel
+
+    return catalogs.translated(code)
+
+
+def pseudo() -> Language:
+    """A language for tests, in which every text of a catalog is accented and bracketed: the rest has escaped."""
+    from traceanalyzer.renderers import catalogs  # noqa: PLC0415
+
+    return catalogs.pseudo()

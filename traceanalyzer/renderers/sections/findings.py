@@ -1,0 +1,47 @@
+"""What bounds the run, and what to change?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.renderers.advice import RESOURCES
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Combined, Headline, Report
+from traceanalyzer.report.section import Section
+
+_HEADLINE = Text("findings-headline", "What bounds it")
+_TITLE = Text("findings-title", "What to change")
+_RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
+_NOTHING = Text("findings-nothing", "No rule found anything to change.")
+_COMBINED = Text(
+    "findings-combined",
+    "All fixes together: at least {low:ns}, at most {high:ns} less per step ({low_share:share} to {high_share:share}). "
+    "Then the next bottleneck is: {resource}.",
+    note="resource is GPU, Host, DataLoader or Communication",
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """The headline, then the findings."""
+    del top
+    if not report.headlines:
+        return
+    yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in report.headlines))
+    several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
+    combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
+    yield Section("findings", _TITLE, messages=combined if report.findings else (_NOTHING(),), findings=report.findings)
+
+
+def _of_run(headline: Headline, message: Message) -> Message:
+    return message if headline.run is None else _RUN(run=headline.run, message=message)
+
+
+def _together(combined: Combined) -> Message:
+    resource = RESOURCES.get(combined.next_bottleneck)
+    return _COMBINED(
+        low=combined.wall_ns_per_step[0],
+        high=combined.wall_ns_per_step[1],
+        low_share=combined.wall_share[0],
+        high_share=combined.wall_share[1],
+        resource=combined.next_bottleneck if resource is None else resource(),
+    )
