@@ -3,10 +3,10 @@
     python examples/planted_faults.py trace.json.gz
     traceanalyzer report trace.json.gz
 
-Each fault is one function or one marked line. What must be found on a GPU: reading values on the host three times
-per step with a pause (`sync-item-frequent`, `host-python-gap`), a tensor made on the CPU and moved (`tensor-created-on-cpu`),
-additions that nobody uses and clones that are thrown away (`copies-materialized`), passes over a part of the batch that
-no optimizer step uses (`redundant-passes`), DataParallel on one GPU (`dataparallel`), single precision without tensor
+Each fault is one function or one marked line. What must be found on a GPU: values that are read on the host three times
+per step, with a pause (`sync-item-frequent`, `host-python-gap`), a tensor made on the CPU and moved
+(`tensor-created-on-cpu`), clones that are thrown away (`copies-materialized`), passes over a part of the batch that no
+optimizer step uses (`redundant-passes`), DataParallel on one GPU (`dataparallel`), single precision without tensor
 cores (`tensor-cores-unused`). On a CPU only the faults without a device exist; the rules about the others say that they
 cannot judge.
 """
@@ -28,7 +28,7 @@ def model() -> nn.Module:
     """Three convolutions with batch norm, and a classifier."""
 
     def block(inputs: int, outputs: int) -> nn.Sequential:
-        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU())
+        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
 
     body = nn.Sequential(block(3, 32), nn.MaxPool2d(2), block(32, 64), nn.MaxPool2d(2), block(64, 128))
     return nn.Sequential(body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
@@ -65,10 +65,10 @@ def passes_for_nothing(net: nn.Module, criterion: nn.Module, inputs: torch.Tenso
 def train(device: torch.device, path: str, *, batch: int, faults: bool) -> None:
     """A few profiled steps."""
     torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # fault: no tensor cores
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = not faults  # fault: no tensor cores
     net = model().to(device)
     if device.type == "cuda" and faults:
-        net = nn.DataParallel(net)  # fault: it scatters and gathers even on one GPU
+        net = nn.DataParallel(net)  # fault: it checks every parameter and scatters even on one GPU
     samples = torch.randn(batch * (STEPS + 3), 3, 32, 32)
     loader = DataLoader(TensorDataset(samples, torch.randint(10, (len(samples),))), batch_size=batch)
     criterion, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)

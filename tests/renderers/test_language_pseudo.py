@@ -38,7 +38,8 @@ def names(report: Report) -> set[str]:
         found |= {place.name for evidence in finding.evidence for place in evidence.where}
     if report.trace is not None:
         found |= {report.trace.steps_from or "", *report.trace.options.__struct_fields__}
-    found |= {report.analyses.get("roofline", {}).get("roof", {}).get(key, "") for key in ("name", "source")}
+    roof = (report.analyses.get("roofline") or {}).get("roof") or {}
+    found |= {roof.get("name", ""), roof.get("source", "")}
     for run in report.analyses.get("runs", ()):
         found |= {run["id"], clean(run["title"] or ""), run["steps_from"] or ""}
     return found | set(_cells(report))
@@ -57,7 +58,8 @@ def _cells(report: Report) -> Iterator[str]:
 
 def escaped(text: str, report: Report) -> set[str]:
     """Plain words that are no names."""
-    for name in sorted(names(report), key=len, reverse=True):
+    text = " ".join(text.split())
+    for name in sorted((" ".join(name.split()) for name in names(report)), key=len, reverse=True):
         text = text.replace(name, " ") if name else text
     return set(WORD.findall(text))
 
@@ -73,14 +75,14 @@ def test_markdown_is_translated_to_the_last_word(path: Path) -> None:
 @each_input
 def test_the_screen_is_translated_to_the_last_word(path: Path) -> None:
     report = report_of(path)
-    text = " ".join(terminal.render(report, markdown.TOP, width=1000, language=PSEUDO).split())
+    text = terminal.render(report, markdown.TOP, width=1000, language=PSEUDO)
     assert text.count("⟦") == text.count("⟧") > 30
     assert not escaped(text, report)
 
 
-@pytest.mark.parametrize("path", sorted(FIXTURES.glob("key_averages/*.txt"))[:3], ids=lambda path: path.name)
-def test_reports_on_tables_are_translated_too(path: Path) -> None:
-    report = report_of(path)
+@pytest.mark.parametrize("name", ["two_in_a_row", "torch213_shapes_memory", "without_totals"])
+def test_reports_on_tables_are_translated_too(name: str) -> None:
+    report = report_of(FIXTURES / "key_averages" / f"{name}.txt")
     text = _ESCAPE.sub("", _TAG.sub(" ", _CODE.sub(" ", render(report, "markdown", None, PSEUDO))))
     assert not escaped(text, report)
 

@@ -133,7 +133,7 @@ def assemble(report: Report, language: Language, detail: Detail) -> str:
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
     present = [g for key, g in groups.items() if g.blocks or g.tree or special.get(key)]
-    style, script = _source("style.css"), "".join(_source(f"{name}.js") for name in _SCRIPTS)
+    style, script = source("style.css"), "".join(source(f"{name}.js") for name in _SCRIPTS)
     return (
         environment(autoescape=True)
         .get_template("html/report.html.j2")
@@ -158,8 +158,8 @@ def assemble(report: Report, language: Language, detail: Detail) -> str:
     )
 
 
-def _source(name: str) -> str:
-    """A file that is put into the page as it is; its hash is in the policy."""
+def source(name: str) -> str:
+    """A file of the page that is put into it as it is: the policy holds its hash."""
     env = environment(autoescape=True)
     assert env.loader is not None  # noqa: S101 - the environment is ours
     return env.loader.get_source(env, f"html/{name}")[0]

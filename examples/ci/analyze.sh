@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Writes traceanalyzer.md and traceanalyzer.sarif; ends with the exit code that the job should have.
+#
+# TRACE               the trace of this change
+# BASE                the trace to compare with; empty: only a report
+# FAIL_ON             severity of a finding that fails the job; empty: none
+# FAIL_ON_REGRESSION  slower by more than this fails the job, such as 3%; empty: none
+# REPORT_LANG         language of the report
+set -euo pipefail
+
+report=(traceanalyzer report "$TRACE" --quiet --force --lang "${REPORT_LANG:-en}" -o traceanalyzer.sarif)
+if [ -n "${FAIL_ON:-}" ]; then
+    report+=(--fail-on "$FAIL_ON")
+fi
+
+if [ -z "${BASE:-}" ]; then
+    exec "${report[@]}" -o traceanalyzer.md
+fi
+
+diff=(traceanalyzer diff "$BASE" "$TRACE" --quiet --force --lang "${REPORT_LANG:-en}" -o traceanalyzer.md)
+if [ -n "${FAIL_ON_REGRESSION:-}" ]; then
+    diff+=(--fail-on-regression "$FAIL_ON_REGRESSION")
+fi
+found=0
+"${report[@]}" || found=$?
+changed=0
+"${diff[@]}" || changed=$?
+if [ "$changed" -eq 3 ]; then
+    echo 'The traces are too noisy to tell whether this is slower: record more steps.' >&2
+    changed=0
+fi
+exit $((changed > found ? changed : found))

@@ -1,0 +1,95 @@
+"""Findings as SARIF 2.1.0, so that those with a line of Python show up beside the code in a review.
+
+Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from traceanalyzer.renderers import cards
+from traceanalyzer.renderers.language import ENGLISH, Language
+from traceanalyzer.renderers.names import clean
+from traceanalyzer.report.model import Finding, Place, Report
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
+_LINE = re.compile(r"(?P<file>[^()]+\.py)\((?P<line>\d{1,9})\)")
+"""How a frame names its place: `train.py(12): step`."""
+_OUTSIDE = re.compile(r"^(/|[A-Za-z]:)|(^|/)(site-packages|dist-packages|lib/python[\d.]+)/|(^|/)\.\.(/|$)")
+"""Files that are in no project."""
+
+
+def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
+    """One run with all findings; the same report gives the same bytes."""
+    del top
+    document = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": _driver(report, language)},
+                "results": [_result(finding, language) for finding in report.findings],
+                "columnKind": "unicodeCodePoints",
+            }
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def _driver(report: Report, language: Language) -> dict[str, Any]:
+    """The tool, and the rules that found something."""
+    rules = {finding.rule: finding for finding in reversed(report.findings)}
+    return {
+        "name": report.generator.name,
+        "semanticVersion": report.generator.version,
+        "rules": [
+            {
+                "id": rule,
+                "shortDescription": {"text": clean(language.say(finding.title))},
+                "help": {"text": clean(language.say(finding.advice))},
+                **({"helpUri": finding.links[0]} if finding.links else {}),
+            }
+            for rule, finding in sorted(rules.items())
+        ],
+    }
+
+
+def _result(finding: Finding, language: Language) -> dict[str, Any]:
+    card = cards.card(finding, language)
+    text = " ".join(clean(part) for part in (card.summary, card.saves, card.advice) if part)
+    return {
+        "ruleId": finding.rule,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": text},
+        "locations": _locations(finding),
+        "partialFingerprints": {"rule/v1": f"{finding.rule}/{finding.run or ''}"},
+        "properties": {
+            "severity": finding.severity,
+            "confidence": finding.confidence,
+            "latent": finding.latent,
+            "savingNsPerStep": finding.saving.wall_ns_per_step if finding.saving else None,
+        },
+    }
+
+
+def _locations(finding: Finding) -> list[dict[str, Any]]:
+    """Lines of the project, each once."""
+    places = (_location(place) for evidence in finding.evidence for place in evidence.where if place.kind == "python")
+    return list({str(found): found for found in places if found is not None}.values())
+
+
+def _location(place: Place) -> dict[str, Any] | None:
+    match = _LINE.search(clean(place.name))
+    if match is None:
+        return None
+    path = PurePosixPath(match["file"].strip().replace("\\", "/")).as_posix()
+    if _OUTSIDE.search(path) or int(match["line"]) < 1:
+        return None
+    region = {"startLine": int(match["line"])}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(path)}, "region": region}}
