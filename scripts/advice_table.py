@@ -59,11 +59,9 @@ def page(scored: Sequence[Score]) -> str:
 
 def _rows(score: Score) -> Iterator[str]:
     name = score.name.removesuffix(".json.gz") + (f" {score.run}" if score.run else "")
-    bound = (
-        score.headline
-        if score.headline == score.expected_headline
-        else f"{score.headline} (not {score.expected_headline})"
-    )
+    bound = score.headline
+    if score.headline != score.expected_headline:
+        bound += f" (expected {score.expected_headline})"
     rules = [*score.expected, *(rule for rule in score.found if rule not in score.expected)]
     if not rules:
         yield f"| {name} | {bound} | - | nothing | nothing | true |"

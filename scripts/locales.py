@@ -69,7 +69,7 @@ def _filled(texts: Iterable[Found], language: str | None, old: dict[str, Message
     )
     for text in texts:
         before = old.get(text.id)
-        string = _fitted(before, text) if before else None
+        string = _fitted(before, text) if before and any(_several(before.string or "")) else None
         message = catalog.add(
             text.msgid,
             string,

@@ -6,17 +6,29 @@ import contextlib
 import os
 import re
 import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from traceanalyzer.errors import OutputError
 
+REWRITTEN = "traceanalyzer_rewritten"
+"""The first key of a trace that this program made of another one."""
+
 _OURS = re.compile(
-    rb"<!-- traceanalyzer report "
+    rb"<!-- traceanalyzer [a-z]+ "
+    rb'|\s*<!doctype html>\s*<html[^>]*>\s*<head>\s*<meta charset="utf-8">'
+    rb'\s*<meta name="generator" content="traceanalyzer'
     rb'|\{\s*"schema_version":\s*\d+,\s*"generator":\s*\{\s*"name":\s*"traceanalyzer"'
+    rb'|\{\s*"traceanalyzer_rewritten":'
 )
 """How a file that this program wrote begins."""
 
 _HEAD = 4096
+_GZIP = 31
+"""The wbits of zlib for gzip."""
 
 
 def write(path: Path, text: str, *, force: bool = False) -> None:
@@ -25,30 +37,44 @@ def write(path: Path, text: str, *, force: bool = False) -> None:
     Raises:
         OutputError: The folder is missing, the disk is full, or the file is somebody else's.
     """
+    data = text.encode("utf-8", "replace")
+    with writing(path, force=force) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """A file that takes its name when the block ends, and vanishes if the block raises.
+
+    Raises:
+        OutputError: As of `write`; for a foreign file before anything is written.
+    """
     try:
         target = Path(os.path.realpath(path, strict=path.exists()))
         if path.is_symlink() and target.is_symlink():
             raise OutputError(f"{path}: cannot be written: the link leads back to itself")
         if target.is_dir():
             raise OutputError(f"{path}: is a directory; name a file in it")
-        data = text.encode("utf-8", "replace")
         if target.exists() and not target.is_file():  # a pipe or a device: nothing to keep whole, never replaced
-            target.write_bytes(data)
+            with target.open("wb") as file:
+                yield file
             return
         if not force and target.exists() and not _is_ours(target):
             raise OutputError(f"{path}: exists and was not written by traceanalyzer; use --force to overwrite it")
-        _replace(target, data)
+        with _replacing(target) as file:
+            yield file
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _replace(target: Path, data: bytes) -> None:
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
     temporary = target.parent / f".traceanalyzer-{secrets.token_hex(8)}"
     # Not tempfile's: a new file shall have the mode that the user's mask gives it.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o777)
         os.replace(temporary, target)  # noqa: PTH105 - the same name on every system
@@ -58,10 +84,17 @@ def _replace(target: Path, data: bytes) -> None:
         raise
 
 
+def is_ours(head: bytes) -> bool:
+    """Whether a file that begins like this was written by this program."""
+    return _OURS.match(head) is not None
+
+
 def _is_ours(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
-    except OSError:
+        if head.startswith(b"\x1f\x8b"):
+            head = zlib.decompressobj(_GZIP).decompress(head, _HEAD)
+    except (OSError, zlib.error):
         return False
-    return not head or _OURS.match(head) is not None
+    return not head or is_ours(head)

@@ -1,0 +1,91 @@
+"""What this machine has: cores and memory, less where a container may use less."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_UNLIMITED = 1 << 60
+"""Version 1 of cgroups says "no limit" with a number near 2^63."""
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def cores() -> int:
+    """Processors that this process may use, at least one."""
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except AttributeError:  # only on Linux
+        usable = os.cpu_count() or 1
+    quota = _cpu_quota(_CGROUPS)
+    return max(1, min(usable, quota or usable))
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroups: Path = _CGROUPS) -> int | None:
+    """Bytes that can be used without swapping; None where the system does not say."""
+    known = [size for size in (_free(meminfo), _free_in_cgroup(cgroups)) if size is not None]
+    if known:
+        return min(known)
+    try:  # no Linux: half of all memory, since nothing says how much of it is free
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _free(meminfo: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _free_in_cgroup(root: Path) -> int | None:
+    """The tightest limit on the way from this process's group to the root, less what is used of it."""
+    second = [_left(f, "memory.max", "memory.current", "inactive_file") for f in _own_groups(root, "")]
+    first = [
+        _left(f, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        for f in _own_groups(root / "memory", "memory")
+    ]
+    return min((size for size in (*first, *second) if size is not None), default=None)
+
+
+def _own_groups(root: Path, controller: str) -> list[Path]:
+    """Folders of this process's group and of all above it; in a container the root is the group itself."""
+    path = ""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, found = line.split(":", 2)
+            if controller in controllers.split(","):
+                path = found.strip("/")
+    parts = path.split("/") if path else []
+    return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+
+
+def _left(folder: Path, limit: str, used: str, reclaimable: str) -> int | None:
+    limit_bytes, used_bytes = _number(folder / limit), _number(folder / used)
+    if limit_bytes is None or used_bytes is None or limit_bytes >= _UNLIMITED:
+        return None
+    cache = 0
+    with contextlib.suppress(OSError, ValueError):
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        cache = int(stat.get(reclaimable, 0))
+    return max(0, limit_bytes - used_bytes + cache)
+
+
+def _cpu_quota(root: Path) -> int | None:
+    """Whole processors of the tightest quota (version 2), at least one; None without one."""
+    quotas = []
+    for folder in _own_groups(root, ""):
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = (folder / "cpu.max").read_text().split()
+            quotas.append(max(1, int(quota) // int(period)))
+    return min(quotas, default=None)
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # "max", too
+        return None

@@ -1,0 +1,60 @@
+"""Names of files: which may be inputs, and what their reports are called."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
+TEXT_SUFFIXES = (".txt", ".md", ".log")
+_COMPRESSED = ".gz"
+
+_TRACE_NAME = re.compile(r"(?<![a-z])trace(?![a-z])|(?<![a-z])rank[-_]?\d|kineto|\.json\.tmp$")
+_LONGEST_PART = 150
+"""Bytes of a part of a path; with a digest and two suffixes it stays below the 255 of all file systems."""
+
+_DIGEST = 12
+_RESERVED = frozenset('<>:"\\|?*')
+"""Not allowed in names on Windows; an object store has them."""
+
+
+def plain_name(name: str) -> str:
+    """The name in lower case without the suffix of a compression."""
+    return name.lower().removesuffix(_COMPRESSED)
+
+
+def may_be_input(name: str) -> bool:
+    """Whether a file of this name in a folder is worth a look."""
+    return not name.startswith(".") and plain_name(name).endswith(TRACE_SUFFIXES + TEXT_SUFFIXES)
+
+
+def looks_like_trace(name: str) -> bool:
+    """Whether the name says that it is a trace, so that a file that is none has lost one."""
+    return _TRACE_NAME.search(plain_name(name)) is not None
+
+
+def safe(path: str) -> str:
+    """A relative path, "/" between its parts, that every file system and every page can hold.
+
+    Plain names stay as they are; others keep what can be kept, and a digest tells them apart.
+    """
+    return "/".join(_safe_part(part) for part in path.split("/"))
+
+
+def _safe_part(part: str) -> str:
+    is_plain = part.isprintable() and not _RESERVED & set(part) and not part.startswith(".") and part == part.strip(" ")
+    data = os.fsencode(part)
+    if is_plain and len(data) <= _LONGEST_PART:
+        return part
+    kept = "".join(c if c.isprintable() and c not in _RESERVED else "_" for c in part).strip(". ")
+    short = kept.encode()[: _LONGEST_PART - _DIGEST - 1].decode("utf-8", "ignore")
+    return f"{short}-{hashlib.sha256(data).hexdigest()[:_DIGEST]}"
+
+
+def report_name(name: str, suffix: str) -> str:
+    """Where the report of a file is written, relative to the folder of the reports.
+
+    It depends on nothing but the file's own name, so that further files change no name.
+    """
+    return f"{name}.report{suffix}"

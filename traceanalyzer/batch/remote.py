@@ -1,0 +1,191 @@
+"""Files behind fsspec URLs (https://filesystem-spec.readthedocs.io): object stores and file systems of clusters."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import IO, Any, cast
+
+from traceanalyzer import output
+from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
+
+_EXTRAS = {
+    "s3": "s3", "s3a": "s3",
+    "gs": "gs", "gcs": "gs",
+    "az": "azure", "abfs": "azure", "abfss": "azure", "adl": "azure",
+    "hdfs": "hdfs",
+}  # fmt: skip
+"""Which extra brings a protocol; fsspec itself is in each."""
+
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
+"""An object appears whole or not at all; elsewhere a file is written beside its place and moved."""
+
+_HEAD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """An entry of a listing."""
+
+    url: str
+    size: int
+    version: str
+    """Changes with the content: the store's tag, or the time of the last change."""
+
+
+def open_file(url: str, block_bytes: int) -> IO[bytes]:
+    """Open for reading, from the start to the end with a small cache."""
+    fs, path = _resolve(url)
+    with _as_os_error():
+        return cast("IO[bytes]", fs.open(path, "rb", block_size=block_bytes, cache_type="readahead"))
+
+
+def find(url: str) -> Iterator[RemoteFile]:
+    """A file, the files of a folder of any depth, or those that a pattern matches, in the order of their names.
+
+    Raises:
+        OSError: Nothing is there, or it cannot be listed.
+    """
+    fs, path = _resolve(url)
+    with _as_os_error():
+        if any(c in path for c in "*?["):
+            entries = fs.glob(path, detail=True)
+        elif fs.isfile(path):
+            entries = {path: fs.info(path)}
+        else:
+            entries = fs.find(path, detail=True)
+    before = _before_path(url.rstrip("/"), path)
+    for name in sorted(entries):
+        entry = entries[name]
+        if entry.get("type") == "file":
+            yield RemoteFile(before + name, int(entry.get("size") or 0), _version(entry))
+
+
+class RemoteFolder:
+    """A folder behind a URL; see `storage.Folder`."""
+
+    def __init__(self, url: str, *, force: bool = False) -> None:
+        self.location = url.rstrip("/")
+        self._force = force
+        self._fs, self._root = _resolve(self.location)
+        self._is_object_store = self.location.split("://", 1)[0].lower() in _OBJECT_STORES
+
+    def write(self, name: str, text: str) -> None:
+        """See `Folder`."""
+        path = self._path(name)
+        with self._writing(name):
+            if not self._force and not self._is_ours(path):
+                raise OutputError(
+                    f"{self.location}/{name}: exists and was not written by traceanalyzer; use --force to overwrite it"
+                )
+            self._put(path, lambda target: self._fs.pipe_file(target, text.encode("utf-8", "replace")))
+
+    @contextmanager
+    def creating(self, name: str) -> Iterator[IO[bytes]]:
+        """See `Folder`."""
+        with tempfile.NamedTemporaryFile("w+b") as file:
+            yield cast("IO[bytes]", file)
+            file.flush()
+            with self._writing(name):
+                self._put(self._path(name), lambda target: self._fs.put_file(file.name, target))
+
+    def read(self, name: str) -> bytes | None:
+        """See `Folder`."""
+        try:
+            with _as_os_error():
+                return cast("bytes", self._fs.cat_file(self._path(name)))
+        except OSError:
+            return None
+
+    def size(self, name: str) -> int | None:
+        """See `Folder`."""
+        try:
+            with _as_os_error():
+                return int(self._fs.info(self._path(name))["size"])
+        except (OSError, KeyError):
+            return None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Object stores have no locks; two batches write the same bytes under the same names."""
+        self._fs.invalidate_cache()
+        yield
+
+    def _path(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def _is_ours(self, path: str) -> bool:
+        try:
+            head = self._fs.cat_file(path, start=0, end=_HEAD)
+        except FileNotFoundError:
+            return True
+        return not head or output.is_ours(head)
+
+    def _put(self, path: str, put: Any) -> None:
+        if self._is_object_store:
+            put(path)
+            return
+        folder, _, _ = path.rpartition("/")
+        self._fs.makedirs(folder, exist_ok=True)
+        temporary = f"{folder}/.traceanalyzer-{secrets.token_hex(8)}"
+        try:
+            put(temporary)
+            self._fs.mv(temporary, path)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._fs.rm_file(temporary)
+            raise
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        try:
+            with _as_os_error():
+                yield
+        except OSError as error:
+            raise OutputError(f"{self.location}/{name}: cannot be written: {error.strerror or error}") from None
+
+
+def _resolve(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path on it."""
+    protocol = url.split("://", 1)[0].lower()
+    extra = _EXTRAS.get(protocol)
+    try:
+        fsspec = import_module("fsspec")
+    except ImportError:
+        raise MissingDependencyError("fsspec", extra=extra or "s3") from None
+    try:
+        return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
+    except ImportError as error:
+        if extra is None:
+            raise UsageError(f"{url}: {protocol}:// needs a library that is not installed: {error}") from None
+        raise MissingDependencyError(f"what reads {protocol}:// URLs", extra=extra) from None
+    except ValueError as error:
+        raise UsageError(f"{url}: cannot be opened: {error}") from None
+
+
+def _before_path(url: str, path: str) -> str:
+    """What stands before a path in a URL: the protocol, and in some the server; a path alone has lost it."""
+    return url.removesuffix(path) if url.endswith(path) else url.split("://", 1)[0] + "://"
+
+
+def _version(entry: dict[str, Any]) -> str:
+    for key in ("ETag", "etag", "md5Hash", "content_settings", "mtime", "LastModified", "last_modified", "updated"):
+        if entry.get(key):
+            return str(entry[key])
+    return ""
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Libraries of stores raise what they like; callers know one family."""
+    try:
+        yield
+    except (OSError, OutputError):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error

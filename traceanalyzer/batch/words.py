@@ -1,0 +1,76 @@
+"""The texts of the index."""
+
+from __future__ import annotations
+
+from traceanalyzer.report.message import Text
+
+TITLE = Text("batch-title", "All runs, the one that wastes most GPU time first")
+SUMMARY = Text("batch-summary", "Summary", "heading above the totals of all files")
+
+RUNS = Text("batch-runs", "Runs")
+ANALYZED = Text("batch-analyzed", "Files analyzed")
+FAILED = Text("batch-failed", "Files that could not be analyzed")
+LEFT_OUT = Text("batch-left-out", "Files left out, because they are no traces")
+GPU_TIME = Text(
+    "batch-gpu-time", "GPU time in steps", "the length of the profiled steps times the GPUs, over all files"
+)
+WASTED = Text("batch-wasted", "Wasted GPU time")
+WASTED_SHARE = Text("batch-wasted-share", "Share of GPU time that is wasted")
+WASTED_MEANS = Text(
+    "batch-wasted-means",
+    "Wasted is GPU time from the first to the last profiled step in which nothing runs on the GPU, or nothing but "
+    "collectives. Where a trace has no GPU or no steps it is unknown.",
+)
+
+FAILURES_TITLE = Text("batch-failures-title", "What could not be analyzed")
+FAILURES_NOTE = Text("batch-failures-note", "These files have no report and count nowhere else.")
+BOTTLENECKS_TITLE = Text("batch-bottlenecks-title", "What bounds the steps")
+BOTTLENECKS_NOTE = Text("batch-bottlenecks-note", "The most frequent first.")
+RULES_TITLE = Text("batch-rules-title", "What the files have in common")
+RULES_NOTE = Text(
+    "batch-rules-note",
+    "Advice over all files, the most valuable first. Savings are wall time over all profiled steps, added up over the "
+    "files; savings of different rules overlap and must not be added.",
+)
+RUNS_TITLE = Text("batch-runs-title", "Runs by wasted GPU time")
+RUNS_NOTE = Text("batch-runs-note", "Times and shares are means over the ranks, wasted time is their sum.")
+FILES_TITLE = Text("batch-files-title", "Files")
+FILES_NOTE = Text("batch-files-note", "In the order of their names.")
+MORE = Text(
+    "batch-more",
+    "{shown:count} of {total:count} rows; all files are in {file}.",
+    "file is the name of a file",
+)
+
+FILE = Text("batch-column-file", "File")
+REASON = Text("batch-column-reason", "Reason")
+RUN = Text("batch-column-run", "Run")
+RANK = Text("batch-column-rank", "Rank")
+RANKS = Text("batch-column-ranks", "Ranks", "how many ranks have a file, of how many")
+GPU = Text("batch-column-gpu", "GPU", "name of a device")
+GPUS = Text("batch-column-gpus", "GPUs", "number of devices")
+STEP = Text("batch-column-step", "Mean step", "mean duration of a step")
+BUSY = Text("batch-column-busy", "GPU busy", "share of time")
+BOUND = Text("batch-column-bound", "Bound by", "what limits the speed of a step")
+ADVICE = Text("batch-column-advice", "First advice")
+RULE = Text("batch-column-rule", "Advice")
+FILES = Text("batch-column-files", "Files", "number of files")
+RUN_COUNT = Text("batch-column-run-count", "Runs", "number of runs")
+AT_LEAST = Text("batch-column-at-least", "Saves at least")
+AT_MOST = Text("batch-column-at-most", "Saves at most")
+REPORTS = Text("batch-column-reports", "Reports")
+
+OF_WORLD = Text("batch-of-world", "{files:count} of {world:count}", "how many ranks have a file, of how many")
+MISSING = Text(
+    "batch-missing", "{files:count} of {world:count}, missing: {missing}", "missing is a list of numbers: 2, 5-127"
+)
+
+BOUNDS = {
+    "input": Text("batch-bound-input", "input"),
+    "host": Text("batch-bound-host", "host"),
+    "gpu-compute": Text("batch-bound-gpu-compute", "GPU compute"),
+    "gpu-memory": Text("batch-bound-gpu-memory", "GPU memory"),
+    "communication": Text("batch-bound-communication", "communication"),
+    "none": Text("batch-bound-none", "nothing in particular"),
+}
+"""By `report.model.Headline.bound`."""
