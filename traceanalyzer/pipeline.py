@@ -11,8 +11,10 @@ import msgspec
 
 from traceanalyzer import analyzers, readers
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import quality, tables
+from traceanalyzer.analyzers import quality, ranks, tables
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.ranks import totals
+from traceanalyzer.analyzers.ranks.member import Member, of_trace
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -20,7 +22,7 @@ from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.warnings import warning
-from traceanalyzer.rules import printed, recorded, selection
+from traceanalyzer.rules import joined, printed, recorded, selection
 from traceanalyzer.rules.judge import Advice, judge
 from traceanalyzer.trace import gpus
 from traceanalyzer.trace.document import TableDocument
@@ -97,17 +99,52 @@ def analyze(
     return _analyze_document(measured, config or Config())
 
 
+def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None:
+    """What `join` needs of one rank; None if its trace names no rank and has no collectives.
+
+    Raises:
+        UsageError: None of the chosen steps is in the trace.
+    """
+    context = _context(trace, steps, None)
+    return of_trace(context, _source(trace), _summary(trace, context))
+
+
+def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> model.Report:
+    """Compare the ranks of one run, in a report of its own.
+
+    Args:
+        members: By rank: from `measure_rank`, or from saved reports (`ranks.member.of_report`).
+        name: Of the run.
+        config: Settings of a project.
+    """
+    rules = joined.applicable(selection.choose(config or Config()))
+    own = [members[rank] for rank in sorted(members)]
+    worlds = [member.summary.world_size for member in own if member.summary.world_size is not None]
+    found = ranks.join(members, max(worlds, default=None))
+    summary = totals.summary(own, found.world_size)
+    advice = judge(joined.facts(summary, totals.results(own, found)), rules)
+    return _report(totals.source(name, own), summary, {"ranks": found}, {}, ranks.doubts(found), advice)
+
+
 def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
-    gpu = _gpu(trace, config)
     rules = selection.choose(config)
-    context = Context(trace, gpu=gpu)
-    if steps is not None and not steps.is_everything:
-        context = Context(trace, steps.of(context.steps), gpu)
+    context = _context(trace, steps, _gpu(trace, config))
     results, skipped = analyzers.run(context)
-    source = model.Source(trace.info.name, "kineto", trace.info.size_bytes)
+    source = _source(trace)
     summary = _summary(trace, context)
     advice = judge(recorded.facts(summary, results, skipped), rules)
     return _report(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
+
+
+def _context(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context:
+    context = Context(trace, gpu=gpu)
+    if steps is not None and not steps.is_everything:
+        context = Context(trace, steps.of(context.steps), gpu)
+    return context
+
+
+def _source(trace: Trace) -> model.Source:
+    return model.Source(trace.info.name, "kineto", trace.info.size_bytes)
 
 
 def _gpu(trace: Trace, config: Config) -> Gpu | None:

@@ -83,7 +83,7 @@ const reveal = () => {
   const target = name && document.getElementById(name);
   if (!target) return;
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
-  target.scrollIntoView();
+  target.scrollIntoView({ behavior: "instant" });
   if (target.tabIndex === -1 && target.hasAttribute("tabindex")) target.focus({ preventScroll: true });
 };
 addEventListener("hashchange", reveal);

@@ -21,7 +21,7 @@ def test_one_gpu_pays_for_the_wrapper_itself() -> None:
     assert finding.saving is not None
     own = 300_000 + 10_000 + 5_000 + 1_000 + 1_000  # the walk, Scatter and what it calls, and their ends
     assert finding.saving.direct_ns_per_step == pytest.approx((own / 2, own))
-    assert "one GPU" in finding.summary.text
+    assert "one device" in finding.summary.text
     assert finding.confidence == "A"
 
 

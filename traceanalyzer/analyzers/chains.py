@@ -166,8 +166,9 @@ def _find(context: Context) -> _Found:
 def _elements(context: Context, events: I64, node: I64) -> I64:
     """Of each device event the elements of its operator's largest tensor; 0 if it is no link of a chain."""
     trace, host = context.trace, context.host
-    is_link = trace.names.where(lambda name: kernel_class(name) in _LINKS and "FillFunctor" not in name)
-    usable = (trace.device.category[events] == Category.KERNEL) & is_link[trace.device.name[events]]
+    codes, own = np.unique(trace.device.name[events], return_inverse=True)
+    is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)
+    usable = (trace.device.category[events] == Category.KERNEL) & is_link[own]
     product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
     usable &= np.append((host.kind == Kind.OPERATOR) & ~product[host.name], False)[node]
     row = np.append(host.row, 0)[node]
@@ -176,6 +177,11 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     codes, inverse = np.unique(np.where(usable, trace.host.shapes[row], 0), return_inverse=True)
     sizes = np.array([_largest(trace.shapes[code]) for code in codes.tolist()], np.int64)
     return np.where(usable, sizes[inverse], 0)
+
+
+def _is_link(kernel: str) -> bool:
+    """Fills read nothing, so fusing them saves no pass."""
+    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel
 
 
 def _largest(text: str) -> int:

@@ -24,7 +24,7 @@ _NO_COLLECTIVES = Text(
     "the trace has no kernels of a collective library (NCCL, RCCL, oneCCL, HCCL)",
 )
 
-_HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
+HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
 """How host events that carry a collective's name begin."""
 
 
@@ -104,13 +104,13 @@ class Communication(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    return None if context.once(_collective).any() else _NO_COLLECTIVES()
+    return None if context.once(kernels_of_collectives).any() else _NO_COLLECTIVES()
 
 
 def analyze(context: Context) -> Communication:
     """All collectives of a trace that run on a device."""
     device = context.trace.device
-    collective = context.once(_collective)
+    collective = context.once(kernels_of_collectives)
     numbers = np.unique(device.device[collective]).tolist()
     rows = _rows(context)
     return Communication(
@@ -122,7 +122,7 @@ def analyze(context: Context) -> Communication:
     )
 
 
-def _collective(context: Context) -> Bool:
+def kernels_of_collectives(context: Context) -> Bool:
     """Which device events are kernels of collectives that count."""
     device = context.trace.device
     found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
@@ -145,8 +145,8 @@ _Figures = tuple[int, int, int, int]
 
 def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     trace, device = context.trace, context.trace.device
-    kernels = np.flatnonzero(context.once(_collective))
-    described, host_name = _described(context, kernels)
+    kernels = np.flatnonzero(context.once(kernels_of_collectives))
+    described, host_name = described_by(context, kernels)
     duration = device.dur_ns[kernels]
     first, groups = group(described, host_name, device.name[kernels])
     least, most = np.full(len(first), np.iinfo(np.int64).max), np.zeros(len(first), np.int64)
@@ -191,19 +191,20 @@ def _order(row: CollectiveRow) -> tuple[object, ...]:
     return (-row.total_ns, row.operation or "", row.process_group or "", row.group_size or 0, row.dtype or "", size)
 
 
-def _described(context: Context, kernels: I64) -> tuple[I64, I64]:
+def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
     """Of each kernel, the row of its collective (0: none) and the code of the host name that tells it (-1: none).
 
     The kernel's own metadata come first, then those of the innermost host event around its launch that has any.
     """
     trace, host = context.trace, context.host
-    tells = trace.names.where(lambda name: name.startswith(_HOST_NAMES))
+    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
     described = trace.device.collective[kernels].astype(np.int64)
     host_name = np.full(len(kernels), -1, np.int64)
     node = context.links.device_node()[kernels]
     while (asked := np.flatnonzero(node != NO_PARENT)).size:
         here = node[asked]
-        own = trace.host.collective[host.row[here]] * (host.category[here] != Category.FRAME)
+        row = np.where(host.category[here] == Category.FRAME, UNKNOWN, host.row[here])  # rows of another table
+        own = np.append(trace.host.collective, 0)[row]
         described[asked] = np.where(described[asked] > 0, described[asked], own)
         names = host.name[here]
         host_name[asked] = np.where((host_name[asked] < 0) & tells[names], names, host_name[asked])
@@ -212,7 +213,7 @@ def _described(context: Context, kernels: I64) -> tuple[I64, I64]:
 
 
 def _device(context: Context, number: int) -> DeviceCommunication:
-    communication, computation = _sets(context, context.trace.device.device == number)
+    communication, computation = times_of(context, context.trace.device.device == number)
     window = context.steps.window
     clipped = None if window is None else _overlap(communication.clip(*window), computation.clip(*window))
     return DeviceCommunication(
@@ -220,7 +221,7 @@ def _device(context: Context, number: int) -> DeviceCommunication:
     )
 
 
-def _sets(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
+def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
     """Times of the kernels of collectives, and of all other kernels, among some device events."""
     device, communicates = context.trace.device, communication_kernels(context.trace)
     end = device.start_ns + device.dur_ns
@@ -238,8 +239,8 @@ def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
 
 def _steps(context: Context) -> tuple[StepCommunication, ...]:
     steps, device = context.steps, context.trace.device
-    communication, computation = _sets(context, np.ones(len(device), np.bool_))
-    start = np.sort(device.start_ns[context.once(_collective)])
+    communication, computation = times_of(context, np.ones(len(device), np.bool_))
+    start = np.sort(device.start_ns[context.once(kernels_of_collectives)])
     calls = np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns)
     busy = communication.within(steps.start_ns, steps.end_ns)
     exposed = (communication - computation).within(steps.start_ns, steps.end_ns)

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.modules.owners import innermost_of
 from traceanalyzer.analyzers.operators import node_times
-from traceanalyzer.analyzers.starvation import reachable
+from traceanalyzer.analyzers.starvation import IdleTime, ended_earlier, summed
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
@@ -46,8 +46,8 @@ class DataParallel(msgspec.Struct, frozen=True):
     """Duration of the calls."""
     own_host_ns: int
     """Without the operators of the wrapped module, from the first to the last of each call."""
-    exposed_ns: int
-    """By how much the device would have gone on earlier without this time."""
+    exposed: tuple[IdleTime, ...]
+    """By how much the device would have gone on earlier without this time, by cause of its idle time."""
     devices: tuple[int, ...]
     """On which kernels were launched during the calls."""
     is_marked: bool
@@ -67,15 +67,15 @@ def analyze(context: Context) -> DataParallel:
     """Sum up the calls."""
     table, rows = _calls(context)
     if not len(rows):
-        return DataParallel(0, 0, 0, 0, (), False, (), None)
+        return DataParallel(0, 0, 0, (), (), False, (), None)
     start, dur = table.start_ns[rows], table.dur_ns[rows]
     own = _own_time(context, table, rows)
-    late = reachable(context, start, start + dur)
+    earlier = ended_earlier(context, start, start + dur, own)
     return DataParallel(
         calls=len(rows),
         host_ns=int(dur.sum()),
         own_host_ns=int(own.sum()),
-        exposed_ns=int(np.minimum(own, late).sum()),
+        exposed=summed(earlier),
         devices=_devices(context, start, start + dur),
         is_marked=table is context.trace.host,
         distribution=_distribution(context),

@@ -80,10 +80,10 @@ def analyze(context: Context) -> HostOrigins:
     """Copies that start in the chosen steps, or all."""
     rows = _copies(context)
     rows = rows[context.in_scope(context.trace.device.start_ns[rows])][:_COPIES]
+    origins = list(filter(None, map(_Search(context).origin, rows.tolist())))
     found: dict[tuple[str, str, int], list[_Origin]] = {}
-    search = _Search(context)
-    for origin in filter(None, map(search.origin, rows.tolist())):
-        found.setdefault((origin.operator, origin.shapes, origin.line), []).append(origin)
+    for origin, line in zip(origins, _lines(context, origins), strict=True):
+        found.setdefault((origin.operator, origin.shapes, line), []).append(origin)
     summed = [_row(context, key, own) for key, own in found.items()]
     order = sorted(summed, key=lambda row: (-(row.making_ns + row.moving_ns), row.operator, row.first_start_ns))
     return HostOrigins(len(rows), tuple(order[:_SHOWN]))
@@ -102,7 +102,8 @@ class _Origin:
 
     operator: str
     shapes: str
-    line: int
+    node: int
+    """What made it, as a position in the host tree."""
     start: int
     making: int
     moving: int
@@ -137,11 +138,10 @@ class _Search:
         if maker is None:
             return None
         trace, tree = self.context.trace, self.tree
-        line = host_activity.python_lines(self.context, trace.host.thread[self.row[[maker]]], tree.start_ns[[maker]])
         return _Origin(
             operator=trace.names[self.name[maker]],
             shapes=copied[0],
-            line=int(line[0]),
+            node=maker,
             start=int(tree.start_ns[maker]),
             making=int(tree.end_ns[maker] - tree.start_ns[maker]),
             moving=int(tree.end_ns[node] - tree.start_ns[node]),
@@ -190,6 +190,14 @@ class _Search:
         call = op_models_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
         first = call.tensor(0) if call is not None else None
         return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
+
+
+def _lines(context: Context, origins: list[_Origin]) -> list[int]:
+    """The code of the Python line that made each, or -1."""
+    nodes = np.array([origin.node for origin in origins], np.int64)
+    thread = context.trace.host.thread[context.host.row[nodes]]
+    lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[nodes]).tolist()
+    return lines
 
 
 def _row(context: Context, key: tuple[str, str, int], own: list[_Origin]) -> HostOrigin:

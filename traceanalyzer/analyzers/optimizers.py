@@ -11,7 +11,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.starvation import reachable, starvation
+from traceanalyzer.analyzers.starvation import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace import marks
@@ -53,15 +53,20 @@ class Optimizer(msgspec.Struct, frozen=True):
     """Durations of all of them."""
     starved_ns: int
     """Time within the calls in which the device did nothing until the next launch of the call arrived."""
-    exposed_ns: int
+    exposed: tuple[IdleTime, ...]
     """By how much the device would have gone on earlier if the calls took no time: its idle time for want of launches
-    from the start of a call until the host next waits for the device, at most the duration of the call."""
+    from the start of a call until the host next waits for the device, at most the duration of the call; by cause."""
     list_operators: int
     """Calls of operators that work on lists of tensors: `_foreach_*`, `_fused_*`."""
     operators: tuple[OperatorCount, ...]
     """The most frequent ones."""
     start_ns: int
     """Start of the longest call."""
+
+    @property
+    def exposed_ns(self) -> int:
+        """Of all causes."""
+        return sum(idle.time_ns for idle in self.exposed)
 
 
 class Optimizers(msgspec.Struct, frozen=True):
@@ -88,8 +93,9 @@ def analyze(context: Context) -> Optimizers:
     device = np.flatnonzero(launched >= 0)
     operators = _operators(context, calls, of_row)
     starved = _starved(context, calls, of_row, count)
-    late = reachable(context, host.start_ns[calls], host.start_ns[calls] + host.dur_ns[calls])
-    exposed = sum_by(group, np.minimum(late, host.dur_ns[calls]), count)
+    start, dur = host.start_ns[calls], host.dur_ns[calls]
+    earlier = ended_earlier(context, start, start + dur, dur)
+    exposed = [summed(earlier[group == number]) for number in range(count)]
     longest = [int(members[host.dur_ns[members].argmax()]) for members in (calls[group == g] for g in range(count))]
     columns = zip(
         count_by(group, count).tolist(),
@@ -99,7 +105,7 @@ def analyze(context: Context) -> Optimizers:
         count_by(launched[fills], count).tolist(),
         sum_by(launched[device], trace.device.dur_ns[device], count).tolist(),
         starved.tolist(),
-        exposed.tolist(),
+        exposed,
         strict=True,
     )
     rows = [
@@ -134,12 +140,12 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
     launched = np.append(of_row[call], -1)[context.links.launch]
-    classes = [kernel_class(name) for name in trace.names]
-    elementwise = np.array([found is KernelClass.ELEMENTWISE for found in classes], np.bool_)
+    codes, own = np.unique(device.name, return_inverse=True)
+    elementwise = np.array([kernel_class(trace.names[code]) is KernelClass.ELEMENTWISE for code in codes], np.bool_)
     filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
     kernel = device.category == Category.KERNEL
     fills = (launched >= 0) & ((device.category == Category.MEMSET) | (kernel & filling[device.name]))
-    return launched, fills, (launched >= 0) & kernel & elementwise[device.name]
+    return launched, fills, (launched >= 0) & kernel & elementwise[own]
 
 
 def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:

@@ -1,16 +1,29 @@
-"""Before which device events did a device do nothing because they were launched too late?"""
+"""When did a device do nothing because its next work was launched too late, and what would end that earlier?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import causes, gaps
+from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tree import NO_PARENT
+
+_GAPS_AT_ONCE = 1 << 16
+"""How many gaps are attributed together: bounds memory, changes no figure."""
+
+
+class IdleTime(msgspec.Struct, frozen=True):
+    """Idle time of a device of one cause."""
+
+    cause: str
+    """One of the causes of the analysis `idle`."""
+    time_ns: int
 
 
 @dataclass(frozen=True)
@@ -21,6 +34,8 @@ class Starvation:
     end_ns: I64
     launch: I64
     """Row of the launch that ended each gap."""
+    by_cause: I64
+    """Time of each gap by cause, one row per gap and one column per cause."""
 
 
 def starvation(context: Context) -> Starvation:
@@ -28,23 +43,51 @@ def starvation(context: Context) -> Starvation:
     device, window = context.trace.device, context.steps.window
     numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
     if window is None or not len(numbers):
-        return Starvation(*(np.empty(0, np.int64) for _ in range(3)))
+        none = np.empty(0, np.int64)
+        return Starvation(none, none, none, np.empty((0, len(CAUSES)), np.int64))
     found = gaps.find(context, np.flatnonzero(device.device == numbers[counts.argmax()]), window)
     late = found.take(causes.fed_late(context, found) & (found.launch != NO_PARENT))
-    return Starvation(late.start_ns, late.end_ns, late.launch)
+    parts = [slice(first, first + _GAPS_AT_ONCE) for first in range(0, len(late), _GAPS_AT_ONCE)]
+    times = [causes.attribute(context, late.take(part)) for part in parts]
+    none = np.empty((0, len(CAUSES)), np.int64)
+    return Starvation(late.start_ns, late.end_ns, late.launch, np.concatenate((none, *times)))
 
 
-def reachable(context: Context, start_ns: I64, end_ns: I64) -> I64:
-    """For host ranges: how much idle time of the device ends earlier if the range ends earlier.
+def ended_earlier(context: Context, start_ns: I64, end_ns: I64, less_ns: I64) -> I64:
+    """For host ranges: how much idle time of each cause ends earlier if the range takes so much less time.
 
-    The gaps of `starvation` from the start of the range until the host next waits for the device. A host that gets
-    there earlier waits longer; until then, each launch comes earlier, and so does what was starved for it.
+    The gaps of `starvation` that end with a launch after the start of the range, until the host next waits for the
+    device. A host that gets there earlier waits longer; until then, each launch comes earlier, and so does what was
+    starved for it: the first gaps by all of the time, until they have made up for it.
+
+    Returns:
+        One row per range, one column per cause.
     """
     found, waits = context.once(starvation), context.once(host_activity.waits).start_ns
+    if not len(found.start_ns):
+        return np.zeros((len(start_ns), len(CAUSES)), np.int64)
     until = np.append(waits, np.iinfo(np.int64).max)[np.searchsorted(waits, end_ns)]
-    first = np.searchsorted(found.end_ns, start_ns, side="right")
+    launched = np.maximum.accumulate(context.trace.launches.start_ns[found.launch])  # streams may overtake each other
+    first = np.searchsorted(launched, start_ns)
     last = np.maximum(np.searchsorted(found.start_ns, until), first)
     passed = np.concatenate(([0], np.cumsum(found.end_ns - found.start_ns)))
     before = np.maximum(start_ns - np.append(found.start_ns, 0)[first], 0)  # of a gap that was open already
-    reached: I64 = passed[last] - passed[first] - np.where(last > first, before, 0)
-    return reached
+    begin = passed[first] + np.where(last > first, before, 0)
+    end = np.maximum(np.minimum(passed[last], begin + less_ns), begin)
+    return _passed(found, passed, end) - _passed(found, passed, begin)
+
+
+def _passed(found: Starvation, passed: I64, time: I64) -> I64:
+    """Time of each cause in the gaps up to a time that counts within gaps only; within a gap causes mix evenly."""
+    gap = np.clip(np.searchsorted(passed, time, side="right") - 1, 0, len(found.start_ns) - 1)
+    sums = np.concatenate((np.zeros((1, len(CAUSES)), np.int64), np.cumsum(found.by_cause, axis=0)))
+    part = (time - passed[gap]) / (passed[gap + 1] - passed[gap])
+    until = np.rint(np.cumsum(found.by_cause[gap], axis=1) * part[:, None]).astype(np.int64)  # rounded as a whole
+    result: I64 = sums[gap] + np.diff(until, axis=1, prepend=0)
+    return result
+
+
+def summed(times: I64) -> tuple[IdleTime, ...]:
+    """Rows of `ended_earlier` summed up, by cause; causes without time are left out."""
+    total = times.sum(axis=0).tolist()
+    return tuple(IdleTime(cause, time) for cause, time in zip(CAUSES, total, strict=True) if time)

@@ -3,7 +3,8 @@
 `idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps
 count, and nothing after the last device event, where the recording ends. Gaps that the host could have prevented are
 divided by length: up to `launching_limit_ns` they are the time to launch one thing after the other, longer ones are
-something else that the host did.
+something else that the host did. Where stacks name it, Python code outside of operators counts as something else in
+every gap of 50 us or more, so that this time is in both figures.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     """The longest gap that still is one of launching."""
     launching_gaps: int
     typical_host_gap_ns: float | None
-    """Time in long host gaps between device events: the median over the steady steps but the first. One step: its own.
+    """Time of something else between device events, also after a wait that emptied the queue.
 
-    Null without a steady step."""
+    The median over the steady steps but the first; of one step its own. Null without a steady step."""
     host_gaps: tuple[HostGap, ...]
     """What the host did in the longest of them, most time first."""
     low_busy_share: float | None
@@ -101,6 +102,8 @@ class StepIdle(msgspec.Struct, frozen=True):
     """Steady ones."""
     warm_up_steps: int
     """Those that were left out, because a device waited for code."""
+    has_stacks: bool
+    """Python frames were recorded: they name what the host did, and slow it down."""
     steps_from: str | None
     """How the steps were found: marked, else as annotations suggest, else the whole trace."""
     devices: tuple[DeviceInSteps, ...]
@@ -124,7 +127,8 @@ def analyze(context: Context) -> StepIdle:
         loading = np.bincount(part.step, weights=part.times[:, causes.COMPILATION], minlength=len(steps))
         steady &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
     devices = tuple(_device(context, steps, steady, part) for part in parts)
-    return StepIdle(int(steady.sum()), int((~steady).sum()), steps.found_by, devices)
+    has_stacks = len(context.trace.frames) > 0
+    return StepIdle(int(steady.sum()), int((~steady).sum()), has_stacks, steps.found_by, devices)
 
 
 def _devices(context: Context) -> I64:
@@ -146,6 +150,10 @@ class _Parts:
     gaps: Gaps
     times: I64
     """Time of each by cause."""
+    by_host: I64
+    """Time of each in which the host did something else than wait, also where a wait had emptied the queue."""
+    python: I64
+    """The part of it outside of operators and calls."""
     step: I64
     """In which step each lies."""
 
@@ -162,7 +170,9 @@ def _parts(context: Context, device: int, steps: Steps) -> _Parts:
     cut["end_ns"] = np.minimum(cut["end_ns"], steps.end_ns[step])
     filled = cut["end_ns"] > cut["start_ns"]
     pieces = Gaps(**{name: values[filled] for name, values in cut.items()})
-    return _Parts(device, pieces, causes.attribute(context, pieces), step[filled])
+    plain = causes.attribute(context, pieces, blame_waits=False)
+    by_host = plain[:, causes.LAUNCH] + plain[:, causes.HOST]
+    return _Parts(device, pieces, causes.attribute(context, pieces), by_host, plain[:, causes.HOST], step[filled])
 
 
 def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> DeviceInSteps:
@@ -172,8 +182,9 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
     sums, launching = part.times[counts].sum(axis=0), part.times[counts & short].sum(axis=0)
-    by_host = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST]
-    long = counts & ~short & (by_host > 0) & part.gaps.has_previous
+    late = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST] > 0
+    other = np.where(short, _named(context, part), part.by_host)
+    long = counts & (other > 0) & part.gaps.has_previous
     events = context.trace.device.start_ns[context.trace.device.device == part.device]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
     low, high = _busy_shares(context, steps, steady, part.device)
@@ -184,12 +195,18 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
         events=int(within.sum()),
         causes=tuple(map(StepCause, CAUSES, sums.tolist(), launching.tolist())),
         launching_limit_ns=limit,
-        launching_gaps=int((counts & short & (by_host > 0)).sum()),
-        typical_host_gap_ns=_typical(part.step[long], by_host[long], steady),
-        host_gaps=_host_gaps(context, part, np.flatnonzero(long), by_host),
+        launching_gaps=int((counts & short & late).sum()),
+        typical_host_gap_ns=_typical(part.step[long], other[long], steady),
+        host_gaps=_host_gaps(context, part, np.flatnonzero(long), other),
         low_busy_share=low,
         high_busy_share=high,
     )
+
+
+def _named(context: Context, part: _Parts) -> I64:
+    """Time of each gap of 50 us or more that recorded stacks attribute to Python code outside of operators."""
+    long = part.gaps.whole_end_ns - part.gaps.whole_start_ns >= _SHORT_NS
+    return np.where(long & (len(context.trace.frames) > 0), part.python, 0)
 
 
 def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
@@ -212,15 +229,15 @@ def _typical(step: I64, time: I64, steady: Bool) -> float | None:
     return float(np.median(per_step[1:] if len(per_step) > 1 else per_step))
 
 
-def _host_gaps(context: Context, part: _Parts, rows: I64, by_host: I64) -> tuple[HostGap, ...]:
-    """What the host did in the longest of some gaps."""
-    chosen = rows[np.argsort(-by_host[rows], kind="stable")[:_GAPS]]
-    found: dict[tuple[str | None, str | None, str | None], list[LongGap]] = {}
-    for gap in longest.described(context, part.device, part.gaps.take(chosen)):
-        if gap.cause in (CAUSES[causes.LAUNCH], CAUSES[causes.HOST]):
-            found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append(gap)
+def _host_gaps(context: Context, part: _Parts, rows: I64, time: I64) -> tuple[HostGap, ...]:
+    """What the host did in those of some gaps in which it did something else for longest."""
+    chosen = rows[np.argsort(-time[rows], kind="stable")[:_GAPS]]
+    found: dict[tuple[str | None, str | None, str | None], list[tuple[int, LongGap]]] = {}
+    gaps = longest.described(context, part.device, part.gaps.take(chosen), blame_waits=False)
+    for gap, ns in zip(gaps, time[chosen].tolist(), strict=True):
+        found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append((ns, gap))
     summed = [
-        HostGap(*doing, len(own), sum(gap.cause_ns for gap in own), own[0].duration_ns, own[0].start_ns)
+        HostGap(*doing, len(own), sum(ns for ns, _ in own), own[0][1].duration_ns, own[0][1].start_ns)
         for doing, own in found.items()
     ]
     return tuple(sorted(summed, key=lambda row: (-row.time_ns, row.longest_start_ns))[:_SHOWN])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 
 import click
 
@@ -56,7 +57,7 @@ def _list(active: set[str]) -> str:
     )
 
 
-def _explain(rule: Rule, limits: dict[str, float]) -> str:
+def _explain(rule: Rule, limits: Mapping[str, float]) -> str:
     """Its page, and its thresholds as they are in force."""
     first, _, rest = inspect.cleandoc(rule.page).partition("\n")
     lines = [f"{rule.id}: {first}", "", f"Severity: {rule.severity}. Confidence: {rule.confidence}.", rest.rstrip()]

@@ -10,7 +10,13 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.report.model import Report
 
-FORMATS = {"terminal": (), "markdown": (".md", ".markdown"), "json": (".json",), "sarif": (".sarif",)}
+FORMATS = {
+    "terminal": (),
+    "markdown": (".md", ".markdown"),
+    "html": (".html", ".htm"),
+    "json": (".json",),
+    "sarif": (".sarif",),
+}
 """Formats that are text, and their suffixes; each is a module of this package, imported when it is used."""
 
 BINARY = {"csv": (), "xlsx": (".xlsx",)}

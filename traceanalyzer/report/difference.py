@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.report.message import Message
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Generator
 
 SCHEMA_VERSION = 1
+
+PART_LABELS = {
+    "kernel": Text("diff-part-kernel", "Kernel"),
+    "memcpy": Text("diff-part-memcpy", "Memcpy"),
+    "memset": Text("diff-part-memset", "Memset"),
+    "communication": Text("diff-part-communication", "Communication"),
+    "runtime": Text("diff-part-runtime", "Runtime"),
+    "dataloader": Text("diff-part-dataloader", "DataLoader"),
+    "cpu_exec": Text("diff-part-cpu-exec", "CPU Exec"),
+    "other": Text("diff-part-other", "Other"),
+    "host": Text("diff-part-host", "Host (self CPU)"),
+    "device": Text("diff-part-device", "Device"),
+    "synchronization": Text("diff-part-synchronization", "Host waits for device"),
+}
+"""Parts of the step, and of the profiled time of a printed table."""
 
 Interval = tuple[float, float]
 """At least, at most."""

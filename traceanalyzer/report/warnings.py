@@ -188,6 +188,29 @@ _TEXTS = (
         "{count:count} kernels start before the call that launched them: clocks disagree.",
         one="{count:count} kernel starts before the call that launched it: clocks disagree.",
     ),
+    Text("q-ranks-one", "This is one rank: there is no other to compare it with."),
+    Text(
+        "q-ranks-missing",
+        "{count:count} of {world:count} ranks have no trace here ({ranks}): waiting is at least, and transfer at most, "
+        "what is shown.",
+        note="ranks are numbers and ranges such as 2, 5-127",
+        one="{count:count} of {world:count} ranks has no trace here ({ranks}): waiting is at least, and transfer at "
+        "most, what is shown.",
+    ),
+    Text("q-ranks-world-unknown", "No trace tells how many ranks there were, so nobody knows whether one is missing."),
+    Text(
+        "q-ranks-unmatched",
+        "{count:count} of {all:count} collectives were found on one rank only, or not equally often on all: the traces "
+        "may be of different steps, or cut.",
+        one="{count:count} of {all:count} collectives was found on one rank only, or not equally often on all: the "
+        "traces may be of different steps, or cut.",
+    ),
+    Text("q-ranks-no-clock", "A trace does not tell the time of its host's clock: clocks cannot be compared."),
+    Text(
+        "q-ranks-left-out",
+        "{count:count} collectives of later steps were left out.",
+        one="{count:count} collective of later steps was left out.",
+    ),
 )
 
 _BY_ID = {text.id: text for text in _TEXTS}

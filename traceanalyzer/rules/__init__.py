@@ -24,6 +24,7 @@ MODULES = (
     "memory_headroom",
     "comm_inefficient",
     "comm_exposed",
+    "comm_straggler",
     "attention_unfused",
     "elementwise_fusion_chain",
     "copies_materialized",

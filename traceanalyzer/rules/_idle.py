@@ -6,11 +6,20 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Threshold
 
 _ONLY_WARM_UP = Text(
     "idle-only-warm-up",
     "the GPU waits for code to be loaded or compiled in every recorded step: record later steps (wait and warmup of "
     "the schedule)",
+)
+_FEW = Text("idle-few-events", "only {events:count} kernels, copies and fills ran: too few to judge idle time by")
+EVENTS = Threshold(
+    "events",
+    20,
+    "count",
+    "kernels, copies and fills that must have run in the steps",
+    "own choice, because fewer are a test of one operator, not a program",
 )
 STACKS = 5
 """By how much recording stacks may slow the host down: two to five times, by PyTorch's issues about with_stack."""
@@ -25,6 +34,19 @@ def steady(facts: Facts) -> StepIdle:
     found = facts.need("step_idle", StepIdle)
     if not found.steps:
         raise Missing(_ONLY_WARM_UP())
+    return found
+
+
+def enough(facts: Facts, events: float) -> StepIdle:
+    """The steady steps, if enough ran in them.
+
+    Raises:
+        Missing: There is none, or only a few kernels ran.
+    """
+    found = steady(facts)
+    ran = sum(device.events for device in found.devices)
+    if ran < events:
+        raise Missing(_FEW(events=ran))
     return found
 
 
@@ -43,6 +65,6 @@ def per_step(facts: Facts, cause: str) -> float | None:
     return sum(row.time_ns for row in device.causes if row.cause == cause) / found.steps
 
 
-def recorded_stacks(facts: Facts) -> bool:
+def recorded_stacks(facts: Facts, found: StepIdle) -> bool:
     """Python stacks were recorded, which slows the host."""
-    return facts.summary is not None and bool(facts.summary.options.with_stack)
+    return found.has_stacks or (facts.summary is not None and bool(facts.summary.options.with_stack))

@@ -14,7 +14,8 @@ What to do:
 
 How the saving is estimated:
     At most what is exposed, as far as there is computation to hide it behind. At least nothing: in the trace of one
-    rank, waiting for a late rank and sending look the same.
+    rank, waiting for a late rank and sending look the same. Where the traces of several ranks are compared
+    (`traceanalyzer ranks`), waiting for each other is not counted.
 
 When it is wrong:
     One rank's trace mixes waiting and sending. The first collectives of a run set up connections. Marks on the host
@@ -30,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
@@ -43,13 +45,24 @@ _BASIS = Text(
     "at most what computation could hide; at least nothing, because waiting for a late rank and sending look the same "
     "in the trace of one rank",
 )
+_BASIS_RANKS = Text(
+    "comm-exposed-basis-ranks",
+    "at most what computation could hide, waiting for other ranks not counted; at least nothing, because what is sent "
+    "may be needed at once",
+)
+_ADVICE_RANKS = Text(
+    "comm-exposed-advice-ranks",
+    "Let gradients travel during the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP prefetching), "
+    "and send less: bf16 gradients, or no_sync() while gradients accumulate.",
+)
 _NO_TABLE = Text("comm-exposed-no-table", "a printed table does not tell what runs at the same time")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("communication", Communication)
     resources = facts.need("resources", StepResources)
-    exposed, total = resources.exposed_communication_ns, resources.communication_ns
+    ranks = facts.find("ranks", Ranks)
+    exposed, total = _without_waiting(resources, ranks)
     if not exposed or not total or not resources.gpu_ns:
         return
     share = exposed / resources.step_ns
@@ -57,9 +70,18 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _places(found))
     hideable = min(exposed, max(0.0, resources.gpu_ns - total))
-    change = Change("communication", (0.0, exposed), _BASIS(), (0.0, hideable), {"communication": exposed})
+    basis = _BASIS() if ranks is None else _BASIS_RANKS()
+    change = Change("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
     params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
-    yield Draft((evidence,), change, params)
+    yield Draft((evidence,), change, params, advice=None if ranks is None else _ADVICE_RANKS)
+
+
+def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[float, float]:
+    """Exposed and all communication; where all ranks are known, without the waiting for each other."""
+    exposed, total = resources.exposed_communication_ns or 0.0, resources.communication_ns or 0.0
+    if ranks is None:
+        return exposed, total
+    return max(0.0, exposed - (ranks.exposed_wait_ns or 0.0)), max(0.0, total - (ranks.wait_ns or 0.0))
 
 
 def _places(found: Communication) -> tuple[Place, ...]:

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.data_parallel import DataParallel
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -65,12 +66,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     where += [Place("operator", row.name, value=row.host_ns, unit="ns") for row in found.distribution]
     evidence = Evidence(_SUBJECT(), calls, limits["calls_per_step"], "number", tuple(where))
     time = own + moving
-    exposed = None if many else facts.host_per_step(found.exposed_ns)
+    exposed = None if many or not found.devices else facts.host_per_step(sum(idle.time_ns for idle in found.exposed))
     change = Change(
         "host",
         (_LEAST * time, time),
         (_BASIS_MANY if many else _BASIS)(least=_LEAST),
         None if exposed is None else (min(_LEAST * time, exposed), min(time, exposed)),
+        {} if exposed is None else claims(facts, found.exposed),
     )
     params = {"devices": len(found.devices), "time": time}
     confidence = None if found.is_marked else "B"
@@ -122,7 +124,7 @@ RULE = Rule(
     title=Text("dataparallel-title", "The model runs in nn.DataParallel"),
     summary=Text(
         "dataparallel-summary",
-        "The model runs in nn.DataParallel but uses one GPU: the wrapper takes {time:ns} of host time per step for "
+        "The model runs in nn.DataParallel but uses one device: the wrapper takes {time:ns} of host time per step for "
         "nothing.",
     ),
     advice=Text(

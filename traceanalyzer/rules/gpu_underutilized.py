@@ -3,7 +3,8 @@
 What it detects:
     A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
     device is judged by itself. Steps in which code is loaded or compiled, the time between steps and the time after
-    the last device event do not count.
+    the last device event do not count. In a table, device time over the larger of host and device time,
+    which is the most that it can have been busy.
 
 Why it matters:
     It is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
@@ -35,12 +36,19 @@ from traceanalyzer.rules import _idle
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_FEW = Text("gpu-underutilized-few", "only {events:count} kernels, copies and fills ran: too few to judge idle time by")
 _ELSEWHERE = Text(
     "gpu-underutilized-elsewhere",
     "most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
 )
 _SUBJECT = Text("gpu-underutilized-subject", "time in which device {device} works, share of the steps")
+_SUBJECT_TABLE = Text(
+    "gpu-underutilized-subject-table", "time in which the device works, at most: share of the profiled time"
+)
+_SUMMARY_TABLE = Text(
+    "gpu-underutilized-summary-table",
+    "The GPU works for {gpu:ns} of {step:ns} of profiled time per step: it is busy for at most {busy:share}.",
+)
+_NO_DEVICE = Text("gpu-underutilized-no-device", "the table has no device time")
 _FLUCTUATING = Text(
     "gpu-underutilized-summary-fluctuating",
     "Device {device} works for {busy:share} of the time of the steps: at times for all of it, at times for none. The "
@@ -67,10 +75,7 @@ _LOW = 0.1
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _idle.steady(facts)
-    events = sum(device.events for device in found.devices)
-    if events < limits["events"]:
-        raise Missing(_FEW(events=events))
+    found = _idle.enough(facts, limits["events"])
     if _waits_for_nothing(facts, found):
         raise Missing(_ELSEWHERE())
     for device in found.devices:
@@ -102,9 +107,29 @@ def _judge(device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) 
     yield Draft(
         (evidence,),
         params=params,
-        severity="critical" if busy < limits["critical_share"] else "medium",
+        severity="critical" if busy < limits["critical_share"] else "high",
         confidence=None if found.steps_from == "ProfilerStep" else "C",
         summary=_FLUCTUATING if _fluctuates(device) else None,
+    )
+
+
+def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    table = facts.table
+    if table is None or table.device_share_at_most is None or not table.device_ns:
+        raise Missing(_NO_DEVICE())
+    busy = table.device_share_at_most
+    if busy >= limits["busy_share"]:
+        return
+    chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
+    times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
+    where = tuple(Place("time", name, value=ns, unit="ns") for ns, name in times)
+    evidence = Evidence(_SUBJECT_TABLE(), busy, limits["busy_share"], "share", where)
+    yield Draft(
+        (evidence,),
+        params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
+        severity="critical" if busy < limits["critical_share"] else "high",
+        confidence="B",
+        summary=_SUMMARY_TABLE,
     )
 
 
@@ -131,7 +156,7 @@ RULE = Rule(
         "gpu-underutilized-not-when",
         "The recording is not typical: warm-up, evaluation, or a debugging run with synchronous launches.",
     ),
-    severity="medium to critical",
+    severity="high to critical",
     confidence="A",
     tags=("gpu",),
     since="0.1",
@@ -150,17 +175,12 @@ RULE = Rule(
             "below this it is critical",
             "as the TensorBoard plugin, which advises below 50 %",
         ),
-        Threshold(
-            "events",
-            20,
-            "count",
-            "kernels, copies and fills that must have run",
-            "own choice, because fewer are a test of one operator, not a program",
-        ),
+        _idle.EVENTS,
     ),
     links=(
         "https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
     ),
     trace=_trace,
+    table=_table,
 )

@@ -2,7 +2,8 @@
 
 What it detects:
     Gaps longer than ten launches take at the program's usual pace (at least 50 us) in which the host runs Python code,
-    operators that launch nothing, or something that left no event; more than two percent of the typical step.
+    operators that launch nothing, or something that left no event; where stacks were recorded, Python code outside of
+    operators in any gap of 50 us or more. More than two percent of the typical step.
 
 Why it matters:
     The GPU has nothing queued while the host computes, logs, converts, or collects garbage.
@@ -13,7 +14,7 @@ What to do:
 
 How the saving is estimated:
     At most all of these gaps in the typical step (the median of the steps but the first), at least half of them.
-    Recording Python stacks slows the host two to five times: then at least a fifth.
+    Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
 
 When it is wrong:
     The first step, the time before the first and after the last kernel, and what happens in fewer than half of the
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.step_idle import HostGap
+from traceanalyzer.analyzers.step_idle import DeviceInSteps, HostGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
 from traceanalyzer.rules import _idle
@@ -40,7 +41,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _SUBJECT = Text("host-python-gap-subject", "long gaps in which the host feeds no GPU, share of the typical step")
 _BASIS = Text(
     "host-python-gap-basis",
-    "at most all of these gaps in the typical step; at least {least:share}, because some of it has to be done",
+    "at most {most:share} of these gaps in the typical step; at least {least:share}, because some of it has to be done",
 )
 _NO_STEPS = Text(
     "host-python-gap-no-steps", "no steps are marked, so nothing tells which gaps come back: use prof.step()"
@@ -49,30 +50,36 @@ _UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the ho
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _idle.steady(facts)
+    found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     if found.steps_from in ("whole-trace", "device-events", "host-annotations"):
         raise Missing(_NO_STEPS())
     if device is None or not device.time_ns or not device.typical_host_gap_ns or not device.host_gaps:
         return
     step = device.time_ns / found.steps
-    share = device.typical_host_gap_ns / step
+    least, most = (1 / _idle.STACKS, 0.5) if _idle.recorded_stacks(facts, found) else (0.5, 1.0)
+    share = most * device.typical_host_gap_ns / step
     if share <= limits["gap_share"]:
         return
-    stacks = _idle.recorded_stacks(facts)
-    least = 1 / _idle.STACKS if stacks else 0.5
-    interval = (least * device.typical_host_gap_ns, device.typical_host_gap_ns)
-    change = Change("host", interval, _BASIS(least=least), interval, {"idle:host_code": interval[1]})
+    interval = (least * device.typical_host_gap_ns, most * device.typical_host_gap_ns)
+    change = Change("host", interval, _BASIS(least=least, most=most), interval, _claims(device, interval[1]))
     evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", tuple(map(_place, device.host_gaps)))
     longest = device.host_gaps[0]
     params = {
         "time": device.typical_host_gap_ns,
         "step": step,
-        "share": share,
+        "share": device.typical_host_gap_ns / step,
         "what": longest.python_line or longest.operator or longest.annotation or _UNKNOWN(),
     }
     known = any(row.python_line for row in device.host_gaps)
     yield Draft((evidence,), change, params, ceiling="high", confidence=None if known else "C")
+
+
+def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
+    """Gaps after a wait that emptied the queue are also those that rules about waits would close."""
+    own = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
+    total = sum(own.values())
+    return {f"idle:{cause}": time * ns / total for cause, ns in own.items() if ns}
 
 
 def _place(row: HostGap) -> Place:
@@ -104,11 +111,12 @@ RULE = Rule(
     tags=("host",),
     since="0.1",
     thresholds=(
+        _idle.EVENTS,
         Threshold(
             "gap_share",
             0.02,
             "share",
-            "long gaps over the step, in the typical step",
+            "long gaps over the step, in the typical step; half of them where stacks were recorded",
             "own choice, because a step varies by 1 to 2 % from run to run",
         ),
     ),

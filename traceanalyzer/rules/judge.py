@@ -56,9 +56,9 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
                 judged += [_finding(facts, entry.rule, draft) for draft in _detect(entry, facts)]
             except Missing as missing:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
-        judged.sort(key=_rank)
-        headlines.append(headline(facts, _combined(facts, judged, first=len(findings))))
-        findings += [entry.finding for entry in judged]
+        ordered, combined = _ordered(facts, judged, first=len(findings))
+        headlines.append(headline(facts, combined))
+        findings += [entry.finding for entry in ordered]
     skipped = tuple(Skipped(rule, found[0]) for rule, found in reasons.items() if len(found) == len(runs))
     return Advice(tuple(headlines), tuple(findings), skipped)
 
@@ -123,10 +123,22 @@ def _rank(judged: _Judged) -> tuple[float, int, float, str]:
     return -wall, -SEVERITIES.index(finding.severity), -direct, finding.rule
 
 
-def _combined(facts: Facts, judged: Iterable[_Judged], first: int) -> Combined | None:
-    fixes = [
-        Fix(entry.finding.rule, first + number, entry.draft.change)
-        for number, entry in enumerate(judged)
-        if entry.draft.change is not None
-    ]
-    return combine(Budget.of(facts.resources, is_estimate=facts.table is not None), fixes)
+def _ordered(facts: Facts, judged: Iterable[_Judged], first: int) -> tuple[list[_Judged], Combined | None]:
+    """What each adds to those before it decides the order, so that two sides of one thing do not fill the top.
+
+    Args:
+        facts: Of the run.
+        judged: Its findings.
+        first: Position of the first of them in the report.
+    """
+    ranked = sorted(judged, key=_rank)
+    fixes = [Fix(e.finding.rule, i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
+    combined = combine(Budget.of(facts.resources, is_estimate=facts.table is not None), fixes)
+    if combined is None:
+        return ranked, None
+    chosen = [fix.finding for fix in combined.fixes]
+    ordered = [ranked[i] for i in (*chosen, *(i for i in range(len(ranked)) if i not in chosen))]
+    renumbered = tuple(
+        msgspec.structs.replace(fix, finding=first + number) for number, fix in enumerate(combined.fixes)
+    )
+    return ordered, msgspec.structs.replace(combined, fixes=renumbered)

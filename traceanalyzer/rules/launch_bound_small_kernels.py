@@ -51,12 +51,12 @@ _BASIS = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _idle.steady(facts)
+    found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     launches = facts.need("launches", Launches)
     if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
         return
-    stacks = _idle.recorded_stacks(facts)
+    stacks = _idle.recorded_stacks(facts, found)
     least, most = (1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0)
     gaps = {row.cause: row.launching_ns / found.steps for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
@@ -65,7 +65,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", _kernels(launches))
     interval = (least * total, most * total)
-    change = Change("host", interval, _BASIS(least=least, most=most), interval, {"idle:launch_bound": most * total})
+    claims = {"idle:launch_bound": most * gaps["launch_bound"]}
+    if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
+        claims["idle:host_code"] = most * gaps["host_code"]
+    change = Change("host", interval, _BASIS(least=least, most=most), interval, claims)
     yield Draft((evidence,), change, _params(device, launches, found.steps, total), confidence="C" if stacks else None)
 
 
@@ -107,6 +110,7 @@ RULE = Rule(
     tags=("host", "gpu"),
     since="0.1",
     thresholds=(
+        _idle.EVENTS,
         Threshold(
             "gap_share",
             0.05,

@@ -35,6 +35,7 @@ from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
 from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -82,7 +83,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             direct,
             _BASIS(least=_LEAST, most=_MOST),
             (min(direct[0], exposed), min(direct[1], exposed)),
-            {"idle:launch_bound": facts.host_per_step(row.starved_ns)},
+            claims(facts, row.exposed),
         )
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         yield Draft(evidence, change, {**params, "device": facts.host_per_step(row.device_ns)})

@@ -20,12 +20,12 @@ def facts(summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[st
     found = results.get("resources")
     if not isinstance(found, StepResources):
         return ()
-    host = None if _is_partial(found, results.get("idle")) else found.host_ns
+    host = None if is_partial(found, results.get("idle")) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
     return (Facts(resources, found.steps, summary=summary, results=results, reasons=reasons),)
 
 
-def _is_partial(resources: StepResources, idle: object) -> bool:
+def is_partial(resources: StepResources, idle: object) -> bool:
     """Events are missing, so that what the host did is not known: much of the idle time has no explanation."""
     devices = idle.devices if isinstance(idle, Idle) else ()
     own = [device for device in devices if device.device == resources.device]

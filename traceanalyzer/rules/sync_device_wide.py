@@ -72,7 +72,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_CALLS(), calls, limits["calls_per_step"], "number", where)
     change = _waits.printed_change(facts, time, {"idle:synchronization": time})
     yield Draft(
-        (evidence,), change, {"calls": calls, "time": time}, ceiling="high", confidence="C", summary=_SUMMARY_TABLE
+        (evidence,), change, {"calls": calls, "time": time}, ceiling="medium", confidence="C", summary=_SUMMARY_TABLE
     )
 
 

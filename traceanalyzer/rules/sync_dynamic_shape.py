@@ -64,7 +64,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     evidence = Evidence(_waits.SUBJECT(), share, limits["gain_share"], "share", tuple(map(_waits.place, rows)))
     operator = _operator(rows[0])
-    change = _waits.change(gain, {f"operator:{operator}": gain})
+    change = _waits.change(gain, {f"operator:{operator}": gain, "idle:synchronization": gain})
     calls = sum(row.calls_per_step or 0.0 for row in rows)
     params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": operator}
     yield Draft((evidence,), change, params, ceiling="medium")

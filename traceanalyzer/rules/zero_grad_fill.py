@@ -34,6 +34,7 @@ from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers, is_zero_gr
 from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -71,8 +72,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "host",
         ((1 - _LOOP) * host, host),
         _BASIS(loop=_LOOP),
-        ((1 - _LOOP) * starved, exposed),
-        {"idle:launch_bound": starved},
+        None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
+        claims(facts, (idle for row in rows for idle in row.exposed)),
     )
     calls = sum(row.calls for row in rows)
     fills = round(sum(_fills(row) for row in rows) / calls)

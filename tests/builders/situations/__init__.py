@@ -17,6 +17,7 @@ from .oddities import (
     overlapping_slices,
     streams_shared_by_devices,
 )
+from .planted import planted_faults
 from .serving import serving_graphs
 from .training import ddp_nccl, gpu_training, no_profiler_step, old_categories, rocm_training
 
@@ -45,6 +46,13 @@ SITUATIONS: tuple[Situation, ...] = (
         "steps 4 to 9; data loading exposed, the GPU idle meanwhile; pageable copy; one sync per step; "
         "tensor cores in convolutions, not in the linear layer",
         ".json.gz",
+    ),
+    Situation(
+        planted_faults,
+        "each fault of `examples/planted_faults.py`: `.item()` three times per step and pauses, zeros from the CPU, "
+        "ten clones in a row, 6 of 9 passes for nothing, DataParallel on one GPU, fp32 without tensor cores",
+        ".json.gz",
+        layout=LAYOUTS["minified"],
     ),
     Situation(
         serving_graphs,
@@ -108,6 +116,7 @@ __all__ = [
     "no_profiler_step",
     "old_categories",
     "overlapping_slices",
+    "planted_faults",
     "rocm_training",
     "serving_graphs",
     "streams_shared_by_devices",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
+from tests.rules.judging import table
 
 
 def working(gpu: int, host_time: int, *, kernels: int = 10, steps: int = 6) -> TraceBuilder:
@@ -37,9 +38,25 @@ def fires_on_one_of_two_devices() -> TraceBuilder:
     return looping(step)
 
 
+def fires_in_a_table() -> str:
+    """Device time is a fifth of the host time."""
+    return printed("200.000ms")
+
+
 def quiet() -> TraceBuilder:
     """The host is always ahead."""
     return working(400, 20)
+
+
+def quiet_in_a_table() -> str:
+    """Device time is nearly the host time, which waits for it."""
+    return printed("980.000ms")
+
+
+def trap_table_without_a_device() -> str:
+    """The table of a program on the CPU."""
+    rows = [{"Name": "aten::mm", "Self CPU": "1.000s", "CPU total": "1.000s", "# of Calls": 10}]
+    return table(rows, cpu="1.000s")
 
 
 def trap_evaluation_between_steps() -> TraceBuilder:
@@ -83,3 +100,13 @@ def trap_work_that_was_not_recorded() -> TraceBuilder:
         host.call("cudaStreamSynchronize", 20_000)
 
     return looping(step, steps=4)
+
+
+def printed(device: str) -> str:
+    """A table of ten steps and one second of host time."""
+    half = {"Self CPU": "500.000ms", "CPU total": "500.000ms"}
+    rows = [
+        {"Name": "ProfilerStep*", **half, "Self CUDA": "0.000us", "# of Calls": 10},
+        {"Name": "aten::mm", **half, "Self CUDA": device, "# of Calls": 99},
+    ]
+    return table(rows, cpu="1.000s", device=device)

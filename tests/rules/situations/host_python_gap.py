@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream
-from tests.rules.host_work import compute, looping
+from tests.rules.host_work import compute, looping, read_value
 
 
 def pausing(pause: Callable[[int], int], *, frames: bool = True, steps: int = 6, first: bool = False) -> TraceBuilder:
@@ -42,6 +42,19 @@ def fires_without_stacks() -> TraceBuilder:
     return pausing(lambda number: 4000, frames=False)
 
 
+def fires_after_a_value_was_read() -> TraceBuilder:
+    """Each step reads a value, so that nothing is queued, and then sleeps for 2 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            compute(host, stream, 100)
+        read_value(host, stream)
+        with host.frame("train.py(41): sleep"):
+            host.work(2000)
+
+    return looping(step)
+
+
 def quiet() -> TraceBuilder:
     """The function ends before the queue is empty."""
     return pausing(lambda number: 300)
@@ -63,10 +76,11 @@ def trap_before_the_first_kernel() -> TraceBuilder:
 
 
 def trap_no_steps() -> TraceBuilder:
-    """Two products with a pause between them, and no steps: nothing comes back."""
+    """Twice ten products with a pause between them, and no steps: nothing comes back."""
     trace = TraceBuilder()
     host, stream = Host(trace, at=10), Stream()
-    compute(host, stream, 100)
-    host.work(20_000)
-    compute(host, stream, 100)
+    for _ in range(2):
+        for _ in range(10):
+            compute(host, stream, 100)
+        host.work(20_000)
     return trace

@@ -43,8 +43,14 @@ SHORT_GAP_NS = 30_000
 EVERY_THREAD = -1
 
 
-def attribute(context: Context, gaps: Gaps) -> I64:
-    """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap."""
+def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
+    """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap.
+
+    Args:
+        context: The trace.
+        gaps: Of one device.
+        blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
+    """
     late = fed_late(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     queued = np.flatnonzero(~late)
@@ -53,7 +59,7 @@ def attribute(context: Context, gaps: Gaps) -> I64:
     thread = responsible_thread(context, gaps)
     for number in np.unique(thread[late]).tolist():
         rows = np.flatnonzero(late & (thread == number))
-        times[rows] = _on_host(context, gaps.take(rows), timelines(context)[number])
+        times[rows] = _on_host(context, gaps.take(rows), timelines(context)[number], blame_waits=blame_waits)
     return times
 
 
@@ -113,7 +119,7 @@ def _frees(context: Context) -> Bool:
     return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]
 
 
-def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
+def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_waits: bool) -> I64:
     """Gaps that the host could have prevented, by what it did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
@@ -131,6 +137,8 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     for cause in (LAUNCH, HOST):  # nobody knows when the next event was launched
         times[unlinked, UNKNOWN] += times[unlinked, cause]
         times[unlinked, cause] = 0
+    if not blame_waits:
+        return times
     by, frees = drained_by(context, gaps)
     drained = by != NO_PARENT
     inferred = times[:, SYNCHRONIZATION:].sum(axis=1)[drained]

@@ -59,10 +59,10 @@ def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ..
     return tuple(sorted(rows, key=lambda gap: (-gap.duration_ns, gap.start_ns, gap.device))[:_SHOWN])
 
 
-def described(context: Context, device: int, gaps: Gaps) -> list[LongGap]:
-    """What the host did in each gap; a loop over the gaps, for a few hundred of them."""
+def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = True) -> list[LongGap]:
+    """What the host did in each gap; a loop over the gaps, for a few hundred of them. As for `causes.attribute`."""
     trace, names = context.trace, context.trace.names
-    times = causes.attribute(context, gaps)
+    times = causes.attribute(context, gaps, blame_waits=blame_waits)
     main = times.argmax(axis=1)
     drained, _ = causes.drained_by(context, gaps)
     drained[~causes.fed_late(context, gaps)] = NO_PARENT

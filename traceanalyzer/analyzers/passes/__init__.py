@@ -2,7 +2,7 @@
 
 By the ranges of optimizers, by what autograd evaluates, and by the numbers of the functions that the forward pass
 creates. Where optimizers take turns between two backward passes, nobody can tell whose gradients were thrown away,
-and nothing is said of that.
+and nothing is said of that. Everything counts that starts in the chosen steps.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_star
 from traceanalyzer.analyzers.passes.unused import UnusedForward
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import I64
 
 _NO_AUTOGRAD = Text(
     "skip-no-autograd",
@@ -56,29 +57,35 @@ def missing(context: Context) -> Message | None:
 
 def analyze(context: Context) -> Passes:
     """Count the passes, and find those that served nothing."""
-    created, steps = context.once(graph), context.once(optimizer_starts)
-    duration = context.host.tree.end_ns - context.host.tree.start_ns
+    updates, zeroed = context.once(optimizer_starts)
+    tree, created = context.host.tree, np.flatnonzero(context.in_scope(context.once(graph).start_ns))
+    nodes = context.once(graph).node[created]
     return Passes(
-        backward_passes=len(context.once(backward)),
-        updates=len(steps[0]),
-        zero_grads=len(steps[1]),
-        graph_functions=len(created.node),
-        graph_passes=_graph_passes(context),
-        graph_host_ns=int(duration[created.node].sum()),
-        graph_start_ns=int(created.start_ns[0]) if len(created.node) else None,
+        backward_passes=_count(context, context.once(backward).start_ns),
+        updates=_count(context, updates),
+        zero_grads=_count(context, zeroed),
+        graph_functions=len(nodes),
+        graph_passes=_graph_passes(context, created),
+        graph_host_ns=int((tree.end_ns - tree.start_ns)[nodes].sum()),
+        graph_start_ns=int(tree.start_ns[nodes[0]]) if len(nodes) else None,
         discarded=discarded.find(context),
         unused=unused.find(context),
         accumulation=accumulation.find(context),
     )
 
 
-def _graph_passes(context: Context) -> int:
-    """Outermost calls of modules, or else steps, that extended the graph."""
-    created, roots = context.once(graph), context.once(unused.roots)
+def _count(context: Context, start_ns: I64) -> int:
+    """How many start in the chosen steps."""
+    return int(context.in_scope(start_ns).sum())
+
+
+def _graph_passes(context: Context, created: I64) -> int:
+    """Most calls of one outermost module, or else steps, that created some of these functions of the graph."""
+    roots, start = context.once(unused.roots), context.once(graph).start_ns[created]
     if len(roots.start_ns):
-        calls = np.unique(roots.of_graph[roots.of_graph >= 0])
+        calls = np.unique(roots.of_graph[created][roots.of_graph[created] >= 0])
         kind = group(roots.name[calls], roots.instance[calls])[1]
         return int(np.bincount(kind).max(initial=0))
     steps = context.steps
-    step = np.searchsorted(steps.start_ns, created.start_ns, side="right") - 1
+    step = np.searchsorted(steps.start_ns, start, side="right") - 1
     return len(np.unique(step[step >= 0]))

@@ -54,7 +54,7 @@ def find(context: Context) -> Accumulation | None:
     """Updates with several passes before them; None where there are none."""
     passes, steps = context.once(backward), context.once(optimizer_starts)[0]
     update = np.searchsorted(steps, passes.start_ns)
-    inside = update < len(steps)
+    inside = (update < len(steps)) & context.in_scope(passes.start_ns)
     numbers, counts = np.unique(update[inside], return_counts=True)
     several = np.flatnonzero(inside & np.isin(update, numbers[counts > 1]))
     if not len(several):
@@ -62,13 +62,14 @@ def find(context: Context) -> Accumulation | None:
     calls, kernels = _collectives(context)
     bounds = passes.start_ns[several], _until(context)[several]
     count = np.searchsorted(calls, bounds[1]) - np.searchsorted(calls, bounds[0])
-    launched = [np.flatnonzero((kernels[1] >= a) & (kernels[1] < b)) for a, b in zip(*bounds, strict=True)]
-    time = np.array([int(context.trace.device.dur_ns[kernels[0][rows]].sum()) for rows in launched], np.int64)
+    first, after = (np.searchsorted(kernels[1], times) for times in bounds)
+    spent = np.concatenate(([0], np.cumsum(context.trace.device.dur_ns[kernels[0]])))
+    time = spent[after] - spent[first]
     is_last = np.append(update[several][1:] != update[several][:-1], True)
     last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]
     by_time = time >= _SAME * time[last]
     early = ~is_last & (count > 0) & (count >= _SAME * count[last]) & by_time
-    rows = [kernels[0][launched[number]] for number in np.flatnonzero(early).tolist()]
+    rows = [kernels[0][first[number] : after[number]] for number in np.flatnonzero(early).tolist()]
     found = [
         Exchange(int(bounds[0][number]), int(count[number]), int(time[number]))
         for number in np.flatnonzero(early).tolist()

@@ -52,7 +52,7 @@ def find(context: Context) -> Discarded | None:
         return None
     end = np.iinfo(np.int64).max
     step, zero = (np.append(times, end)[np.searchsorted(times, passes.end_ns)] for times in (steps, zeroed))
-    lost = (zero < step) & (step < end)
+    lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns)
     lost &= ~np.isin(zero, _used(context, passes, lost, zero))
     if not lost.any():
         return None
@@ -94,6 +94,6 @@ def _waste(context: Context, passes: Backward, number: int) -> Waste:
     boundary = max(before, int(np.append(steps, 0)[np.searchsorted(steps, start) - 1]) if len(steps) else 0)
     first = int(np.searchsorted(created, boundary))
     begin = int(created[first]) if first < len(created) and created[first] < start else start
-    launches, device = context.trace.launches.start_ns, context.once(device_time)
-    launched = (launches >= begin) & (launches < end)
-    return Waste(begin, int(passes.functions[number]), int(device[launched].sum()), end - begin)
+    launched = slice(*np.searchsorted(context.trace.launches.start_ns, (begin, end)).tolist())
+    device = int(context.once(device_time)[launched].sum())
+    return Waste(begin, int(passes.functions[number]), device, end - begin)

@@ -93,6 +93,7 @@ def find(context: Context) -> tuple[UnusedForward, ...]:
     low, high = (reduce(created.sequence[known], calls.of_graph[known], extends) for reduce in (_least, _greatest))
     update = np.searchsorted(steps, calls.start_ns[extends])
     judged = (update < len(steps)) & (calls.start_ns[extends] < passes.start_ns[-1])
+    judged &= context.in_scope(calls.start_ns[extends])
     shapes = _shapes(context, created.node[known][first])
     functions = count_by(np.searchsorted(extends, calls.of_graph[known]), len(extends))
     keys = (calls.name[extends], calls.instance[extends], shapes, functions)
@@ -142,8 +143,8 @@ def _row(
     unused = extends[lost]
     device = 0
     for call in unused.tolist():
-        inside = (launches.start_ns >= calls.start_ns[call]) & (launches.start_ns < calls.end_ns[call])
-        device += int(context.once(device_time)[inside & (launches.thread == calls.thread[call])].sum())
+        inside = slice(*np.searchsorted(launches.start_ns, (calls.start_ns[call], calls.end_ns[call])).tolist())
+        device += int(context.once(device_time)[inside][launches.thread[inside] == calls.thread[call]].sum())
     return UnusedForward(
         name=context.trace.names[calls.name[unused[0]]],
         input_shapes=shapes,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.renderers.difference.words import columns
 from traceanalyzer.renderers.names import shorten
-from traceanalyzer.report.difference import Difference, Part, Shift, Side, StepTime
+from traceanalyzer.report.difference import PART_LABELS, Difference, Part, Shift, Side, StepTime
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Column, Fact, Section, Table
 
@@ -37,19 +37,6 @@ _TIME_COLUMNS = (
 _PARTS = Text("diff-parts-title", "Parts of the step")
 _PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
 _PART = Column(Text("diff-part", "Part"), "")
-_PART_LABELS = {
-    "kernel": Text("diff-part-kernel", "Kernel"),
-    "memcpy": Text("diff-part-memcpy", "Memcpy"),
-    "memset": Text("diff-part-memset", "Memset"),
-    "communication": Text("diff-part-communication", "Communication"),
-    "runtime": Text("diff-part-runtime", "Runtime"),
-    "dataloader": Text("diff-part-dataloader", "DataLoader"),
-    "cpu_exec": Text("diff-part-cpu-exec", "CPU Exec"),
-    "other": Text("diff-part-other", "Other"),
-    "host": Text("diff-part-host", "Host (self CPU)"),
-    "device": Text("diff-part-device", "Device"),
-    "synchronization": Text("diff-part-synchronization", "Host waits for device"),
-}
 _SHARE = Column(Text("diff-part-share", "Of the change"), "share")
 _CLEAR = Column(Text("diff-part-clear", "Beyond noise"), "bool")
 _TRUST = Text("diff-trust-title", "Can they be compared?")
@@ -116,7 +103,7 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 def _parts(parts: tuple[Part, ...]) -> Table:
     """Columns that say nothing of any part are left out."""
     columns_ = (_PART, *columns("ns"), _SHARE, _CLEAR)
-    rows = [(_PART_LABELS[p.id], p.base_ns, p.head_ns, p.change_ns, p.change_share, p.clear) for p in parts]
+    rows = [(PART_LABELS[p.id], p.base_ns, p.head_ns, p.change_ns, p.change_share, p.clear) for p in parts]
     kept = [i for i in range(len(columns_)) if i < 4 or any(row[i] is not None for row in rows)]
     shown = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table("diff_parts", tuple(columns_[i] for i in kept), shown, len(rows))

@@ -172,7 +172,7 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, 
         summary=prose(finding.summary, language),
         advice=prose(finding.advice, language),
         not_when=prose(finding.not_when, language),
-        code=finding.code,
+        code=None if finding.code is None else _code(finding.code),
         links=tuple(_links(finding.links)),
         evidence=tuple(_proof(item, language, detail) for item in finding.evidence),
         time=time,
@@ -189,6 +189,11 @@ def prose(message: Message, language: Language) -> str:
     return shorten(clean(language.say(message)), _PROSE)
 
 
+def _code(code: str) -> str:
+    """A line of code as it is, indented, but without characters that act."""
+    return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))
+
+
 def _known(texts: dict[str, Text], key: str, language: Language) -> str:
     return language.text(texts[key]) if key in texts else clean(key)
 
@@ -196,8 +201,11 @@ def _known(texts: dict[str, Text], key: str, language: Language) -> str:
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Only what leads to a page: a rule may come from anywhere."""
     for link in links:
-        parts = urlsplit(link)
-        if parts.scheme in ("https", "http") and parts.netloc:
+        try:
+            parts = urlsplit(link)
+        except ValueError:
+            continue
+        if parts.scheme in ("https", "http") and parts.netloc and link == clean(link):
             yield link, clean(f"{parts.netloc}{parts.path}").rstrip("/")
 
 

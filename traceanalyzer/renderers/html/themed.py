@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from functools import lru_cache
 
 from markupsafe import Markup
 
@@ -25,8 +26,9 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
 _GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
 
 
+@lru_cache(maxsize=64)
 def draw(chart: Chart, language: Language, width: int) -> Markup:
-    """The chart as an element of the page."""
+    """The chart as an element of the page. A page that is made again with less detail has the same charts."""
     # The text is what matplotlib wrote a moment ago, so there is nothing to fear from its XML.
     root = ET.fromstring(charts.svg(chart, language, width))  # noqa: S314
     _strip(root)

@@ -19,6 +19,7 @@ from traceanalyzer.renderers.sections import (
     operators,
     overview,
     python_lines,
+    ranks,
     roofline,
     runs,
     steps,
@@ -31,6 +32,7 @@ from traceanalyzer.report.section import Section
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     findings.build,
     overview.build,
+    ranks.build,
     capture.build,
     runs.build,
     gpu.build,

@@ -1,0 +1,53 @@
+"""Waits for batches, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.analyzers import dataloader
+from traceanalyzer.analyzers.context import Context
+
+US = 1000
+SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+PIPE = "enumerate(DataPipe)#Shuffler"
+
+
+def test_waits_are_summed_by_iterator_and_compared_with_the_median() -> None:
+    trace = TraceBuilder()
+    trace.step(3, 0, 1000)
+    for start, dur in ((0, 60), (100, 10), (200, 10), (300, 12), (400, 100)):
+        trace.annotation(WORKERS, start, dur)
+    trace.launch_kernel("k", 420, 30, at=90)
+    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    assert (loader.in_process, loader.calls, loader.total_ns, loader.exposed_ns) == (False, 5, 192 * US, 162 * US)
+    assert (loader.median_ns, loader.p95_ns, loader.first_ns) == (12 * US, 100 * US, 60 * US)
+    assert loader.first_excess_ns == 48 * US
+    assert (loader.long_calls, loader.excess_ns) == (1, 70 * US), "88 us too long, but only 70 exposed"
+    longest = loader.longest[0]
+    assert (longest.start_ns, longest.duration_ns, longest.exposed_ns) == (400 * US, 100 * US, 70 * US)
+    assert (longest.step, longest.is_first) == ("3", False)
+
+
+def test_a_wait_within_a_wait_counts_once() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.annotation(PIPE, 10, 50)
+    trace.annotation(SINGLE, 20, 20)
+    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    assert (loader.name, loader.calls, loader.total_ns) == (PIPE, 1, 50 * US)
+
+
+@pytest.mark.parametrize(("name", "wanted"), [(SINGLE, True), (WORKERS, False), (PIPE, None)])
+def test_the_name_tells_who_prepares_batches(name: str, wanted: bool | None) -> None:
+    assert dataloader.is_in_process(name) is wanted
+
+
+def test_without_a_loader_there_is_a_reason() -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 10)
+    reason = dataloader.missing(Context(read_built(trace)))
+    assert reason is not None
+    assert "no wait for a DataLoader" in reason.text

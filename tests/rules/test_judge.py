@@ -1,0 +1,35 @@
+"""How findings are ranked and what is said of rules that cannot judge."""
+
+from __future__ import annotations
+
+from tests.rules.judging import report
+from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
+from traceanalyzer.rules.selection import builtin
+
+ONE_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def test_two_sides_of_one_thing_do_not_both_lead() -> None:
+    """The wait for the loader, and that it has no workers, are the same time: it is counted once."""
+    whole = report(training(4000, 6000, name=ONE_PROCESS))
+    (headline,) = whole.headlines
+    assert headline.combined is not None
+    rules = [finding.rule for finding in whole.findings]
+    assert {"dataloader-bound", "dataloader-single-process"} <= set(rules)
+    fixed = [fix.rule for fix in headline.combined.fixes]
+    assert len({"dataloader-bound", "dataloader-single-process"}.intersection(fixed)) == 1
+    assert rules[: len(fixed)] == fixed, "what adds most comes first"
+
+
+def test_fixes_point_to_their_findings() -> None:
+    whole = report(fires())
+    for headline in whole.headlines:
+        for fix in headline.combined.fixes if headline.combined else ():
+            assert whole.findings[fix.finding].rule == fix.rule
+
+
+def test_every_rule_finds_passes_or_says_why_it_cannot_judge() -> None:
+    for situation in (fires(), fires_in_a_table()):
+        skipped = [entry for entry in report(situation).skipped if entry.id in {rule.id for rule in builtin()}]
+        assert all(entry.reason.text for entry in skipped)
+        assert len({entry.id for entry in skipped}) == len(skipped)

@@ -1,0 +1,35 @@
+"""allocator-malloc-in-step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.allocator_malloc_in_step import allocating, fires
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+
+RULE = "allocator-malloc-in-step"
+
+
+def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx((300_000, 300_000), rel=0.01)
+    assert finding.evidence[0].where[0].name == "cudaMalloc"
+
+
+def test_one_step_may_be_the_first() -> None:
+    assert "only one step" in (skipped(allocating(lambda _: True, steps=1), RULE) or "")
+    assert "come back" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_time_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"time_share": share}) == []
+    assert findings(fires(), RULE, {"time_share": share - 1e-9})
+
+
+def test_edge_steps_share() -> None:
+    trace = allocating(lambda number: number in (1, 3), steps=5)  # two of the four after the first
+    assert findings(trace, RULE, {"steps_share": 0.5})
+    assert findings(trace, RULE, {"steps_share": 0.51}) == []

@@ -1,0 +1,43 @@
+"""compile-or-load-in-step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.compile_or_load_in_step import COMPILE, fires, fires_on_a_recording_of_set_up
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+
+RULE = "compile-or-load-in-step"
+
+
+def test_the_total_is_told_and_divided_for_the_saving() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert "40.01 ms in all" in finding.summary.text
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx((0, 40_000_000 / 5), rel=0.01)
+    assert finding.evidence[0].observed == pytest.approx(40 / 68, rel=0.01)  # of the four steps after the first
+    assert finding.evidence[0].where[0].name == COMPILE
+
+
+def test_a_recording_of_set_up_is_told_as_such() -> None:
+    (finding,) = findings(fires_on_a_recording_of_set_up(), RULE)
+    assert finding.saving is None
+    assert finding.severity == "info"
+    assert "schedule" in finding.advice.text
+
+
+def test_a_table_does_not_tell_the_step() -> None:
+    assert "in which step" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_later_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"later_share": share}) == []
+    assert findings(fires(), RULE, {"later_share": share - 1e-9})
+
+
+def test_edge_only_share() -> None:
+    share = findings(fires_on_a_recording_of_set_up(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share})
+    assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share + 1e-9}) == []

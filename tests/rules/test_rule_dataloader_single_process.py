@@ -1,0 +1,52 @@
+"""dataloader-single-process."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, report, skipped
+from tests.rules.situations.dataloader_single_process import LOADER, WORKERS, fires, fires_in_a_table
+from tests.rules.situations.h2d_pageable import fires as without_loader
+
+RULE = "dataloader-single-process"
+
+
+def test_the_same_time_as_dataloader_bound_counts_once() -> None:
+    found = report(fires())
+    bound, single = (next(f for f in found.findings if f.rule == rule) for rule in ("dataloader-bound", RULE))
+    assert single.saving is not None
+    assert bound.saving is not None
+    assert single.saving.wall_ns_per_step == bound.saving.wall_ns_per_step
+    assert single.saving.wall_ns_per_step == pytest.approx((3_200_000, 4_000_000), rel=0.01)
+    combined = found.headlines[0].combined
+    assert combined is not None
+    assert len({"dataloader-bound", RULE} & {fix.rule for fix in combined.fixes}) == 1
+
+
+def test_only_the_waits_for_loaders_without_workers_count() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        host.range(WORKERS, 3000)
+        host.range(LOADER, 1000)
+        compute(host, stream, 6000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.1, rel=0.01)
+    assert {place.name for place in finding.evidence[0].where} == {LOADER}
+
+
+def test_without_a_loader_nothing_can_be_said() -> None:
+    assert "no wait for a DataLoader" in (skipped(without_loader(), RULE) or "")
+
+
+def test_edge_exposed_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"exposed_share": share}) == []
+    assert findings(fires(), RULE, {"exposed_share": share - 1e-9})
+
+
+def test_edge_host_share() -> None:
+    assert findings(fires_in_a_table(), RULE, {"host_share": 0.9}) == []
+    assert findings(fires_in_a_table(), RULE, {"host_share": 0.899})

@@ -1,0 +1,73 @@
+"""gpu-underutilized."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.dataloader_bound import fires as loading
+from tests.rules.situations.gpu_underutilized import (
+    fires,
+    fires_in_a_table,
+    fires_on_one_of_two_devices,
+    trap_single_kernel,
+    trap_table_without_a_device,
+    trap_warm_up,
+    trap_work_that_was_not_recorded,
+    working,
+)
+
+RULE = "gpu-underutilized"
+
+
+def test_causes_are_told_and_nothing_is_claimed() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is None
+    assert finding.severity == "critical"
+    busy = finding.evidence[0].observed
+    assert busy == pytest.approx(200 / 974.5, rel=0.01)  # ten kernels of 20 us in a step of 974.5 us
+    idle = sum(place.value or 0 for place in finding.evidence[0].where)
+    assert idle == pytest.approx((1 - busy) * 974_500, rel=0.01), "the causes sum to the idle time"
+
+
+def test_the_largest_cause_is_named() -> None:
+    (finding,) = findings(loading(), RULE, {"events": 3})
+    assert "waiting for the DataLoader" in finding.summary.text
+    assert finding.severity == "high"
+
+
+def test_devices_are_judged_one_by_one() -> None:
+    (finding,) = findings(fires_on_one_of_two_devices(), RULE)
+    assert "Device 1 works" in finding.summary.text
+
+
+def test_what_cannot_be_judged_is_skipped() -> None:
+    assert "only 2 kernels" in (skipped(trap_single_kernel(), RULE) or "")
+    assert "every recorded step" in (skipped(trap_warm_up(), RULE) or "")
+    assert "was not recorded" in (skipped(trap_work_that_was_not_recorded(), RULE) or "")
+    assert "no device time" in (skipped(trap_table_without_a_device(), RULE) or "")
+
+
+def test_a_table_tells_the_most_that_the_gpu_can_have_been_busy() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.2)
+    assert "at most 20.00 %" in finding.summary.text
+    assert finding.confidence == "B"
+
+
+def test_edge_busy_share() -> None:
+    busy = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"busy_share": busy}) == []
+    assert findings(fires(), RULE, {"busy_share": busy + 1e-9})
+
+
+def test_edge_critical_share() -> None:
+    busy = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"critical_share": busy})[0].severity == "high"
+    assert findings(fires(), RULE, {"critical_share": busy + 1e-9})[0].severity == "critical"
+
+
+def test_edge_events() -> None:
+    trace = working(20, 80, kernels=10, steps=2)
+    assert findings(trace, RULE, {"events": 20})
+    assert findings(trace, RULE, {"events": 21}) == []

@@ -1,0 +1,77 @@
+"""host-python-gap."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, report, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.host_python_gap import (
+    fires,
+    fires_after_a_value_was_read,
+    fires_without_stacks,
+    pausing,
+    trap_no_steps,
+)
+
+RULE = "host-python-gap"
+
+
+def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
+    (finding,) = findings(fires_without_stacks(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert high == pytest.approx(2_290_000, rel=0.01)  # 4 ms, less 1.7 ms for which kernels are queued
+    assert low == high / 2
+    assert finding.confidence == "C"
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((high / 5, high / 2), rel=0.01), "stacks slow the host"
+    assert finding.confidence == "B"
+    assert finding.evidence[0].where[0].name == "train.py(40): augment"
+
+
+def test_stacks_name_python_code_in_short_gaps_too() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(20):
+            with host.frame("model.py(7): forward"):
+                host.work(100)
+            compute(host, stream, 10)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.5 * 20 * 90_000, rel=0.1)  # 10 us of each are busy
+    assert finding.evidence[0].where[0].name == "model.py(7): forward"
+
+
+def test_what_follows_a_wait_is_the_hosts_and_counts_once() -> None:
+    (finding,) = findings(fires_after_a_value_was_read(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.5 * 2_000_000, rel=0.05)
+    assert finding.evidence[0].where[0].name == "train.py(41): sleep"
+    combined = report(fires_after_a_value_was_read()).headlines[0].combined
+    assert combined is not None
+    assert {RULE, "sync-item-frequent"} & {fix.rule for fix in combined.fixes} == {RULE}
+
+
+def test_half_of_the_steps_must_have_it() -> None:
+    assert findings(pausing(lambda number: 4000 if number % 2 else 1, steps=6), RULE), "in 3 of 5 after the first"
+    assert findings(pausing(lambda number: 4000 if number in (2, 4) else 1, steps=6), RULE) == []
+
+
+def test_without_steps_nothing_comes_back() -> None:
+    assert "no steps are marked" in (skipped(trap_no_steps(), RULE) or "")
+    assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_gap_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"gap_share": share}) == []
+    assert findings(fires(), RULE, {"gap_share": share - 1e-9})
+
+
+def test_edge_events() -> None:
+    assert findings(fires(), RULE, {"events": 120})
+    assert findings(fires(), RULE, {"events": 121}) == []

@@ -1,0 +1,47 @@
+"""launch-bound-small-kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, report, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.gpu_underutilized import trap_warm_up
+from tests.rules.situations.launch_bound_small_kernels import fires, fires_with_stacks
+
+RULE = "launch-bound-small-kernels"
+
+
+def test_at_most_the_gaps_and_at_least_half() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert high == pytest.approx(40 * 20_000, rel=0.05)  # a launch every 25 us, a kernel of 5 us
+    assert low == high / 2
+    assert finding.evidence[0].where[0].unit == "count"
+
+
+def test_stacks_lower_what_is_claimed() -> None:
+    plain, stacked = findings(fires(), RULE)[0], findings(fires_with_stacks(), RULE)[0]
+    assert plain.saving is not None
+    assert stacked.saving is not None
+    high = plain.saving.direct_ns_per_step[1]
+    assert stacked.saving.direct_ns_per_step == pytest.approx((high / 5, high / 2))
+    assert (plain.confidence, stacked.confidence) == ("B", "C")
+
+
+def test_gaps_after_loading_code_are_not_those_of_launches() -> None:
+    assert "every recorded step" in (skipped(trap_warm_up(), RULE) or "")
+    assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_gap_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"gap_share": share}) == []
+    assert findings(fires(), RULE, {"gap_share": share - 1e-9})
+    assert report(fires(), RULE).headlines[0].bound == "host"
+
+
+def test_edge_events() -> None:
+    assert findings(fires(), RULE, {"events": 240})
+    assert findings(fires(), RULE, {"events": 241}) == []

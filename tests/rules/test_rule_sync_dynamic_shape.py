@@ -1,0 +1,30 @@
+"""sync-dynamic-shape."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.sync_dynamic_shape import fires
+
+RULE = "sync-dynamic-shape"
+
+
+def test_the_idle_time_after_the_wait_goes_away() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert high == pytest.approx(300_000, rel=0.1)
+    assert low == high / 2
+    assert finding.evidence[0].where[0].name == "aten::nonzero"
+
+
+def test_a_table_has_no_timeline() -> None:
+    assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_gain_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"gain_share": share}) == []
+    assert findings(fires(), RULE, {"gain_share": share - 1e-9})

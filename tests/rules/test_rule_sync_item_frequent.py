@@ -1,0 +1,74 @@
+"""sync-item-frequent."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, skipped, table
+from tests.rules.situations.sync_item_frequent import (
+    fires,
+    fires_in_a_table,
+    printed,
+    reading,
+    trap_busy_gpu,
+    trap_gradient_scaler,
+    trap_values_of_the_cpu,
+)
+
+RULE = "sync-item-frequent"
+
+
+def test_the_idle_time_after_the_waits_goes_away() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert high == pytest.approx(3 * 200_000, rel=0.1)
+    assert low == high / 2
+    assert [e.unit for e in finding.evidence] == ["share", "number"]
+    assert finding.evidence[1].observed == 3
+
+
+def test_waits_that_cost_nothing_are_worth_nothing() -> None:
+    assert findings(trap_busy_gpu(), RULE, {"calls_per_step": 1})[0].severity == "info"
+
+
+def test_checks_of_the_gradient_scaler_do_not_count() -> None:
+    assert findings(trap_gradient_scaler(), RULE, {"calls_per_step": 0.5}) == []
+
+
+def test_in_a_table_of_a_gpu_bound_run_it_is_worth_nothing() -> None:
+    (finding,) = findings(printed(30, device="500.000ms"), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == (0, 0)
+
+
+def test_a_table_gives_at_most_the_time_in_the_operator() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, 3_000_000)
+
+
+def test_what_is_missing_is_told() -> None:
+    assert "no device activity" in (skipped(trap_values_of_the_cpu(), RULE) or "")
+    row = {
+        "Name": "aten::item",
+        "Self CPU": "1.000ms",
+        "CPU total": "1.000ms",
+        "Self CUDA": "1.000ms",
+        "# of Calls": 99,
+    }
+    assert "how many steps" in (skipped(table([row], cpu="9.000ms", device="1.000ms"), RULE) or "")
+
+
+def test_edge_calls_per_step() -> None:
+    trace = reading(3, pause=1)
+    limits = {"gain_share": 0.9}
+    assert findings(trace, RULE, limits | {"calls_per_step": 3})
+    assert findings(trace, RULE, limits | {"calls_per_step": 3.01}) == []
+
+
+def test_edge_gain_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    limits = {"calls_per_step": 100}
+    assert findings(fires(), RULE, limits | {"gain_share": share}) == []
+    assert findings(fires(), RULE, limits | {"gain_share": share - 1e-9})

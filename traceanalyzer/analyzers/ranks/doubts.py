@@ -1,0 +1,44 @@
+"""How far can the comparison of ranks be trusted?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from traceanalyzer.analyzers.ranks.model import RankRange, Ranks
+from traceanalyzer.trace.model import Loss
+
+_UNMATCHED = 0.2
+"""Share of collectives from which on it is worth a warning (own choice: below, no ranking changes)."""
+
+_RANGES = 12
+"""Named in a text; the result has all."""
+
+
+def doubts(found: Ranks) -> tuple[Loss, ...]:
+    """All doubts, in a fixed order."""
+    return tuple(_doubts(found))
+
+
+def _doubts(found: Ranks) -> Iterator[Loss]:
+    if len(found.ranks) == 1:
+        yield Loss("q-ranks-one", 1)
+    if found.missing and found.world_size:
+        count = sum(part.last - part.first + 1 for part in found.missing)
+        yield Loss("q-ranks-missing", count, {"world": found.world_size, "ranks": ranges(found.missing)})
+    if found.missing is None:
+        yield Loss("q-ranks-world-unknown", 1)
+    matching = found.matching
+    mutual = matching.recorded - matching.not_mutual
+    lost = matching.unmatched + matching.contradicted
+    if len(found.ranks) > 1 and lost > _UNMATCHED * mutual:
+        yield Loss("q-ranks-unmatched", lost, {"all": mutual})
+    if matching.matched and not found.has_clocks:
+        yield Loss("q-ranks-no-clock", 1)
+    if found.left_out:
+        yield Loss("q-ranks-left-out", found.left_out)
+
+
+def ranges(missing: Sequence[RankRange]) -> str:
+    """`2, 5-127`."""
+    shown = [str(part.first) if part.first == part.last else f"{part.first}-{part.last}" for part in missing]
+    return ", ".join(shown[:_RANGES]) + (", ..." if len(shown) > _RANGES else "")

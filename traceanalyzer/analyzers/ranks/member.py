@@ -1,0 +1,54 @@
+"""One rank of a run, from its trace or from its saved report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers import idle, kernel_classes, rank_facts, resources
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.kernel_classes import KernelClasses
+from traceanalyzer.analyzers.rank_facts import RankFacts
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.report.model import Report, Source, TraceSummary
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a run needs of a rank."""
+
+    source: Source
+    summary: TraceSummary
+    facts: RankFacts
+    resources: StepResources | None = None
+    kernel_classes: KernelClasses | None = None
+    idle: Idle | None = None
+
+
+def of_trace(context: Context, source: Source, summary: TraceSummary) -> Member | None:
+    """The member that a trace is; None if it names no rank and has no collectives."""
+    if rank_facts.missing(context) is not None:
+        return None
+    return Member(
+        source,
+        summary,
+        rank_facts.analyze(context),
+        resources.analyze(context) if len(context.steps) else None,
+        kernel_classes.analyze(context) if kernel_classes.missing(context) is None else None,
+        idle.analyze(context) if idle.missing(context) is None else None,
+    )
+
+
+def of_report(report: Report) -> Member | None:
+    """The member that a saved report is of; None if the report does not say enough."""
+    facts = report.result("rank_facts", RankFacts)
+    if facts is None or report.trace is None:
+        return None
+    return Member(
+        report.source,
+        report.trace,
+        facts,
+        report.result("resources", StepResources),
+        report.result("kernel_classes", KernelClasses),
+        report.result("idle", Idle),
+    )

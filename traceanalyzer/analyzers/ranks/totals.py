@@ -1,0 +1,171 @@
+"""Results of single ranks and of their comparison, in the form that the same analyses of one trace have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from traceanalyzer.analyzers.communication import CollectiveRow, Communication
+from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
+from traceanalyzer.analyzers.kernel_classes import KernelClass, KernelClasses
+from traceanalyzer.analyzers.ranks.member import Member
+from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.report.model import Device, Options, Source, TraceSummary
+
+T = TypeVar("T")
+
+FORMAT = "kineto-ranks"
+"""Of the source of a run's report."""
+
+_DEVICE = 0
+"""Stands for the busiest device of every rank."""
+
+
+def results(members: Sequence[Member], ranks: Ranks) -> dict[str, msgspec.Struct]:
+    """What rules look at, by the analyzers' keys: means over ranks, and of collectives only what is transfer."""
+    known = [member.resources for member in members if member.resources is not None]
+    classes = [member.kernel_classes for member in members if member.kernel_classes is not None]
+    found: dict[str, msgspec.Struct] = {"ranks": ranks}
+    if known:
+        found["resources"] = _mean(known)
+    if classes:
+        found["kernel_classes"] = _sum(classes)
+    idle = _idle(members)
+    if idle:
+        found["idle"] = Idle((_join(idle),), (), ())
+    if ranks.groups:
+        found["communication"] = _transfers(ranks.groups)
+    return found
+
+
+def _mean(resources: Sequence[StepResources]) -> StepResources:
+    """Over all steps of all ranks; null where no rank knows."""
+    steps = sum(own.steps for own in resources)
+
+    def over(field: str) -> float | None:
+        values = [(v, own.steps) for own in resources if (v := getattr(own, field)) is not None]
+        return sum(v * n for v, n in values) / sum(n for _, n in values) if values else None
+
+    means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
+    return msgspec.convert({"steps": steps, "device": _DEVICE, **means}, StepResources)
+
+
+def _idle(members: Sequence[Member]) -> list[DeviceIdle]:
+    """Of each rank the device that works most."""
+    own = [(member.idle, member.resources.device) for member in members if member.idle and member.resources]
+    return [device for idle, busiest in own for device in idle.devices if device.device == busiest]
+
+
+def _join(devices: Sequence[DeviceIdle]) -> DeviceIdle:
+    window, idle = sum(device.window_ns for device in devices), sum(device.idle_ns for device in devices)
+    causes: defaultdict[str, list[Cause]] = defaultdict(list)
+    for device in devices:
+        for cause in device.causes:
+            causes[cause.cause].append(cause)
+    times = {name: sum(cause.time_ns for cause in same) for name, same in causes.items()}
+    return DeviceIdle(
+        device=_DEVICE,
+        window_ns=window,
+        busy_ns=window - idle,
+        idle_ns=idle,
+        idle_share=idle / window if window else 0.0,
+        gaps=sum(device.gaps for device in devices),
+        causes=tuple(
+            Cause(name, time, time / idle if idle else None, sum(cause.gaps for cause in causes[name]))
+            for name, time in times.items()
+        ),
+    )
+
+
+def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
+    rows: defaultdict[str, list[KernelClass]] = defaultdict(list)
+    for own in classes:
+        for row in own.rows:
+            rows[row.name].append(row)
+    total = sum(own.total_ns for own in classes)
+    unexplained = sum(own.unexplained_ns for own in classes)
+    joined = [_class(name, same, total) for name, same in rows.items()]
+    return KernelClasses(
+        rows=tuple(sorted(joined, key=lambda row: (-row.total_ns, row.name))),
+        total_ns=total,
+        unexplained_calls=sum(own.unexplained_calls for own in classes),
+        unexplained_ns=unexplained,
+        unexplained_share=unexplained / total if total else None,
+        unexplained=(),
+    )
+
+
+def _class(name: str, rows: Sequence[KernelClass], total: int) -> KernelClass:
+    time = sum(row.total_ns for row in rows)
+    return KernelClass(
+        name=name,
+        calls=sum(row.calls for row in rows),
+        total_ns=time,
+        share=time / total if total else None,
+        kernels=max(row.kernels for row in rows),
+        longest=max(rows, key=lambda row: row.total_ns).longest,
+    )
+
+
+def _transfers(groups: Sequence[GroupRow]) -> Communication:
+    """Matched collectives without the waiting; each counts once per rank."""
+    rows = tuple(_row(group) for group in groups)
+    return Communication(
+        rows=tuple(sorted(rows, key=lambda row: -row.total_ns)),
+        devices=(),
+        steps=(),
+        calls=sum(row.calls for row in rows),
+        calls_without_size=sum(row.calls for row in rows if row.message_bytes is None),
+    )
+
+
+def _row(group: GroupRow) -> CollectiveRow:
+    calls, each = group.collectives * group.ranks, round(group.transfer_ns)
+    return CollectiveRow(
+        operation=group.operation,
+        process_group=group.process_group,
+        group_size=group.group_size,
+        dtype=None,
+        message_bytes=group.message_bytes,
+        calls=calls,
+        total_ns=round(group.transfer_ns * calls),
+        mean_ns=group.transfer_ns,
+        min_ns=each,
+        max_ns=each,
+        algorithm_gb_per_s=group.algorithm_gb_per_s,
+        bus_gb_per_s=group.bus_gb_per_s,
+    )
+
+
+def source(name: str, members: Sequence[Member]) -> Source:
+    """All files of a run."""
+    sizes = [member.source.size_bytes for member in members]
+    known = [size for size in sizes if size is not None]
+    return Source(name, FORMAT, sum(known) if len(known) == len(sizes) else None)
+
+
+def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
+    """All traces of a run: sums, and what they agree on."""
+    own = [member.summary for member in members]
+    bases = [one.base_ns for one in own if one.base_ns is not None]
+    devices: dict[Device, None] = dict.fromkeys(device for one in own for device in one.devices)
+    options = {field: _common([getattr(one.options, field) for one in own]) for field in Options.__struct_fields__}
+    return TraceSummary(
+        events=sum(one.events for one in own),
+        span_ns=max((one.span_ns for one in own), default=0),
+        base_ns=min(bases, default=None),
+        devices=tuple(devices),
+        rank=None,
+        world_size=world_size,
+        options=Options(**options),
+        steps_from=_common([one.steps_from for one in own]),
+    )
+
+
+def _common(values: Sequence[T]) -> T | None:
+    """What all have; null if they differ."""
+    return values[0] if values and all(value == values[0] for value in values) else None

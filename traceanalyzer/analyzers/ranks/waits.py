@@ -1,0 +1,133 @@
+"""Who waits for whom?
+
+In a mutual collective the rank that comes last has the shortest duration: it only transfers. Every other rank waits for
+the rest of its own duration. Durations need no common clock.
+
+A rank may be late only because it waited for another one before, in a smaller group. So each rank carries along how
+much every other has delayed it, and what ranks wait for is passed on to whoever delayed the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.ranks.matching import Matched
+from traceanalyzer.analyzers.ranks.table import Table
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
+
+_MOST_RANKS = 512
+"""With more, the last rank of each collective is the cause (own choice: the matrix of delays has their square)."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Per matched row, in the order of `Matched.rows`; ns."""
+
+    wait: I64
+    """Duration beyond the shortest of the collective."""
+    exposed: I64
+    """The part of it in which no other kernel runs; all of it where that is not known."""
+    transfer: I64
+    """The shortest duration of the collective."""
+    is_last: Bool
+    """The one rank with the shortest duration; none where two have it."""
+    counts: Bool
+    """Called within a step: means per step are over these."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Exposed waiting by who caused it; ns, summed over the ranks that wait."""
+
+    by_step: F64
+    """Steps of the table x ranks."""
+    by_kind: F64
+    """Kinds of the table x ranks."""
+    gap: F64
+    """By rank: what goes away if it comes no later than the next one."""
+
+
+def measure(table: Table, matched: Matched) -> Waits:
+    """The waits of all matched collectives."""
+    dur = table.dur_ns[matched.rows]
+    opens = matched.opens
+    least = dur[opens][matched.collective]
+    wait = dur - least
+    exposed = table.exposed_ns[matched.rows]
+    is_first = np.zeros(len(dur), np.bool_)
+    is_first[opens] = True
+    follows = np.append(dur[1:], 0)
+    return Waits(
+        wait=wait,
+        exposed=np.where(exposed == UNKNOWN, wait, np.minimum(wait, exposed)),
+        transfer=least,
+        is_last=is_first & (follows > dur),
+        counts=table.step[matched.rows] != UNKNOWN,
+    )
+
+
+def blame(table: Table, matched: Matched, waits: Waits, end_ns: I64) -> Blame:
+    """Find the cause of every wait.
+
+    Args:
+        table: The collectives.
+        matched: Those that several ranks have.
+        waits: Their waits.
+        end_ns: When each row ends, by a common clock.
+    """
+    members = table.member[matched.rows]
+    opens = np.append(matched.opens, len(members))
+    by_step = np.zeros((len(table.steps), table.members))
+    by_kind = np.zeros((len(table.kinds), table.members))
+    gap = np.zeros(table.members)
+    delays = _Delays(table.members)
+    step, kind = table.step[matched.rows], table.kind[matched.rows]
+    order = np.argsort(end_ns[opens[:-1]], kind="stable") if matched.count else np.zeros(0, np.int64)
+    for number in order.tolist():
+        rows = slice(int(opens[number]), int(opens[number + 1]))
+        wait = waits.exposed[rows][1:].astype(np.float64)
+        causes = delays.meet(members[rows], wait)
+        first = rows.start
+        if not waits.counts[first]:
+            continue
+        lead = float(waits.wait[first + 1])
+        spared = np.divide(np.minimum(wait, lead), wait, out=np.zeros_like(wait), where=wait > 0)
+        total = causes.sum(axis=0)
+        by_step[step[first]] += total
+        by_kind[kind[first]] += total
+        gap += spared @ causes
+    return Blame(by_step, by_kind, gap)
+
+
+class _Delays:
+    """By how much each rank has been delayed so far by each: rows are delayed, columns delay."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+        self._by: F64 | None = np.zeros((ranks, ranks)) if ranks <= _MOST_RANKS else None
+
+    def meet(self, members: I64, wait: F64) -> F64:
+        """All wait for the first.
+
+        Args:
+            members: Ranks of a collective, the one that came last first.
+            wait: Of the others.
+
+        Returns:
+            For each of the others the causes of its wait, by rank.
+        """
+        last, others = int(members[0]), members[1:]
+        if self._by is None:
+            direct = np.zeros((len(others), self._ranks))
+            direct[:, last] = wait
+            return direct
+        inherited = np.clip(self._by[last] - self._by[others], 0.0, None)
+        total = inherited.sum(axis=1)
+        share = np.minimum(1.0, np.divide(wait, total, out=np.ones_like(wait), where=total > 0))
+        causes: F64 = inherited * share[:, None]
+        causes[:, last] += np.maximum(0.0, wait - total)
+        self._by[others] += causes
+        self._by[last, last] = max(float(self._by[last, last]), float(self._by[others, last].max(initial=0.0)))
+        return causes

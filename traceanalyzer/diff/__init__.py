@@ -1,0 +1,144 @@
+"""Two measurements side by side: what changed, by how much, and whether anybody can tell.
+
+| module | what it is |
+|---|---|
+| `inputs` | traces, saved reports, documents and folders, read |
+| `measurement` | one side as figures per step; `traces` and `printed` make them |
+| `comparability`, `shapes` | whether the sides are of the same work |
+| `verdict`, `statistics`, `student` | step times: tests that hold for few steps |
+| `parts`, `rankings`, `findings`, `notes` | what made the difference, and what to know about it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from traceanalyzer._version import __version__
+from traceanalyzer.config import Config
+from traceanalyzer.diff import (
+    comparability,
+    findings,
+    inputs,
+    notes,
+    parts,
+    printed,
+    rankings,
+    traces,
+    verdict,
+)
+from traceanalyzer.diff.inputs import Given, Progress, Reading
+from traceanalyzer.diff.measurement import Gpu, Measurement
+from traceanalyzer.errors import UsageError
+from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.report.difference import SCHEMA_VERSION, Difference, GpuUse, MemoryPeak
+from traceanalyzer.report.model import Generator, Report
+
+Input = str | Path | Report
+
+
+def diff(
+    base: Input,
+    head: Input | None = None,
+    *,
+    limit: float | None = None,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    progress: Progress | None = None,
+) -> Difference:
+    """Compare two measurements.
+
+    Args:
+        base: Before: a trace, a saved report (`report -o x.json`), a folder with the traces of a run, a report in
+            memory, or a run of a document with tables (`notes.md#run-1`).
+        head: After. None: `base` is a document with two runs.
+        limit: A slower step by more than this share is a regression; None: no one asks.
+        steps: The steps of traces that count.
+        config: Settings of a project; `traceanalyzer.config.load` reads them.
+        progress: From the name of a file to what takes the number of bytes after each read.
+
+    Raises:
+        UnusableInputError: A side holds nothing that can be compared.
+        UsageError: The sides are of different kinds, or no run was named where there are several.
+    """
+    reading = Reading(config or Config(), steps or StepChoice(), progress or _silent)
+    if head is None:
+        if isinstance(base, Report):
+            raise UsageError("a report cannot be compared with nothing; give two")
+        sides = inputs.both_of(str(base), reading)
+    else:
+        sides = (_given(base, reading), _given(head, reading))
+    return compare(*_measured(*sides), limit)
+
+
+def _silent(name: str) -> Callable[[int], None]:
+    del name
+    return lambda _: None
+
+
+def _given(side: Input, reading: Reading) -> Given:
+    return Given(side.source.name, (side,)) if isinstance(side, Report) else inputs.open_side(str(side), reading)
+
+
+def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
+    if base.is_printed != head.is_printed:
+        trace, table = (head, base) if base.is_printed else (base, head)
+        raise UsageError(
+            f"{trace.name} is a trace and {table.name} holds printed tables: their figures are of different kinds; "
+            "compare two traces, or print a table of the trace (report -o table.txt) and compare two tables"
+        )
+    if base.is_printed:
+        one, two = (printed.measure(s.reports[0], printed.choose(s.reports[0], s.run)) for s in (base, head))
+        return one, two
+    common = frozenset(traces.ranks_of(base.reports)).intersection(traces.ranks_of(head.reports)) or None
+    one, two = (traces.measure(s.name, s.reports, common, s.ignored) for s in (base, head))
+    return one, two
+
+
+def compare(base: Measurement, head: Measurement, limit: float | None = None) -> Difference:
+    """Everything that can be said of two sides."""
+    conditions = comparability.check(base, head)
+    times = verdict.compare(base, head)
+    judged = verdict.judge(base, head, times, conditions, limit)
+    breakdown = parts.compare(base, head)
+    changes = findings.compare(base, head)
+    ranked = rankings.compare(base, head)
+    return Difference(
+        schema_version=SCHEMA_VERSION,
+        generator=Generator("traceanalyzer", __version__),
+        base=base.side,
+        head=head.side,
+        comparability=conditions,
+        verdict=judged,
+        gate=None if limit is None else verdict.gate(judged, times, conditions, limit),
+        step_time=times,
+        parts=breakdown,
+        attribution=parts.attribute(breakdown),
+        notes=notes.collect(base, head, times, ranked),
+        findings=changes,
+        prediction=findings.predict(base, head, changes, times),
+        gpus=_gpus(base, head),
+        memory=_memory(base, head),
+        rankings=ranked,
+    )
+
+
+def _gpus(base: Measurement, head: Measurement) -> tuple[GpuUse, ...]:
+    """By number; where each side has one device, its number does not matter."""
+    fields = ("utilization", "busy_share", "est_sm_efficiency", "tensor_core_share")
+    if len(base.gpus) == len(head.gpus) == 1:
+        (number, one), (other,) = *base.gpus.items(), head.gpus.values()
+        pairs: list[tuple[int, Gpu | None, Gpu | None]] = [(number, one, other)]
+    else:
+        pairs = [(n, base.gpus.get(n), head.gpus.get(n)) for n in sorted({*base.gpus, *head.gpus})]
+    return tuple(
+        GpuUse(number, *(getattr(side, f, None) for f in fields for side in sides)) for number, *sides in pairs
+    )
+
+
+def _memory(base: Measurement, head: Measurement) -> tuple[MemoryPeak, ...]:
+    fields = ("allocated_bytes", "reserved_bytes")
+    return tuple(
+        MemoryPeak(device, *(getattr(side.memory.get(device), f, None) for f in fields for side in (base, head)))
+        for device in sorted({*base.memory, *head.memory})
+    )

@@ -1,0 +1,212 @@
+"""Are the two sides of the same work, on the same machine, seen in the same way?
+
+A score is the mean of how much is alike, condition by condition; what is unknown does not count. Some conditions are
+required: on another device, among another number of ranks, with steps that are something else, or with another amount
+of data, a difference of step times says nothing about the change that somebody made.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from traceanalyzer.diff import shapes
+from traceanalyzer.diff.measurement import Measurement, Table
+from traceanalyzer.report.difference import Check, Comparability
+from traceanalyzer.report.message import Message, Text
+
+_WEIGHTS = {
+    "gpu": 3,
+    "sizes": 3,
+    "shapes": 2,
+    "steps-from": 2,
+    "world-size": 2,
+    "calls": 2,
+    "ranks": 1,
+    "step-count": 1,
+    "options": 1,
+}
+"""Own choice: what changes the time of a step most counts most."""
+
+_GPU = (
+    Text("diff-gpu-same", "The same GPU: {base}."),
+    Text("diff-gpu-other", "Different GPUs: {base} and {head}."),
+    Text("diff-gpu-unknown", "At least one side does not name its GPU."),
+)
+_WORLD = (
+    Text("diff-world-same", "The same number of ranks: {base:count}."),
+    Text("diff-world-other", "Different numbers of ranks: {base:count} and {head:count}."),
+    Text("diff-world-unknown", "At least one side does not tell the number of ranks."),
+)
+_RANKS = (
+    Text("diff-ranks-same", "The same ranks are there on both sides."),
+    Text("diff-ranks-other", "{common:count} ranks are there on both sides and compared; {others:count} are left out."),
+    Text("diff-ranks-none", "No rank is there on both sides; all are compared with all."),
+)
+_STEPS = (
+    Text("diff-steps-same", "Steps are marked alike: {base}."),
+    Text("diff-steps-other", "Steps are marked differently, by {base} and by {head}: they may be different work."),
+    Text("diff-steps-unknown", "At least one side has no steps."),
+)
+_COUNT = (
+    Text("diff-count-same", "The same number of steps: {base:count}."),
+    Text("diff-count-other", "Different numbers of steps, {base:count} and {head:count}; all figures are per step."),
+)
+_SHAPES = (
+    Text("diff-shapes-same", "The same input shapes."),
+    Text(
+        "diff-shapes-other",
+        "{share:share} of the operators' time is in input shapes that both sides have: inputs or model changed.",
+    ),
+    Text("diff-shapes-unknown", "At least one side has no input shapes (record_shapes=True records them)."),
+)
+_SIZES = (
+    Text("diff-sizes-same", "The operators work on tensors of the same sizes."),
+    Text(
+        "diff-sizes-other",
+        "The operators work on tensors with dimensions {ratio:number} times as large (another batch size, sequence "
+        "length or width), so the steps do different work.",
+    ),
+)
+_CALLS = (
+    Text("diff-calls-same", "The same operators, called equally often."),
+    Text("diff-calls-other", "{share:share} of the operators' calls are the same on both sides."),
+    Text("diff-calls-unknown", "At least one side has no operators."),
+)
+_OPTIONS = (
+    Text("diff-options-same", "Recorded with the same options."),
+    Text(
+        "diff-options-other",
+        "Recorded with different options ({options}): recording itself takes time on the host.",
+        note="options are names of parameters of torch.profiler.profile",
+    ),
+    Text("diff-options-unknown", "At least one side does not tell its options."),
+)
+
+
+def check(base: Measurement, head: Measurement) -> Comparability:
+    """All conditions, and what they say together."""
+    checks = [c for c in (find(base, head) for find in _CONDITIONS) if c is not None]
+    known = [(c.similarity, _WEIGHTS[c.id]) for c in checks if c.similarity is not None]
+    score = sum(s * w for s, w in known) / sum(w for _, w in known) if known else None
+    return Comparability(score, tuple(checks))
+
+
+def _gpu(base: Measurement, head: Measurement) -> Check:
+    one, two = base.side.devices, head.side.devices
+    params = {"base": ", ".join(one), "head": ", ".join(two)}
+    return _equal("gpu", one or None, two or None, _GPU, params, required=True)
+
+
+def _world_size(base: Measurement, head: Measurement) -> Check | None:
+    one, two = base.world_size, head.world_size
+    if one is None and two is None:
+        return None
+    return _equal("world-size", one, two, _WORLD, {"base": one, "head": two}, required=True)
+
+
+def _ranks(base: Measurement, head: Measurement) -> Check | None:
+    """The sides hold only common ranks already, if there are any."""
+    if not base.side.ranks and not head.side.ranks:
+        return None
+    same, other, none = _RANKS
+    if base.side.ranks != head.side.ranks:
+        return Check("ranks", 0.0, False, none())
+    common, others = len(base.side.ranks), len({*base.side.ranks_left_out, *head.side.ranks_left_out})
+    message = other(common=common, others=others) if others else same()
+    return Check("ranks", common / (common + others), False, message)
+
+
+def _steps_from(base: Measurement, head: Measurement) -> Check:
+    one, two = base.side.steps_from, head.side.steps_from
+    return _equal("steps-from", one, two, _STEPS, {"base": one, "head": two}, required=True)
+
+
+def _step_count(base: Measurement, head: Measurement) -> Check:
+    one, two = base.side.steps, head.side.steps
+    same, other = _COUNT
+    return Check(
+        "step-count", min(one, two) / max(one, two), False, (same if one == two else other)(base=one, head=two)
+    )
+
+
+def _shapes(base: Measurement, head: Measurement) -> Check:
+    """By time, over the operators that both sides have: an operator that was replaced is no other shape."""
+    share = shapes.shared(*_by_shape(base, head))
+    same, other, unknown = _SHAPES
+    if share is None:
+        return Check("shapes", None, False, unknown())
+    return Check("shapes", share, False, same() if share == 1 else other(share=share))
+
+
+def _sizes(base: Measurement, head: Measurement) -> Check | None:
+    """A model that was changed has other shapes, too; another amount of data shows in one ratio everywhere."""
+    tables = _by_shape(base, head)
+    if shapes.shared(*tables) is None:
+        return None
+    scaled = shapes.scaled(*tables)
+    same, other = _SIZES
+    return Check("sizes", 1.0, True, same()) if scaled is None else Check("sizes", 0.0, True, other(ratio=scaled))
+
+
+def _by_shape(base: Measurement, head: Measurement) -> tuple[Table, Table]:
+    return base.rankings["operators_by_shape"].rows, head.rankings["operators_by_shape"].rows
+
+
+def _calls(base: Measurement, head: Measurement) -> Check:
+    one, two = (_calls_by_name(side.rankings["operators"].rows) for side in (base, head))
+    same, other, unknown = _CALLS
+    most = sum(max(one.get(name, 0.0), two.get(name, 0.0)) for name in {*one, *two})
+    if not one or not two or not most:
+        return Check("calls", None, False, unknown())
+    share = sum(min(calls, two.get(name, 0.0)) for name, calls in sorted(one.items())) / most
+    share = 1.0 if share > 1 - 1e-9 else share  # sums of fractions
+    return Check("calls", share, False, same() if share == 1 else other(share=share))
+
+
+def _calls_by_name(table: Table) -> dict[str, float]:
+    found: defaultdict[str, float] = defaultdict(float)
+    for key, cost in table.items():
+        found[key.name] += cost.calls or 0.0
+    return found
+
+
+def _options(base: Measurement, head: Measurement) -> Check | None:
+    if base.options is None or head.options is None:
+        return None
+    same, other, unknown = _OPTIONS
+    pairs = {f: (getattr(base.options, f), getattr(head.options, f)) for f in base.options.__struct_fields__}
+    known = {f: pair for f, pair in pairs.items() if None not in pair}
+    if not known:
+        return Check("options", None, False, unknown())
+    differing = [f for f, (one, two) in known.items() if one != two]
+    message: Message = other(options=", ".join(differing)) if differing else same()
+    return Check("options", 1 - len(differing) / len(known), False, message)
+
+
+def _equal(
+    id: str,  # noqa: A002 - the contract's word
+    one: object,
+    two: object,
+    texts: tuple[Text, Text, Text],
+    params: Mapping[str, object],
+    *,
+    required: bool,
+) -> Check:
+    same, other, unknown = texts
+    if one is None or two is None:
+        return Check(id, None, required, unknown())
+    return Check(id, float(one == two), required, (same if one == two else other)(**params))
+
+
+_CONDITIONS: tuple[Callable[[Measurement, Measurement], Check | None], ...] = (
+    _gpu,
+    _world_size,
+    _ranks,
+    _steps_from,
+    _step_count,
+    _shapes,
+    _sizes,
+    _calls,
+    _options,
+)

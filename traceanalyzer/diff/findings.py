@@ -1,0 +1,123 @@
+"""Which findings are gone, which are new, and did a fix bring what was promised?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from traceanalyzer.diff.measurement import Measurement
+from traceanalyzer.report.difference import FindingChange, Interval, Prediction, StepTime
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Finding, Resources
+
+_MESSAGES = {
+    "as-predicted": Text(
+        "diff-as-predicted",
+        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: as predicted.",
+    ),
+    "less": Text(
+        "diff-less-than-predicted",
+        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: less than predicted.",
+    ),
+    "more": Text(
+        "diff-more-than-predicted",
+        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: more than predicted, so "
+        "something else became faster, too.",
+    ),
+}
+_SLACK = 0.1
+"""Of the prediction, where nothing tells the noise: own choice."""
+
+
+def compare(base: Measurement, head: Measurement) -> tuple[FindingChange, ...]:
+    """Fixed findings first, then new ones, then those that are still there; each as its report ranks them."""
+    fixed: list[Finding] = []
+    new: list[Finding] = []
+    kept: list[Finding] = []
+    before, after = _by_rule(base.findings), _by_rule(head.findings)
+    for rule in dict.fromkeys((*before, *after)):
+        pairs, gone, come = _matched(before.get(rule, []), after.get(rule, []))
+        fixed += gone
+        new += come
+        kept += [current for _, current in pairs]
+    order = {id(f): n for n, f in enumerate((*base.findings, *head.findings))}
+    for findings in (fixed, new, kept):
+        findings.sort(key=lambda finding: order[id(finding)])
+    return (
+        *(_change("fixed", finding, _relief(finding, base.resources, head.resources)) for finding in fixed),
+        *(_change("new", finding, None) for finding in new),
+        *(_change("kept", finding, None) for finding in kept),
+    )
+
+
+def _by_rule(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    found: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        found[finding.rule].append(finding)
+    return found
+
+
+def _matched(
+    before: list[Finding], after: list[Finding]
+) -> tuple[list[tuple[Finding, Finding]], list[Finding], list[Finding]]:
+    """Findings of one rule in pairs: those about the same place, then the others in order; and what is left."""
+    pairs, left, others = [], [], list(after)
+    for finding in before:
+        same = next((other for other in others if _place(other) == _place(finding)), None)
+        if same is None:
+            left.append(finding)
+        else:
+            others.remove(same)
+            pairs.append((finding, same))
+    count = min(len(left), len(others))
+    pairs += zip(left[:count], others[:count], strict=True)
+    return pairs, left[count:], others[count:]
+
+
+def _place(finding: Finding) -> tuple[str, str | None] | None:
+    places: Iterator[tuple[str, str | None]] = ((p.name, p.shapes) for e in finding.evidence for p in e.where)
+    return next(places, None)
+
+
+def _change(status: str, finding: Finding, measured: float | None) -> FindingChange:
+    saving = finding.saving
+    return FindingChange(
+        status=status,
+        rule=finding.rule,
+        severity=finding.severity,
+        title=finding.title,
+        resource=saving.resource if saving else None,
+        predicted_wall_ns=saving.wall_ns_per_step if saving else None,
+        predicted_direct_ns=saving.direct_ns_per_step if saving else None,
+        measured_direct_ns=measured,
+    )
+
+
+def _relief(finding: Finding, base: Resources | None, head: Resources | None) -> float | None:
+    """By how much the resource of a finding shrank."""
+    if finding.saving is None or base is None or head is None:
+        return None
+    one, two = (getattr(side, f"{finding.saving.resource}_ns", None) for side in (base, head))
+    return None if one is None or two is None else one - two
+
+
+def predict(
+    base: Measurement, head: Measurement, changes: Iterable[FindingChange], times: StepTime | None
+) -> Prediction | None:
+    """What all fixed findings promised against what a step gained; None where nothing promised anything."""
+    promised = [c.predicted_wall_ns for c in changes if c.status == "fixed" and c.predicted_wall_ns is not None]
+    before, after = base.step_ns, head.step_ns
+    if not promised or before is None or after is None or max(high for _, high in promised) <= 0:
+        return None
+    # Savings overlap, so together they are at least the largest and at most their sum.
+    low, high = max(low for low, _ in promised), min(before, sum(high for _, high in promised))
+    measured = before - after
+    interval = _negated(times.mean.interval_ns) if times is not None else None
+    reached = interval or (measured - _SLACK * high, measured + _SLACK * high)
+    agreement = "less" if reached[1] < low else "more" if reached[0] > high else "as-predicted"
+    message = _MESSAGES[agreement](low=low, high=high, measured=measured)
+    return Prediction((low, high), measured, interval, agreement, message)
+
+
+def _negated(interval: Interval | None) -> Interval | None:
+    return None if interval is None else (-interval[1], -interval[0])

@@ -1,0 +1,80 @@
+"""Which part of the step makes the difference?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.analyzers.step_breakdown import PARTS
+from traceanalyzer.diff import statistics
+from traceanalyzer.diff.measurement import Measurement, mean
+from traceanalyzer.diff.verdict import LEAST_STEPS
+from traceanalyzer.report.difference import PART_LABELS, Part
+from traceanalyzer.report.message import Message, Text
+
+_LEVEL = 0.05
+_MAIN = 0.5
+"""Own choice: a part that makes half of the change is its reason."""
+
+_REASON = Text(
+    "diff-reason",
+    "{part} makes most of the difference: {base:ns} became {head:ns} per step, {share:share} of the change.",
+    "part is one of the diff-part texts",
+)
+_REASON_PRINTED = Text(
+    "diff-reason-printed",
+    "{part} time changed most: {base:ns} became {head:ns} per step.",
+    "part is one of the diff-part texts",
+)
+_SPREAD = Text(
+    "diff-reason-spread",
+    "No single part makes most of the difference; the largest is {part} with {share:share} of the change.",
+    "part is one of the diff-part texts",
+)
+
+
+def compare(base: Measurement, head: Measurement) -> tuple[Part, ...]:
+    """Every part that occurs on a side; those of steps sum to the mean step."""
+    if base.steps and head.steps:
+        return _of_steps(base, head)
+    known = [part for part in PART_LABELS if base.parts.get(part) is not None or head.parts.get(part) is not None]
+    return tuple(_part(part, base.parts.get(part), head.parts.get(part)) for part in known)
+
+
+def _of_steps(base: Measurement, head: Measurement) -> tuple[Part, ...]:
+    whole = (head.step_ns or 0.0) - (base.step_ns or 0.0)
+    found = []
+    for part in PARTS:
+        one, two = ([step.parts[part] for step in side.steps] for side in (base, head))
+        if any(one) or any(two):
+            found.append(_part(part, mean(one), mean(two), whole, _is_clear(base, head, part)))
+    return tuple(found)
+
+
+def _part(
+    name: str, base: float | None, head: float | None, whole: float | None = None, clear: bool | None = None
+) -> Part:
+    change = None if base is None or head is None else head - base
+    return Part(name, base, head, change, change / whole if change is not None and whole else None, clear)
+
+
+def _is_clear(base: Measurement, head: Measurement, part: str) -> bool | None:
+    """Beyond the noise, at a level that allows for the number of parts."""
+    one, two = ([[step.parts[part] for step in run] for run in side.runs] for side in (base, head))
+    if min(len(base.steps), len(head.steps)) < LEAST_STEPS:
+        return None
+    before, after = (np.array([value for run in runs for value in run]) for runs in (one, two))
+    factor = statistics.inflation(*one, *two)
+    return statistics.rank_sum(before, after, _LEVEL, factor).p <= _LEVEL / len(PARTS)
+
+
+def attribute(parts: tuple[Part, ...]) -> Message | None:
+    """The part with the largest share of the change; None where nothing changed."""
+    changed = [part for part in parts if part.change_ns]
+    if not changed:
+        return None
+    if any(part.change_share is not None for part in changed):
+        main = max(changed, key=lambda part: part.change_share or 0.0)
+        text = _REASON if (main.change_share or 0.0) >= _MAIN else _SPREAD
+    else:
+        main, text = max(changed, key=lambda part: abs(part.change_ns or 0.0)), _REASON_PRINTED
+    return text(part=PART_LABELS[main.id](), base=main.base_ns, head=main.head_ns, share=main.change_share)

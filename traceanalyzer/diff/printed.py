@@ -1,0 +1,107 @@
+"""The figures of a side that is a printed table: sums over a run, and no timeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from traceanalyzer.analyzers.tables.runs import Hot, Run
+from traceanalyzer.diff.measurement import Key, Measurement, Ranked
+from traceanalyzer.errors import UsageError
+from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.model import Report
+
+
+def runs(report: Report) -> tuple[Run, ...]:
+    """The runs of a document."""
+    return report.result("runs", tuple[Run, ...]) or ()
+
+
+def choose(report: Report, wanted: str | None) -> Run:
+    """The run that was named, or the only one.
+
+    Raises:
+        UsageError: There is no such run, or there are several and none was named.
+    """
+    found = runs(report)
+    if wanted is None and len(found) == 1:
+        return found[0]
+    named = [run for run in found if wanted is not None and run.id in (wanted, f"run-{wanted}")]
+    if not named:
+        problem = "holds several runs; name one of them" if wanted is None else f"has no run {wanted}; it has"
+        raise UsageError(f"{report.source.name}: {problem}: {listing(report)}")
+    return named[0]
+
+
+def listing(report: Report) -> str:
+    """The runs of a document as they are named on the command line."""
+    name = report.source.name
+    return ", ".join(f"{name}#{run.id}" + (f" ({run.title})" if run.title else "") for run in runs(report))
+
+
+def measure(report: Report, run: Run) -> Measurement:
+    """One run of a document."""
+    steps = run.steps
+    resources = next((h.resources for h in report.headlines if h.run == run.id), None)
+    return Measurement(
+        side=Side(report.source.name, "key_averages", run.id, run.title, 1, (), (), steps, run.steps_from, (), ()),
+        runs=(),
+        total_ns=run.wall_estimate_ns_per_step,
+        parts={
+            "host": _per(run.cpu_ns, steps),
+            "device": _per(run.device_ns, steps),
+            "dataloader": _per(run.dataloader_ns, steps),
+            "synchronization": _per(run.sync_ns, steps),
+        },
+        rankings={
+            "operators": _hot(run.operators, steps, _hidden(run)),
+            "operators_by_shape": _by_shape(run),
+            "kernels": _hot(run.kernels, steps, _hidden(run)),
+        },
+        memory={},
+        gpus={},
+        resources=resources,
+        findings=tuple(finding for finding in report.findings if finding.run == run.id),
+        options=None,
+        world_size=None,
+    )
+
+
+def _per(value: int | None, steps: int) -> float | None:
+    return None if value is None else value / steps
+
+
+def _hidden(run: Run) -> float:
+    """Time per step in rows that are not printed, on the device and on the host; the larger one."""
+    device = (run.device_hidden_share or 0.0) * (run.device_ns or 0)
+    return max(device, (run.cpu_hidden_share or 0.0) * (run.cpu_ns or 0)) / run.steps
+
+
+def _hot(rows: Sequence[Hot], steps: int, hidden: float) -> Ranked:
+    times = Counter(row.name for row in rows)
+    found = {
+        Key(row.name): Cost(_per(row.calls, steps), _per(row.device_self_ns, steps), _per(row.host_self_ns, steps))
+        for row in rows
+        if not (row.name_truncated and times[row.name] > 1)
+    }
+    return Ranked(found, sum(row.name_truncated and times[row.name] > 1 for row in rows), hidden)
+
+
+def _by_shape(run: Run) -> Ranked:
+    """Host times of tables grouped by shape are totals, not self times; they are left out."""
+    whole = [cost for cost in run.shape_costs if not cost.shapes_truncated]
+    sums: dict[Key, list[float]] = {}
+    for cost in whole:
+        calls, device = sums.setdefault(Key(cost.name, cost.input_shapes), [0.0, 0.0])
+        sums[Key(cost.name, cost.input_shapes)] = [calls + cost.calls, device + cost.device_ns]
+    rows = {key: Cost(calls / run.steps, device / run.steps, None) for key, (calls, device) in sums.items()}
+    return Ranked(rows, len(run.shape_costs) - len(whole), _unprinted(run, whole_ns=_sum(sums.values())))
+
+
+def _unprinted(run: Run, whole_ns: float) -> float:
+    """What the rows of the table by shape leave of the device time."""
+    return max(0.0, (run.device_ns or 0) - whole_ns) / run.steps
+
+
+def _sum(rows: Iterable[Sequence[float]]) -> float:
+    return sum(device for _, device in rows)

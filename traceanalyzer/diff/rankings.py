@@ -1,0 +1,81 @@
+"""Which operators, shapes, kernels and modules appeared, vanished, slowed down or sped up?"""
+
+from __future__ import annotations
+
+from traceanalyzer.diff.measurement import Key, Measurement, Ranked
+from traceanalyzer.report.difference import Change, Cost, Ranking
+
+KEYS = ("operators", "operators_by_shape", "kernels", "kernels_by_operator", "modules")
+
+_LEAST_OWN = 0.05
+"""Of its own time. Own choice: device times of equal kernels differ by a few percent from run to run."""
+
+_LEAST_STEP = 0.0005
+"""Of the step. Own choice: half a per mille is what the largest of a hundred rows may move without anybody noticing."""
+
+_LEAST_CALLS = 0.005
+"""Of the calls: fewer are calls outside of steps."""
+
+_HIDDEN = 0.1
+"""A row that takes less than ten times what the other table does not print may be there and not printed."""
+
+
+def compare(base: Measurement, head: Measurement) -> tuple[Ranking, ...]:
+    """All rankings that at least one side has rows for and both could have."""
+    step = max(base.step_ns or 0.0, head.step_ns or 0.0)
+    return tuple(
+        _compare(key, base.rankings[key], head.rankings[key], step)
+        for key in KEYS
+        if key in base.rankings and key in head.rankings and base.rankings[key].rows and head.rankings[key].rows
+    )
+
+
+def _compare(name: str, base: Ranked, head: Ranked, step: float) -> Ranking:
+    changes = []
+    same = 0
+    for key in {**base.rows, **head.rows}:
+        change = _change(key, base, head, step)
+        if change is None:
+            same += 1
+        else:
+            changes.append(change)
+    return Ranking(name, tuple(sorted(changes, key=_order)), same, base.ambiguous + head.ambiguous)
+
+
+def _order(row: Change) -> tuple[bool, float, str, str, str]:
+    """What was only not printed comes last: nobody knows how much it changed."""
+    size = max(abs(row.device_change_ns or 0.0), abs(row.host_change_ns or 0.0))
+    return row.status == "not-printed", -size, row.name, row.detail or "", row.owner or ""
+
+
+def _change(key: Key, base: Ranked, head: Ranked, step: float) -> Change | None:
+    one, two = base.rows.get(key), head.rows.get(key)
+    device, host = _difference(one, two, "device_ns"), _difference(one, two, "host_ns")
+    if one is None or two is None:
+        present, other = (two, base) if one is None else (one, head)
+        status = "appeared" if one is None else "vanished"
+        if present is not None and other.hidden_ns > _HIDDEN * max(present.device_ns or 0.0, present.host_ns or 0.0):
+            status, device, host = "not-printed", None, None
+    else:
+        found = _status(one, two, device, host, step)
+        if found is None:
+            return None
+        status = found
+    return Change(key.name, key.detail, key.owner, status, one, two, device, host)
+
+
+def _difference(base: Cost | None, head: Cost | None, field: str) -> float | None:
+    """What is not there takes no time."""
+    one = 0.0 if base is None else getattr(base, field)
+    two = 0.0 if head is None else getattr(head, field)
+    return None if one is None or two is None else two - one
+
+
+def _status(base: Cost, head: Cost, device: float | None, host: float | None, step: float) -> str | None:
+    """By the resource that changed most; None where nothing that matters changed."""
+    changes = [(device, base.device_ns), (host, base.host_ns)]
+    change, before = max(changes, key=lambda entry: abs(entry[0] or 0.0))
+    if change and abs(change) >= max(_LEAST_OWN * (before or 0.0), _LEAST_STEP * step):
+        return "slower" if change > 0 else "faster"
+    calls = abs((head.calls or 0.0) - (base.calls or 0.0))
+    return "calls" if calls > _LEAST_CALLS * (base.calls or 0.0) else None

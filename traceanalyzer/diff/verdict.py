@@ -1,0 +1,206 @@
+"""Did steps become faster or slower, or can nobody tell?
+
+Two tests share the 5 % of false alarms that are allowed: the typical step (rank-sum) takes most of them, because it is
+what outliers leave alone; the mean has the rest, because what happens in every tenth step is a change, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.diff import statistics
+from traceanalyzer.diff.measurement import Measurement, mean
+from traceanalyzer.diff.statistics import Tested
+from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import F64
+
+LEAST_STEPS = 5
+"""A side with fewer is inconclusive: with four, no division into two sides is rarer than 1 in 35."""
+
+_TYPICAL_LEVEL = 0.04
+_MEAN_LEVEL = 0.01
+_INTERVAL_LEVEL = 0.05
+LEAST_CHANGE = 0.01
+"""Of the base. Own choice: below, no one acts, and two runs of the same program differ by as much."""
+
+_PRINTED_CHANGE = 0.2
+"""Of the base, where only sums over steps are known. Own choice: runs of one program on one machine differ by less."""
+
+TOLERANCE = 0.03
+"""Of the base. Own choice: where the interval is narrower than this on both sides, nothing changed."""
+
+_IDENTICAL = Text("diff-identical", "The steps of both sides are the same measurement.")
+_FASTER = Text(
+    "diff-faster", "The {statistic} step is {share:share} faster (p = {p:number}).", "statistic: see diff-median"
+)
+_SLOWER = Text(
+    "diff-slower", "The {statistic} step is {share:share} slower (p = {p:number}).", "statistic: see diff-median"
+)
+_TYPICAL, _MEAN = Text("diff-median", "median", "the median step"), Text("diff-mean", "mean", "the mean step")
+_UNCHANGED = Text(
+    "diff-unchanged",
+    "The typical step is the same within {tolerance:share}: its change lies between {low:ns} and {high:ns} (95 %).",
+)
+_NOISE = Text(
+    "diff-noise",
+    "The noise of the steps is larger than the change: that of the typical step lies between {low:ns} and {high:ns} "
+    "(95 %). Record more steps.",
+)
+_FEW = Text(
+    "diff-few",
+    "{base:count} and {head:count} steps are too few to tell a change from noise; record at least {least:count} on "
+    "each side, better 10 or more.",
+)
+_INCOMPARABLE = Text(
+    "diff-incomparable", "The two sides cannot be compared. {reason}", "reason is one of the comparability checks"
+)
+_CONTRADICTION = Text("diff-contradiction", "The median and the mean of the steps changed in opposite directions.")
+_NO_STEPS = Text("diff-no-steps", "At least one side has no steps.")
+_PRINTED = Text(
+    "diff-printed",
+    "The profiled time per step went from {base:ns} to {head:ns} ({share:share}). Printed tables hold sums, no single "
+    "steps, so nothing tells the noise; compare traces for that.",
+)
+_PRINTED_FAR = Text(
+    "diff-printed-far",
+    "The profiled time per step went from {base:ns} to {head:ns} ({share:share}), in sums over {base_steps:count} and "
+    "{head_steps:count} steps: too much for noise, though printed tables do not tell it.",
+)
+
+_PASSED = Text("diff-gate-passed", "No regression beyond {limit:share}.")
+_REGRESSION = Text("diff-gate-regression", "A regression of {share:share}, beyond the limit of {limit:share}.")
+_UNDECIDED = Text(
+    "diff-gate-inconclusive", "Inconclusive: a regression beyond {limit:share} can neither be seen nor excluded."
+)
+
+
+def compare(base: Measurement, head: Measurement) -> StepTime | None:
+    """The step times of both sides, as far as there are any."""
+    if not base.steps or not head.steps:
+        return None
+    unit, one, two = _values(base, head)
+    inflation = statistics.inflation(*_sequences(base), *_sequences(head)) if unit == "step" else 1.0
+    difference = float(two.mean() - one.mean())
+    welch = ranks = None
+    if min(len(one), len(two)) > 1:
+        welch = statistics.welch(one, two, _INTERVAL_LEVEL, inflation)
+        ranks = statistics.rank_sum(one, two, _INTERVAL_LEVEL, inflation)
+    median = float(np.median(two) - np.median(one))
+    return StepTime(
+        unit=unit,
+        base=_sample(one),
+        head=_sample(two),
+        mean=_shift(difference, float(one.mean()), welch, "welch"),
+        median=_shift(median, float(np.median(one)), ranks, "rank-sum"),
+        inflation=inflation,
+    )
+
+
+def _values(base: Measurement, head: Measurement) -> tuple[str, F64, F64]:
+    """Means of captures where there are enough: captures are independent, the steps of one are not."""
+    if min(len(base.runs), len(head.runs)) >= LEAST_STEPS:
+        one, two = ([mean(s.duration_ns for s in run) for run in side.runs] for side in (base, head))
+        return "capture", np.array(one), np.array(two)
+    one, two = ([step.duration_ns for step in side.steps] for side in (base, head))
+    return "step", np.array(one), np.array(two)
+
+
+def _sequences(side: Measurement) -> list[list[float]]:
+    return [[step.duration_ns for step in run] for run in side.runs]
+
+
+def _sample(values: F64) -> Sample:
+    return Sample(len(values), float(values.mean()), float(np.median(values)), float(values.min()), float(values.max()))
+
+
+def _shift(change: float, base: float, tested: Tested | None, method: str) -> Shift:
+    share = change / base if base else None
+    return Shift(change, share, tested.interval if tested else None, tested.p if tested else None, method)
+
+
+def judge(
+    base: Measurement, head: Measurement, times: StepTime | None, comparability: Comparability, limit: float | None
+) -> Verdict:
+    """The verdict on step times.
+
+    Args:
+        base: Before.
+        head: After.
+        times: Of `compare`.
+        comparability: Of the two sides.
+        limit: What counts as a regression, as a share of the base; None for `TOLERANCE`.
+    """
+    if times is None:
+        return _without_steps(base, head)
+    if _is_identical(base, head):
+        return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
+    if comparability.obstacle is not None:
+        return _inconclusive(times, _INCOMPARABLE(reason=comparability.obstacle.message))
+    if min(times.base.count, times.head.count) < LEAST_STEPS:
+        return _inconclusive(times, _FEW(base=times.base.count, head=times.head.count, least=LEAST_STEPS))
+    return _tested(times, TOLERANCE if limit is None else limit)
+
+
+def _tested(times: StepTime, tolerance: float) -> Verdict:
+    """What the two tests say together."""
+    typical, average = _is_change(times.median, _TYPICAL_LEVEL), _is_change(times.mean, _MEAN_LEVEL)
+    if typical and average and (times.median.change_ns > 0) != (times.mean.change_ns > 0):
+        return _inconclusive(times, _CONTRADICTION())
+    if typical or average:
+        return _changed(*(("median", times.median, _TYPICAL()) if typical else ("mean", times.mean, _MEAN())))
+    low, high = times.median.interval_ns or (-np.inf, np.inf)
+    if max(-low, high) <= tolerance * times.base.median_ns:
+        reason = _UNCHANGED(tolerance=tolerance, low=low, high=high)
+        return Verdict("no-change", "median", times.median.change_ns, times.median.change_share, reason)
+    return _inconclusive(times, _NOISE(low=low, high=high))
+
+
+def _without_steps(base: Measurement, head: Measurement) -> Verdict:
+    one, two = base.step_ns, head.step_ns
+    if not one or two is None:
+        return Verdict("inconclusive", None, None, None, _NO_STEPS())
+    if one == two and base.parts == head.parts and base.rankings == head.rankings:
+        return Verdict("no-change", "total", 0.0, 0.0, _IDENTICAL())
+    share, steps = two / one - 1, {"base_steps": base.side.steps, "head_steps": head.side.steps}
+    if abs(share) < _PRINTED_CHANGE or min(steps.values()) < LEAST_STEPS:
+        return Verdict("inconclusive", "total", two - one, share, _PRINTED(base=one, head=two, share=share))
+    reason = _PRINTED_FAR(base=one, head=two, share=share, **steps)
+    return Verdict("slower" if share > 0 else "faster", "total", two - one, share, reason)
+
+
+def _is_identical(base: Measurement, head: Measurement) -> bool:
+    return sorted(s.duration_ns for s in base.steps) == sorted(s.duration_ns for s in head.steps)
+
+
+def _is_change(shift: Shift, level: float) -> bool:
+    return shift.p is not None and shift.p <= level and abs(shift.change_share or 0.0) >= LEAST_CHANGE
+
+
+def _changed(name: str, shift: Shift, word: Message) -> Verdict:
+    text, outcome = (_SLOWER, "slower") if shift.change_ns > 0 else (_FASTER, "faster")
+    reason = text(statistic=word, share=abs(shift.change_share or 0.0), p=shift.p)
+    return Verdict(outcome, name, shift.change_ns, shift.change_share, reason)
+
+
+def _inconclusive(times: StepTime, reason: Message) -> Verdict:
+    return Verdict("inconclusive", "median", times.median.change_ns, times.median.change_share, reason)
+
+
+def gate(verdict: Verdict, times: StepTime | None, comparability: Comparability, limit: float) -> Gate:
+    """Whether steps became slower by more than a limit, or may have."""
+    if verdict.outcome == "slower" and (verdict.change_share or 0.0) > limit:
+        return Gate(limit, "regression", _REGRESSION(share=verdict.change_share, limit=limit))
+    if verdict.outcome != "inconclusive" or _is_excluded(times, comparability, limit):
+        return Gate(limit, "passed", _PASSED(limit=limit))
+    return Gate(limit, "inconclusive", _UNDECIDED(limit=limit))
+
+
+def _is_excluded(times: StepTime | None, comparability: Comparability, limit: float) -> bool:
+    """Noisy steps may still leave no room for a regression of the size that matters."""
+    if times is None or comparability.obstacle is not None or min(times.base.count, times.head.count) < LEAST_STEPS:
+        return False
+    typical, average = times.median.interval_ns, times.mean.interval_ns
+    if typical is None or average is None:
+        return False
+    return typical[1] <= limit * times.base.median_ns and average[1] <= limit * times.base.mean_ns

@@ -1,0 +1,241 @@
+"""A trace cut to some steps or a time range.
+
+What starts in the range is kept, and what belongs to it: work of the device that runs in the range or was launched in
+it, the calls that launched what is kept, both ends of flows, Python frames around the range, names of processes and
+threads, and the metadata of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.errors import UsageError
+from traceanalyzer.pipeline import load
+from traceanalyzer.readers.kineto.categories import Group, classify
+from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
+from traceanalyzer.readers.kineto.header import integer
+from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
+from traceanalyzer.rewrite.stream import Copied, copy, require_file
+from traceanalyzer.trace import marks
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64, UNKNOWN
+
+_FLOW_PHASES = frozenset("stf")
+_METADATA = "M"
+_NS_PER_US = 1000
+
+
+class _Args(msgspec.Struct, gc=False):
+    """What ties events together."""
+
+    correlation: object = UNKNOWN
+
+
+class _Event(msgspec.Struct, gc=False):
+    """What decides whether an event is kept."""
+
+    name: object = ""
+    ph: object = ""
+    cat: object = ""
+    ts: Raw = NO_TEXT
+    dur: object = None
+    id: object = UNKNOWN
+    args: _Args = msgspec.field(default_factory=_Args)
+
+
+_DECODER = msgspec.json.Decoder(_Event)
+
+
+@dataclass(frozen=True)
+class Range:
+    """What to keep, in the clock of the file."""
+
+    start_ns: int
+    end_ns: int
+    """Not part of it."""
+    launched: frozenset[int]
+    """Correlation ids of device work that was launched in the range, whenever it ran."""
+    launching: frozenset[int]
+    """Correlation ids of device work that is kept, whenever it was launched."""
+    flows: frozenset[int]
+    """Ids of forward-backward flows with both ends in the range."""
+    others: frozenset[str]
+    """Marks of steps that were not asked for: work of the last step may overlap the next one."""
+
+
+def trim(
+    path: str,
+    target: Path,
+    *,
+    steps: tuple[int | None, int | None] | None = None,
+    time_ns: tuple[int | None, int | None] | None = None,
+    force: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Copied:
+    """Cut a trace.
+
+    Args:
+        path: The trace.
+        target: What to write, `.json` or `.json.gz`.
+        steps: First and last step, both included; None for the first and the last there is.
+        time_ns: Start and end since the first event.
+        force: Overwrite files that this program did not write.
+        progress: Called with the number of bytes after each read; the file is read twice.
+
+    Raises:
+        UnusableInputError: The input is no trace.
+        UsageError: The trace has no such steps, or nothing in the range.
+        OutputError: The target cannot be written, or is somebody else's.
+    """
+    require_file(path)
+    trace = load(path, progress)
+    if not isinstance(trace, Trace):
+        raise UsageError(f"{path}: holds printed tables; only traces can be cut")
+    context = Context(trace)
+    bounds = _of_steps(context, steps) if steps is not None else (*_of_time(trace, time_ns or (None, None)), ())
+    chosen = _range(context, *bounds)
+
+    def kept(events: list[Raw]) -> Iterator[Raw]:
+        return _kept(events, chosen)
+
+    return copy(path, target, "trim", kept, lambda meta: meta, force=force, progress=progress)
+
+
+def _of_steps(context: Context, steps: tuple[int | None, int | None]) -> tuple[int, int, Collection[str]]:
+    """From the start of the first mark to the end of the last step's device work; and the marks of other steps."""
+    host, names = context.trace.host, context.trace.names
+    rows = np.flatnonzero(context.kind == Kind.STEP).tolist()
+    numbers = {row: marks.step_number(names[int(host.name[row])]) or 0 for row in rows}
+    first, last = steps
+    inside = [
+        row
+        for row, number in numbers.items()
+        if (first is None or number >= first) and (last is None or number <= last)
+    ]
+    if not inside:
+        known = numbers.values()
+        has = f"steps {min(known)} to {max(known)}" if known else "no marked steps (cut it with --time)"
+        raise UsageError(f"{context.trace.info.name}: no such step: the trace has {has}")
+    wanted = {str(numbers[row]) for row in inside}
+    found = zip(context.steps.names, context.steps.end_ns.tolist(), strict=True)
+    ends = [end for name, end in found if name in wanted]
+    end = max(ends + (host.start_ns[inside] + host.dur_ns[inside]).tolist())
+    others = {names[int(host.name[row])] for row in rows if row not in inside}
+    return int(host.start_ns[inside].min()), end, others
+
+
+def _of_time(trace: Trace, time_ns: tuple[int | None, int | None]) -> tuple[int, int]:
+    start, end = time_ns
+    start, end = start or 0, trace.info.span_ns + 1 if end is None else end
+    if start >= end or start > trace.info.span_ns:
+        raise UsageError(
+            f"{trace.info.name}: nothing lies between {start / 1e6:g} and {end / 1e6:g} ms; the trace lasts "
+            f"{trace.info.span_ns / 1e6:.3f} ms"
+        )
+    return start, end
+
+
+def _range(context: Context, start: int, end: int, others: Collection[str]) -> Range:
+    trace, launch = context.trace, context.links.launch
+    device, launches, flows = trace.device, trace.launches, trace.flows
+    launch_start = np.append(launches.start_ns, -1)[launch]
+    launched = (launch_start >= start) & (launch_start < end)
+    runs = (device.start_ns < end) & (device.start_ns + device.dur_ns > start)
+    outside = (flows.start_ns < start) | (flows.start_ns >= end)
+    return Range(
+        start_ns=start + trace.info.origin_ns,
+        end_ns=end + trace.info.origin_ns,
+        launched=_ids(device.correlation[launched]),
+        launching=_ids(device.correlation[launched | runs]),
+        flows=_ids(flows.flow[~outside]) - _ids(flows.flow[outside]),
+        others=frozenset(others),
+    )
+
+
+def _ids(values: I64) -> frozenset[int]:
+    return frozenset(values.tolist()) - {UNKNOWN}
+
+
+def _kept(events: Sequence[Raw], chosen: Range) -> Iterator[Raw]:
+    decoded = [_decoded(event) for event in events]
+    starts = nanoseconds([event.ts for event in decoded], len(decoded)).tolist()
+    for raw, event, start in zip(events, decoded, starts, strict=True):
+        if _is_kept(event, start, chosen):
+            yield raw
+
+
+def _decoded(raw: Raw) -> _Event:
+    """What cannot be understood has no time and is left out."""
+    try:
+        return _DECODER.decode(raw)
+    except (*NOT_JSON, msgspec.ValidationError):
+        return _Event()
+
+
+def _is_kept(event: _Event, start: int, chosen: Range) -> bool:
+    if event.ph == _METADATA:
+        return True
+    if start == INVALID or event.name in chosen.others:
+        return False
+    group, _ = classify(event.cat) if isinstance(event.cat, str) else (Group.UNKNOWN, None)
+    return _RULES.get(group, _starts)(event, start, chosen)
+
+
+def _starts(event: _Event, start: int, chosen: Range) -> bool:
+    del event
+    return chosen.start_ns <= start < chosen.end_ns
+
+
+def _is_device_work(event: _Event, start: int, chosen: Range) -> bool:
+    return _overlaps(event, start, chosen) or _correlation(event) in chosen.launched
+
+
+def _is_launch(event: _Event, start: int, chosen: Range) -> bool:
+    return _starts(event, start, chosen) or _correlation(event) in chosen.launching
+
+
+def _is_flow(event: _Event, start: int, chosen: Range) -> bool:
+    del start
+    return integer(event.id) in chosen.flows
+
+
+def _is_launch_flow(event: _Event, start: int, chosen: Range) -> bool:
+    """Arrows from launches to the device; everything else that analyses ignore goes by its time."""
+    return integer(event.id) in chosen.launching if event.ph in _FLOW_PHASES else _starts(event, start, chosen)
+
+
+def _overlaps(event: _Event, start: int, chosen: Range) -> bool:
+    """Something of it lies in the range; what takes no time lies where it starts."""
+    return start < chosen.end_ns and (start >= chosen.start_ns or start + _duration(event) > chosen.start_ns)
+
+
+def _duration(event: _Event) -> float:
+    try:
+        return float(event.dur) * _NS_PER_US  # type: ignore[arg-type]  # what is no number raises
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _correlation(event: _Event) -> int | None:
+    return integer(event.args.correlation)
+
+
+_RULES: dict[Group, Callable[[_Event, int, Range], bool]] = {
+    Group.SPAN: lambda *_: True,
+    Group.DEVICE: _is_device_work,
+    Group.GPU_ANNOTATION: _is_device_work,
+    Group.SYNC: _is_device_work,
+    Group.LAUNCH: _is_launch,
+    Group.FRAME: _overlaps,
+    Group.FLOW: _is_flow,
+    Group.IGNORED: _is_launch_flow,
+}
+"""For each kind of event; all others are kept if they start in the range."""

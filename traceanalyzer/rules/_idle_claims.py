@@ -1,0 +1,24 @@
+"""Under which keys idle time of a device is claimed by changes that end it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from traceanalyzer.analyzers.starvation import IdleTime
+from traceanalyzer.rules.facts import Facts
+
+
+def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
+    """Per step: waiting for the loader is `loader`, all other idle time `idle:CAUSE`.
+
+    So that what a shorter host would gain in a wait for the loader is not gained again after the loader was fixed.
+    """
+    named = ((_key(idle.cause), facts.host_per_step(idle.time_ns)) for idle in times)
+    found: dict[str, float] = {}
+    for key, time in named:
+        found[key] = found.get(key, 0.0) + time
+    return found
+
+
+def _key(cause: str) -> str:
+    return "loader" if cause == "dataloader" else f"idle:{cause}"

@@ -1,0 +1,198 @@
+"""One rank is late again and again, and all others wait for it in their collectives.
+
+What it detects:
+    In the traces of several ranks, collectives that are one and the same are matched by process group and sequence
+    number, else by their order. The rank with the shortest duration came last; what the others take longer is waiting
+    for it. The rule names a rank that causes most of the exposed waiting in most of the steps.
+
+Why it matters:
+    A synchronous training is as fast as its slowest rank. What one rank loses, all of them lose.
+
+What to do:
+    Look at what this rank does for longer than the others. Computation: more or longer samples (balance batches by
+    tokens, `drop_last=True`), a GPU that is throttled or shared. Waiting for input: its storage or loader workers.
+    An idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
+
+How the saving is estimated:
+    At most the exposed waiting for this rank, mean over all ranks. At least the part of it by which the rank came
+    later than the next one, because for that one the others would wait then.
+
+When it is wrong:
+    Clocks differ between hosts, so durations are compared, not starts. Messages between two ranks and all-to-all with
+    unequal parts do not wait for everybody and do not count; nor do broadcasts. A last batch that is larger on one rank
+    shows in one step only. With two ranks and few steps, chance makes one the later one in all of them. If traces of
+    ranks are missing, the rank that is really late may be among these.
+
+References:
+    https://docs.pytorch.org/docs/stable/notes/ddp.html
+    https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.ranks.model import Caused, Ranks, Straggler
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean over the ranks, share of the step")
+_STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")
+_BASIS = Text(
+    "comm-straggler-basis",
+    "at most all waiting for this rank that nothing hides; at least what it comes later than the next one",
+)
+_TWO_LATE = Text(
+    "comm-straggler-basis-two",
+    "at most all waiting for this rank that nothing hides; at least nothing, because another rank is as late",
+)
+_ONE_RANK = Text(
+    "comm-straggler-one-rank",
+    "one rank does not tell who waits for whom: compare the traces of all (traceanalyzer ranks)",
+)
+_NOTHING_MATCHED = Text(
+    "comm-straggler-nothing-matched", "no collective was found on several ranks, so waiting is not known"
+)
+_ON_HOST = Text(
+    "comm-straggler-on-host", "the collectives run on the CPU, and the traces do not tell what else ran meanwhile"
+)
+_FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to tell a late rank from chance")
+_NO_TABLE = Text("comm-straggler-no-table", "a printed table is of one rank")
+_COMPUTES = Text(
+    "comm-straggler-computes",
+    "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
+    "steps. It computes for {excess:ns} longer than they do in the median.",
+)
+_LOADS = Text(
+    "comm-straggler-loads",
+    "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
+    "steps. It waits {excess:ns} longer for its input than they do in the median.",
+)
+_IDLES = Text(
+    "comm-straggler-idles",
+    "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
+    "steps. Its GPU idles {excess:ns} longer than theirs in the median.",
+)
+_SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = _comparison(facts)
+    if found.counted_steps < limits["steps"]:
+        raise Missing(_FEW_STEPS())
+    if not found.stragglers or not found.mean_step_ns:
+        return
+    late = found.stragglers[0]
+    share, in_steps = late.caused_ns / found.mean_step_ns, late.steps / found.counted_steps
+    if share < limits["wait_share"] or in_steps < limits["step_share"] or late.share < limits["of_waiting"]:
+        return
+    evidence = (
+        Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(late)),
+        Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(late)),
+    )
+    reason = late.excess[0] if late.excess else None
+    params = {
+        "rank": late.rank,
+        "wait": late.caused_ns,
+        "share": share,
+        "steps": late.steps,
+        "counted": found.counted_steps,
+        "excess": reason.ns if reason else None,
+    }
+    yield Draft(evidence, _change(late), params, summary=_SUMMARIES[reason.part] if reason else None)
+
+
+def _comparison(facts: Facts) -> Ranks:
+    found = facts.find("ranks", Ranks)
+    if found is None or len(found.ranks) < 2:
+        raise Missing(_ONE_RANK())
+    if not found.matching.matched:
+        raise Missing(_NOTHING_MATCHED())
+    if found.is_on_host:
+        raise Missing(_ON_HOST())
+    return found
+
+
+def _change(late: Straggler) -> Change:
+    direct = (min(late.gap_ns, late.caused_ns), late.caused_ns)
+    basis = _BASIS() if direct[0] > 0 else _TWO_LATE()
+    return Change("communication", direct, basis, direct, {"communication:waiting": late.caused_ns})
+
+
+def _places(late: Straggler) -> tuple[Place, ...]:
+    return tuple(Place("step", step.name, value=step.ns, unit="ns") for step in late.worst_steps)
+
+
+def _collectives(late: Straggler) -> tuple[Place, ...]:
+    return tuple(Place("kernel", _name(row), value=row.ns, unit="ns") for row in late.worst_collectives)
+
+
+def _name(row: Caused) -> str:
+    return row.name if row.process_group is None else f"{row.name} ({row.process_group})"
+
+
+RULE = Rule(
+    id="comm-straggler",
+    title=Text("comm-straggler-title", "One rank is late, and the others wait for it"),
+    summary=Text(
+        "comm-straggler-summary",
+        "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
+        "steps.",
+    ),
+    advice=Text(
+        "comm-straggler-advice",
+        "Compare the report of rank {rank} with that of another rank. If it computes longer, give it as much work as "
+        "the others (samples of like length, drop_last=True) and check its GPU for throttling or a second user. If it "
+        "waits for input, look at its storage and workers; if its GPU idles, at what only this rank's host does: "
+        "checkpoints, logging, validation.",
+    ),
+    not_when=Text(
+        "comm-straggler-not-when",
+        "Rank {rank} has more to do by design, such as the first or last stage of a pipeline: then move work to other "
+        "ranks.",
+    ),
+    severity="low to critical",
+    confidence="A",
+    tags=("communication", "training"),
+    since="0.1",
+    thresholds=(
+        Threshold(
+            "wait_share",
+            0.03,
+            "share",
+            "exposed waiting for the rank over the step, mean over the ranks",
+            "own choice, because a step varies by 1 to 2 % from run to run",
+        ),
+        Threshold(
+            "step_share",
+            0.75,
+            "share",
+            "steps in which the rank causes more waiting than any other",
+            "own choice: an uneven last batch, or a checkpoint, shows in few steps",
+        ),
+        Threshold(
+            "of_waiting",
+            0.5,
+            "share",
+            "of all exposed waiting, that the rank causes",
+            "own choice: below, others cause most of it, and there is no one rank to look at",
+        ),
+        Threshold(
+            "steps",
+            3,
+            "count",
+            "steps with matched collectives",
+            "own choice: of fewer steps, one rank is the later one in all of them by chance",
+        ),
+    ),
+    code=None,
+    links=(
+        "https://docs.pytorch.org/docs/stable/notes/ddp.html",
+        "https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)
