@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer._version import __version__
 
 if TYPE_CHECKING:
+    from traceanalyzer.comparison import diff
     from traceanalyzer.pipeline import StepChoice, analyze, load
     from traceanalyzer.renderers import render
     from traceanalyzer.report.model import Report
     from traceanalyzer.trace.model import Trace
 
-__all__ = ["Report", "StepChoice", "Trace", "__version__", "analyze", "load", "render"]
+__all__ = ["Report", "StepChoice", "Trace", "__version__", "analyze", "diff", "load", "render"]
 
 _HOMES = {
     "Report": "traceanalyzer.report.model",
     "StepChoice": "traceanalyzer.pipeline",
     "Trace": "traceanalyzer.trace.model",
     "analyze": "traceanalyzer.pipeline",
+    "diff": "traceanalyzer.comparison",
     "load": "traceanalyzer.pipeline",
     "render": "traceanalyzer.renderers",
 }

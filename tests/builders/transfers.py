@@ -134,6 +134,8 @@ class TransferEvents(DeviceEvents):
         device: int = 0,
         tid: int | None = None,
         annotation: bool = True,
+        sequence: int | None = None,
+        out_nelems: int | None = None,
     ) -> int:
         """`record_param_comms` at `at` with the `nccl:*` range, its launch, and the NCCL kernel.
 
@@ -141,7 +143,9 @@ class TransferEvents(DeviceEvents):
         """
         begin, length = ns(at), ns(host_dur)
         meta: dict[str, object] = {"Collective name": name.replace("_", ""), "dtype": dtype}
-        meta |= {"In msg nelems": nelems, "Out msg nelems": nelems, "Group size": len(ranks)}
+        out = nelems if out_nelems is None else out_nelems
+        meta |= {"In msg nelems": nelems, "Out msg nelems": out, "Group size": len(ranks)}
+        meta |= {} if sequence is None else {"Seq": sequence}
         meta |= {"In split size": "[]", "Out split size": "[]", "Process Group Name": group}
         meta |= {"Process Group Description": "default_pg", "Process Group Ranks": str(list(ranks))}
         own = {"Global rank start": ranks[0], "Global rank stride": 1, "Rank": ranks[0]}

@@ -13,11 +13,12 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer import readers
 from traceanalyzer.config import Config
-from traceanalyzer.pipeline import analyze
+from traceanalyzer.pipeline import analyze, join, measure_rank
 from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Finding, Report
 
-Situation = TraceBuilder | str
+Situation = TraceBuilder | str | tuple[TraceBuilder, ...]
+"""One rank, a text with tables, or the ranks of a run in their order."""
 Thresholds = Mapping[str, float]
 
 
@@ -25,6 +26,9 @@ def report(situation: Situation, rule: str | None = None, limits: Thresholds | N
     """The report on a situation, of one rule only if one is named."""
     chosen = {rule: limits} if rule and limits else {}
     config = Config(rules=chosen, select=(rule,) if rule else ())
+    if isinstance(situation, tuple):
+        members = {rank: measure_rank(read_built(trace)) for rank, trace in enumerate(situation)}
+        return join({rank: member for rank, member in members.items() if member is not None}, "run", config)
     if isinstance(situation, TraceBuilder):
         return analyze(read_built(situation), config=config)
     data = situation.encode()

@@ -15,6 +15,8 @@ COMMANDS = {
     "batch": "Report on many traces, with an index over all of them.",
     "diff": "Say what a change did.",
     "capture": "Record the steps of a training whose code nobody touches.",
+    "trim": "Cut a trace to some steps or a time range.",
+    "anonymize": "Hash the names in a trace, so that it can be shared.",
     "rules": "List the rules, or explain one.",
 }
 """Commands and their one-line help; each is a module of this package, imported when it is called."""

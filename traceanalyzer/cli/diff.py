@@ -13,7 +13,7 @@ from traceanalyzer import config, output, renderers
 from traceanalyzer.cli import one_line, standard_output
 from traceanalyzer.cli.parameters import Share, Steps
 from traceanalyzer.cli.progress import reading
-from traceanalyzer.diff import diff
+from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.renderers import difference as formats

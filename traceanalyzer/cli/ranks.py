@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,9 +94,9 @@ def command(
     targets = delivery.targets(outputs, form)
     spoken = language.of(lang or settings.language)
     first, last = steps or (None, None)
-    measured = list(_measure(inputs, StepChoice(first, last, skip_warmup), quiet=quiet))
-    name, members = _run_of(measured, ", ".join(inputs), is_one=all(Path(path).is_file() for path in inputs))
-    report = join(members, name, settings)
+    measured = _measure(inputs, StepChoice(first, last, skip_warmup), quiet=quiet)
+    members = _run_of(measured, ", ".join(inputs), is_one=all(Path(path).is_file() for path in inputs))
+    report = join(members, _name(inputs, members), settings)
     delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet).deliver(report, targets, {})
     delivery.exit_if_found(report, fail_on or settings.fail_on)
 
@@ -110,21 +109,39 @@ class _Measured:
     member: Member
 
 
-def _measure(inputs: Iterable[str], steps: StepChoice, *, quiet: bool) -> Iterator[_Measured]:
+def _measure(inputs: tuple[str, ...], steps: StepChoice, *, quiet: bool) -> list[_Measured]:
     """Every file that can be used; of the others it is told why not, and their ranks will be missing.
 
     A saved report counts only where there are no traces, or if it was named.
+
+    Raises:
+        UnusableInputError: None can be used.
     """
     found = list({file.identity: file for file in discovery.find(inputs)}.values())
-    saved = {file.identity for file in found if file.failure is None and _is_report(file)}
-    only_reports = len(saved) == len(found)
-    for file in found:
-        if file.identity in saved and not file.is_named and not only_reports:
-            continue
+    saved = [file for file in found if file.failure is None and _is_report(file)]
+    beside = [file for file in saved if not file.is_named]
+    measured, reasons = _all_of([file for file in found if file not in beside], saved, steps, quiet=quiet)
+    if not measured:
+        measured, others = _all_of(beside, saved, steps, quiet=quiet)
+        reasons += others
+    if not measured:
+        raise UnusableInputError(reasons[0] if reasons else f"{', '.join(inputs)}: holds no trace and no report")
+    for reason in reasons:
+        click.echo(f"Left out: {one_line(reason)}", err=True)
+    return measured
+
+
+def _all_of(
+    files: list[Found], saved: list[Found], steps: StepChoice, *, quiet: bool
+) -> tuple[list[_Measured], list[str]]:
+    """What is in some files, and why some cannot be used."""
+    measured, reasons = [], []
+    for file in files:
         try:
-            yield _measured(file, steps, is_report=file.identity in saved, quiet=quiet)
+            measured.append(_measured(file, steps, is_report=file in saved, quiet=quiet))
         except UnusableInputError as error:
-            click.echo(f"Left out: {one_line(str(error))}", err=True)
+            reasons.append(str(error))
+    return measured, reasons
 
 
 def _is_report(file: Found) -> bool:
@@ -162,8 +179,16 @@ def _saved(report: Report, file: Found, steps: StepChoice) -> Member | None:
     return of_report(report)
 
 
-def _run_of(measured: list[_Measured], given: str, *, is_one: bool) -> tuple[str, dict[int, Member]]:
-    """The name of the run, and its members by rank.
+def _name(inputs: tuple[str, ...], members: dict[int, Member]) -> str:
+    """Of the folder, or of the first and the last file."""
+    if len(inputs) == 1 and Path(inputs[0]).is_dir():
+        return Path(inputs[0]).resolve().name
+    files = [members[rank].source.name for rank in sorted(members)]
+    return files[0] if len(files) == 1 else f"{files[0]} ... {files[-1]}"
+
+
+def _run_of(measured: list[_Measured], given: str, *, is_one: bool) -> dict[int, Member]:
+    """The members of the run by rank.
 
     Args:
         measured: All files that can be used.
@@ -186,7 +211,7 @@ def _run_of(measured: list[_Measured], given: str, *, is_one: bool) -> tuple[str
         raise UsageError(f"{given}: holds {len(found)} runs ({shown}); name the files of one")
     for name in sorted(by_name.keys() - {name for _, name in ranks}):
         click.echo(f"Left out: {one_line(name)}: its rank is not known", err=True)
-    return found[0].name, {rank: by_name[name] for rank, name in ranks}
+    return {rank: by_name[name] for rank, name in ranks}
 
 
 def _as_file(entry: _Measured) -> runs.Member:

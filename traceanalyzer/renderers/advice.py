@@ -70,11 +70,11 @@ def added_time(wall_ns: tuple[float, float], language: Language) -> str | None:
 
 
 def _interval(low: float, high: float, unit: str, texts: tuple[Text, Text], language: Language) -> str | None:
-    """The shortest true way to say it."""
-    if high <= 0:
-        return None
+    """The shortest true way to say it; None for what would be shown as 0."""
     up_to, between = texts
     shown = [language.quantity(value, unit) for value in (low, high)]
+    if high <= 0 or shown[1] == language.quantity(0, unit):
+        return None
     if shown[0] == shown[1]:
         return shown[1]
     return language.text(up_to, high=high) if low <= 0 else language.text(between, low=low, high=high)

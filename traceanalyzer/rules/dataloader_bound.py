@@ -32,16 +32,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.step_breakdown import Average, Step, StepBreakdown
+from traceanalyzer.analyzers.step_breakdown import Step, StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules._loader import CONTENTION, with_workers
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-
-_CONTENTION = 0.2
-"""Own choice. In the one pair that was measured (ResNet-50, 0 and 4 workers) 12 % of the predicted saving was lost."""
 
 _SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader that nothing hides, share of the step")
 _SUBJECT_TABLE = Text("dataloader-bound-subject-table", "waiting for the DataLoader, share of the host time")
@@ -68,17 +66,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _worst(breakdown.steps))
     yield Draft(
         (evidence,),
-        _change(facts, average),
+        with_workers(average, _BASIS(contention=CONTENTION)),
         {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share},
     )
-
-
-def _change(facts: Facts, average: Average) -> Change:
-    exposed, full = average.dataloader_ns, average.dataloader_full_ns
-    rest = average.duration_ns - exposed
-    one_worker = max(0.0, average.duration_ns - max(rest, full))
-    low = (1 - _CONTENTION) * min(exposed, one_worker)
-    return Change("loader", (low, exposed), _BASIS(contention=_CONTENTION), (low, exposed), {"loader": exposed})
 
 
 def _worst(steps: tuple[Step, ...]) -> tuple[Place, ...]:

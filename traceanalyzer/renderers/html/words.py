@@ -17,6 +17,7 @@ _LABELS = {
     "resources_overlap": Text("html-resources-overlap", "They overlap, so they do not sum to the step."),
     "best": Text("html-best", "Most valuable findings"),
     "no_saving": Text("html-no-saving", "No saving in time"),
+    "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
     "combined": Text("html-combined", "All fixes together"),
     "next_bottleneck": Text("html-next-bottleneck", "What bounds the step after that:"),

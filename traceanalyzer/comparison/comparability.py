@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from traceanalyzer.diff import shapes
-from traceanalyzer.diff.measurement import Measurement, Table
+from traceanalyzer.comparison import shapes
+from traceanalyzer.comparison.measurement import Measurement, Table
 from traceanalyzer.report.difference import Check, Comparability
 from traceanalyzer.report.message import Message, Text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.analyzers.step_breakdown import PARTS
-from traceanalyzer.diff import statistics
-from traceanalyzer.diff.measurement import Measurement, mean
-from traceanalyzer.diff.verdict import LEAST_STEPS
+from traceanalyzer.comparison import statistics
+from traceanalyzer.comparison.measurement import Measurement, mean
+from traceanalyzer.comparison.verdict import LEAST_STEPS
 from traceanalyzer.report.difference import PART_LABELS, Part
 from traceanalyzer.report.message import Message, Text
 

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from traceanalyzer._version import __version__
-from traceanalyzer.config import Config
-from traceanalyzer.diff import (
+from traceanalyzer.comparison import (
     comparability,
     findings,
     inputs,
@@ -27,8 +26,9 @@ from traceanalyzer.diff import (
     traces,
     verdict,
 )
-from traceanalyzer.diff.inputs import Given, Progress, Reading
-from traceanalyzer.diff.measurement import Gpu, Measurement
+from traceanalyzer.comparison.inputs import Given, Progress, Reading
+from traceanalyzer.comparison.measurement import Gpu, Measurement
+from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.difference import SCHEMA_VERSION, Difference, GpuUse, MemoryPeak

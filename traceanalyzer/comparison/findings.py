@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from traceanalyzer.diff.measurement import Measurement
+from traceanalyzer.comparison.measurement import Measurement
 from traceanalyzer.report.difference import FindingChange, Interval, Prediction, StepTime
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Resources

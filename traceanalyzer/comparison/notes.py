@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.diff.measurement import Measurement
+from traceanalyzer.comparison.measurement import Measurement
 from traceanalyzer.report.difference import Ranking, StepTime
 from traceanalyzer.report.message import Message, Text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.diff.measurement import Key, Measurement, Ranked
+from traceanalyzer.comparison.measurement import Key, Measurement, Ranked
 from traceanalyzer.report.difference import Change, Cost, Ranking
 
 KEYS = ("operators", "operators_by_shape", "kernels", "kernels_by_operator", "modules")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.diff import statistics
-from traceanalyzer.diff.measurement import Measurement, mean
-from traceanalyzer.diff.statistics import Tested
+from traceanalyzer.comparison import statistics
+from traceanalyzer.comparison.measurement import Measurement, mean
+from traceanalyzer.comparison.statistics import Tested
 from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from traceanalyzer.diff import student
+from traceanalyzer.comparison import student
 from traceanalyzer.trace.table import F64
 
 _EXACT_UP_TO = 120

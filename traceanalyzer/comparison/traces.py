@@ -12,7 +12,7 @@ from traceanalyzer.analyzers import gpu, memory, modules
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
-from traceanalyzer.diff.measurement import Gpu, Key, Measurement, Memory, Ranked, StepRow, known_mean, mean
+from traceanalyzer.comparison.measurement import Gpu, Key, Measurement, Memory, Ranked, StepRow, known_mean, mean
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.model import Finding, Options, Report, Resources
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import msgspec
 
-from traceanalyzer.diff.measurement import Key, Table
+from traceanalyzer.comparison.measurement import Key, Table
 
 _MOST = 0.5
 """Own choice: where one ratio explains half of the time in other shapes, it is the reason for them."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from traceanalyzer.comparison import printed
 from traceanalyzer.config import Config
-from traceanalyzer.diff import printed
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze
 from traceanalyzer.readers import read

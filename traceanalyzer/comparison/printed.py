@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from traceanalyzer.analyzers.tables.runs import Hot, Run
-from traceanalyzer.diff.measurement import Key, Measurement, Ranked
+from traceanalyzer.comparison.measurement import Key, Measurement, Ranked
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.model import Report

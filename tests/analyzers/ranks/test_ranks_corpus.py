@@ -1,0 +1,70 @@
+"""Two of 128 ranks of a real training, from before collectives had numbers or sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer import load
+from traceanalyzer.analyzers.ranks import Ranks
+from traceanalyzer.analyzers.ranks.model import RankRange
+from traceanalyzer.pipeline import join, measure_rank
+from traceanalyzer.report.model import Report
+from traceanalyzer.trace.model import Trace
+
+pytestmark = pytest.mark.corpus
+
+
+def report(corpus: Path) -> Report:
+    members = {}
+    for rank in (0, 1):
+        trace = load(corpus / "corpus" / f"sampled_rank{rank}_of_128.json.gz")
+        assert isinstance(trace, Trace)
+        members[rank] = measure_rank(trace)
+    return join({rank: member for rank, member in members.items() if member is not None}, "sampled")
+
+
+def test_two_sampled_ranks_give_one_report(corpus: Path) -> None:
+    found = report(corpus).result("ranks", Ranks)
+    assert found is not None
+    assert (found.world_size, found.missing) == (128, (RankRange(2, 127),))
+    assert [row.rank for row in found.ranks] == [0, 1]
+    assert [step.name for step in found.steps] == ["551", "552"]
+
+
+def test_collectives_are_matched_by_size_and_order(corpus: Path) -> None:
+    """Worked out from the files: one of two reductions per step and both gathers have the same input on both ranks.
+
+    Their ends by the files' clocks, in us: 307389 and 307334, 627817 and 628149, 1182485 and 1182493, 1249534 and
+    1249345; their durations 11727 and 8370, 42496 and 42744, 36158 and 13838, 63644 and 62163.
+    """
+    found = report(corpus).result("ranks", Ranks)
+    assert found is not None
+    matching = found.matching
+    assert (matching.recorded, matching.matched, matching.by_sequence) == (20, 8, 0)
+    assert (matching.not_mutual, matching.unmatched, matching.contradicted) == (8, 4, 0)
+    first, second = found.ranks
+    assert first.wait_ns == (3357 + 22320 + 1481) * 1000 / 2
+    assert second.wait_ns == 248 * 1000 / 2
+    assert found.transfer_ns == (8370 + 42496 + 13838 + 62163) * 1000 / 2
+    assert second.skew is not None
+    assert second.skew.ns == (8 - 55) * 1000 / 2
+    assert (second.skew.low_ns, second.skew.high_ns) == (-189_000, 332_000)
+
+
+def test_missing_ranks_are_told_in_one_line(corpus: Path) -> None:
+    (warning,) = [w for w in report(corpus).warnings if w.id == "q-ranks-missing"]
+    assert warning.count == 126
+    assert "126 of 128 ranks have no trace here (2-127)" in warning.message.text
+
+
+def test_two_steps_are_too_few_to_blame_a_rank(corpus: Path) -> None:
+    found = report(corpus)
+    assert "comm-straggler" not in {finding.rule for finding in found.findings}
+    assert "too few steps" in {s.id: s.reason.text for s in found.skipped}["comm-straggler"]
+
+
+def test_the_run_is_bound_by_what_its_ranks_are_bound_by(corpus: Path) -> None:
+    (headline,) = report(corpus).headlines
+    assert headline.bound == "communication"

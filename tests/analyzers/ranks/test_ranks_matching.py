@@ -1,0 +1,151 @@
+"""Which collectives of several ranks are one and the same, and what is left out."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.analyzers.ranks.joining import by_rank, joined
+from tests.builders import TraceBuilder
+from tests.builders.ranks import Meeting, run
+from traceanalyzer.analyzers import rank_facts
+
+
+def even(rank: int, step: int) -> int:
+    return 1000 + 100 * rank
+
+
+def test_order_finds_the_same_as_numbers() -> None:
+    numbered, ordered = (joined(run(3, [Meeting(even)], sequence=numbers)) for numbers in (True, False))
+    assert ordered.matching.by_sequence == 0
+    assert ordered.matching.matched == numbered.matching.matched == 12
+    assert ordered.stragglers == numbered.stragglers
+    assert ordered.ranks == numbered.ranks
+
+
+def test_numbers_match_windows_that_begin_at_different_times() -> None:
+    """Rank 1 was recorded from the second step on."""
+    traces = [run(2, [Meeting(even)], steps=5)[0], run(2, [Meeting(even)], steps=5)[1]]
+    traces[1].events[:] = [event for event in traces[1].events if not _is_of_first_step(event)]
+    found = joined(traces)
+    assert found.matching.matched == 8
+    assert found.matching.unmatched == 1
+    assert by_rank(found)[0].wait_ns == pytest.approx(4 / 5 * 100_000)
+
+
+def _is_of_first_step(event: dict[str, object]) -> bool:
+    return Decimal(str(event["ts"])) < 1000 + 1330
+
+
+def test_without_numbers_a_step_with_one_more_on_a_rank_is_not_matched() -> None:
+    traces = run(2, [Meeting(even)], sequence=False)
+    traces[0].collective("all_reduce", 2000, 5, at=1900, nelems=1_000_000, ranks=(0, 1), group="0")
+    found = joined(traces)
+    assert found.matching.matched == 6, "three steps of two ranks"
+    assert found.matching.unmatched == 3, "two on rank 0, one on rank 1"
+
+
+def test_a_lost_collective_leaves_those_of_other_sizes_alone() -> None:
+    """Of rank 1 the first of four small ones was not recorded; the large ones of this step still match."""
+    traces = run(2, [Meeting(even, nelems=10), Meeting(even, nelems=5_000_000)], sequence=False)
+    lost = next(event for event in traces[1].events if "ncclDevKernel" in str(event["name"]))
+    traces[1].events.remove(lost)
+    found = joined(traces)
+    assert (found.matching.matched, found.matching.unmatched, found.matching.contradicted) == (14, 1, 0)
+    assert {group.message_bytes: group.collectives for group in found.groups} == {40: 3, 20_000_000: 4}
+
+
+def test_what_does_not_overlap_in_time_is_not_the_same() -> None:
+    """One collective of rank 1 is 50 ms away from that of the same number, the other five agree."""
+    traces = run(2, [Meeting(even)], steps=6)
+    kernel = next(e for e in reversed(traces[1].events) if "ncclDevKernel" in str(e["name"]))
+    kernel["ts"] = Decimal(str(kernel["ts"])) + 50_000
+    found = joined(traces)
+    assert (found.matching.matched, found.matching.contradicted) == (10, 2)
+    skew = by_rank(found)[1].skew
+    assert skew is not None
+    assert skew.ns == 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "out", "is_mutual"),
+    [
+        ("all_reduce", None, True),
+        ("all_gather_into_tensor", 4_000_000, True),
+        ("reduce_scatter_tensor", 250_000, True),
+        ("all_to_all", None, True),
+        ("all_to_all", 900_000, False),
+        ("all_to_allv", None, False),
+        ("broadcast", None, False),
+        ("reduce", None, False),
+        ("send", None, False),
+        ("recv", None, False),
+    ],
+)
+def test_only_collectives_in_which_all_wait_for_all_count(operation: str, out: int | None, is_mutual: bool) -> None:
+    found = joined(run(2, [Meeting(even, operation=operation, out_nelems=out)]))
+    assert found.matching.recorded == 8
+    assert (found.matching.matched, found.matching.not_mutual) == ((8, 0) if is_mutual else (0, 8))
+
+
+def test_groups_of_one_name_and_other_ranks_are_others() -> None:
+    meeting = Meeting(even, groups=[(0, 1)], name="tp")
+    other = Meeting(even, groups=[(2, 3)], name="tp")
+    found = joined(run(4, [meeting, other]))
+    assert found.matching.matched == 16
+    assert [group.collectives for group in found.groups] == [4, 4]
+
+
+def test_clocks_along_a_chain_of_groups() -> None:
+    """0 meets 1, 1 meets 2, 2 meets 3: the clock of 3 is known by 0's all the same."""
+    pairs = [Meeting(even, groups=[pair], name=f"g{pair[0]}") for pair in ((0, 1), (1, 2), (2, 3))]
+    found = joined(run(4, pairs, skew_ns={1: 5_000, 2: -70_000, 3: 900_000}))
+    rows = by_rank(found)
+    assert {rank: row.skew and (row.skew.reference, row.skew.ns) for rank, row in rows.items()} == {
+        0: None,
+        1: (0, 5_000),
+        2: (0, -70_000),
+        3: (0, 900_000),
+    }
+
+
+def test_separate_islands_have_their_own_reference() -> None:
+    found = joined(run(4, [Meeting(even, groups=[(0, 1), (2, 3)])], skew_ns={3: 7_000}))
+    rows = by_rank(found)
+    assert rows[2].skew is None
+    assert rows[3].skew is not None
+    assert (rows[3].skew.reference, rows[3].skew.ns) == (2, 7_000)
+
+
+def test_without_absolute_times_clocks_are_unknown_and_waits_are_not() -> None:
+    found = joined(run(2, [Meeting(even)], clock=False))
+    assert not found.has_clocks
+    assert [row.skew for row in found.ranks] == [None, None]
+    assert by_rank(found)[0].wait_ns == 100_000
+
+
+def test_collectives_on_the_cpu() -> None:
+    traces = []
+    for rank in range(2):
+        trace = TraceBuilder(distributed={"backend": "gloo", "rank": rank, "world_size": 2})
+        for step in range(3):
+            start = 10_000 * step
+            trace.step(step, start, 9_000)
+            trace.op("aten::mm", start + 5, 3000 + 1000 * rank)
+            begin = start + 3010 + 1000 * rank
+            trace.annotation("gloo:all_reduce", begin, start + 6000 - begin)
+        traces.append(trace)
+    found = joined(traces)
+    assert found.is_on_host
+    assert found.wait_ns == 500_000
+    assert found.exposed_wait_ns is None
+    assert [row.exposed_wait_ns for row in found.ranks] == [None, None]
+    assert [row.last for row in found.ranks] == [0, 3]
+
+
+def test_whole_steps_are_kept_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_facts, "MOST", 7)
+    found = joined(run(2, [Meeting(even), Meeting(even)], steps=5))
+    assert found.matching.recorded == 12, "three steps of two collectives on each of two ranks"
+    assert found.left_out == 8

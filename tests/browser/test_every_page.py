@@ -1,0 +1,84 @@
+"""Every trace of the corpus and every fixture opens without a word on the console, and axe-core is content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.browser.opened import Opened
+from tests.renderers.html.advised import advised
+from tests.renderers.samples import EVERY, FIXTURES, report_of
+from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.renderers import html
+from traceanalyzer.renderers.html import page
+from traceanalyzer.renderers.html.detail import stages
+from traceanalyzer.renderers.language import ENGLISH
+from traceanalyzer.report.model import Report
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"width": 390, "height": 844}
+CHECKED = (
+    "gpu_training.json.gz",
+    "cpu_only.json",
+    "ddp_nccl.json.gz",
+    "modules_and_stacks.json.gz",
+    "transformer_memory.json.gz",
+    "truncated_in_event.json",
+)
+"""Fixtures that together have every section; the others have no other elements."""
+
+
+def small(report: Report) -> str:
+    """The same elements, fewer rows: axe-core takes its time for each."""
+    return page.assemble(report, ENGLISH, stages(2)[-1])
+
+
+def check_layout(shown: Opened) -> None:
+    """Nothing is wider than the window, on a screen or a phone, folded or not."""
+    shown.unfold()
+    assert shown.find("h1").count() == 1
+    assert shown.overflow() == 0
+    shown.page.set_viewport_size(PHONE)
+    assert shown.overflow() == 0
+
+
+def check_access(shown: Opened, axe: str) -> None:
+    """Light with all rules, dark with those that depend on colours."""
+    shown.unfold()
+    assert shown.violations(axe) == []
+    shown.page.emulate_media(color_scheme="dark")
+    assert shown.violations(axe, "color-contrast", "link-in-text-block") == []
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_every_fixture_opens_quietly(path: Path, opened: Callable[..., Opened]) -> None:
+    check_layout(opened(html.render(report_of(path), 20)))
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_fixtures_are_accessible(name: str, opened: Callable[..., Opened], axe: str) -> None:
+    report = report_of(next(path for path in EVERY if path.name == name))
+    check_access(opened(small(advised(report))), axe)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*sorted((FIXTURES / "key_averages").glob("t*.txt")), FIXTURES / "key_averages" / "article.md"],
+    ids=lambda p: p.name,
+)
+def test_documents_open_quietly(path: Path, opened: Callable[..., Opened]) -> None:
+    check_layout(opened(html.render(report_of(path))))
+
+
+def test_a_document_with_runs_is_accessible(opened: Callable[..., Opened], axe: str) -> None:
+    check_access(opened(small(report_of(FIXTURES / "key_averages" / "article.md"))), axe)
+
+
+@pytest.mark.corpus
+def test_every_trace_of_the_corpus(corpus: Path, corpus_name: str, opened: Callable[..., Opened], axe: str) -> None:
+    report = analyze(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    check_layout(opened(html.render(report)))
+    check_access(opened(small(report)), axe)

@@ -1,0 +1,147 @@
+"""What made the difference: parts, operators, kernels, findings; and whether the sides can be compared."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from sides import QUIET, report, training
+
+from tests.builders import MI300X
+from traceanalyzer.comparison import diff
+from traceanalyzer.report.difference import Change, Difference
+from traceanalyzer.report.model import Report
+
+SLOW_LOADER = [us + 40_000 for us in QUIET]
+
+
+def loader_fixed() -> Difference:
+    return diff(report(training(SLOW_LOADER, loader_us=41_000)), report(training()))
+
+
+def rows(found: Difference, key: str) -> dict[str, Change]:
+    ranking = next(ranking for ranking in found.rankings if ranking.key == key)
+    return {row.name: row for row in ranking.rows}
+
+
+def checks(found: Difference) -> dict[str, float | None]:
+    return {check.id: check.similarity for check in found.comparability.checks}
+
+
+def test_parts_sum_to_the_change_of_the_mean_step() -> None:
+    found = loader_fixed()
+    assert found.step_time is not None
+    assert sum(part.change_ns or 0 for part in found.parts) == pytest.approx(found.step_time.mean.change_ns)
+    assert sum(part.change_share or 0 for part in found.parts) == pytest.approx(1)
+
+
+def test_the_part_that_changed_is_named() -> None:
+    found = loader_fixed()
+    parts = {part.id: part for part in found.parts}
+    assert found.verdict.outcome == "faster"
+    assert parts["dataloader"].change_ns == pytest.approx(-40e6, rel=0.01)
+    assert parts["dataloader"].clear is True
+    assert parts["kernel"].clear is False
+    assert found.attribution is not None
+    assert "DataLoader" in found.attribution.text
+
+
+def test_a_fixed_finding_is_compared_with_what_it_promised() -> None:
+    found = loader_fixed()
+    fixed = {finding.rule: finding for finding in found.findings if finding.status == "fixed"}
+    assert "dataloader-bound" in fixed
+    assert fixed["dataloader-bound"].measured_direct_ns == pytest.approx(40e6, rel=0.01)
+    assert found.prediction is not None
+    assert found.prediction.measured_ns == pytest.approx(40e6, rel=0.01)
+    assert found.prediction.agreement == "as-predicted"
+
+
+def test_the_other_way_round_the_finding_is_new() -> None:
+    found = diff(report(training()), report(training(SLOW_LOADER, loader_us=41_000)))
+    new = {finding.rule: finding for finding in found.findings if finding.status == "new"}
+    assert "dataloader-bound" in new
+    assert new["dataloader-bound"].measured_direct_ns is None
+
+
+def test_operators_and_kernels_that_came_went_and_changed() -> None:
+    base = training(operators={"aten::relu": 200, "aten::gone": 300}, kernels={"k_slow": 1000, "k_gone": 500})
+    head = training(operators={"aten::relu": 400, "aten::new": 300}, kernels={"k_slow": 3000, "k_new": 500})
+    found = diff(report(base), report(head))
+    operators, kernels = rows(found, "operators"), rows(found, "kernels")
+    assert {name: row.status for name, row in kernels.items()} == {
+        "k_slow": "slower",
+        "k_gone": "vanished",
+        "k_new": "appeared",
+    }
+    assert kernels["k_slow"].device_change_ns == pytest.approx(2_000_000)
+    assert kernels["k_gone"].device_change_ns == pytest.approx(-500_000)
+    assert operators["aten::relu"].host_change_ns == pytest.approx(200_000)
+    assert (operators["aten::gone"].status, operators["aten::new"].status) == ("vanished", "appeared")
+    by_operator = rows(found, "kernels_by_operator")
+    assert by_operator["k_slow"].owner == "aten::mm"
+
+
+def test_figures_are_per_step_so_that_other_numbers_of_steps_compare() -> None:
+    found = diff(report(training()), report(training(QUIET * 2)))
+    assert checks(found)["step-count"] == 0.5
+    assert not any(ranking.rows for ranking in found.rankings)
+    assert found.verdict.outcome == "no-change"
+
+
+def test_another_gpu_cannot_be_compared() -> None:
+    found = diff(report(training()), report(training([2 * us for us in QUIET], device=MI300X)))
+    assert checks(found)["gpu"] == 0
+    assert (found.verdict.outcome, found.verdict.reason.id) == ("inconclusive", "diff-incomparable")
+
+
+def test_another_batch_size_cannot_be_compared() -> None:
+    found = diff(report(training(batch=32)), report(training([2 * us for us in QUIET], batch=64)))
+    assert checks(found)["sizes"] == 0
+    assert found.verdict.outcome == "inconclusive"
+    assert "2.000" in found.verdict.reason.text
+
+
+def test_a_model_that_was_changed_can_be_compared() -> None:
+    """Operators were replaced: shapes of what is left are the same."""
+    found = diff(
+        report(training(operators={"aten::relu": 200, "aten::mul": 300})),
+        report(training([round(0.8 * us) for us in QUIET], operators={"aten::addcmul": 300})),
+    )
+    assert checks(found)["sizes"] == 1
+    assert (checks(found)["calls"] or 0) < 1
+    assert found.verdict.outcome == "faster"
+
+
+def test_other_options_and_missing_shapes_are_told() -> None:
+    found = diff(report(training()), report(training(options=("record_shapes", "with_stack"))))
+    assert checks(found)["options"] == pytest.approx(0.8)
+    assert found.verdict.outcome == "no-change"
+    assert "with_stack" in next(c.message.text for c in found.comparability.checks if c.id == "options")
+
+
+def test_another_number_of_ranks_cannot_be_compared() -> None:
+    found = diff(report(training(rank=0)), report(training([2 * us for us in QUIET], rank=0, world_size=8)))
+    assert checks(found)["world-size"] == 0
+    assert found.verdict.outcome == "inconclusive"
+
+
+def test_ranks_that_have_nothing_in_common_are_compared_all_the_same() -> None:
+    found = diff(report(training(rank=0)), report(training(rank=1)))
+    assert checks(found)["ranks"] == 0
+    assert found.verdict.outcome == "no-change"
+
+
+def test_outliers_and_single_recordings_are_noted() -> None:
+    notes = {note.id for note in diff(report(training()), report(training([*QUIET[:5], 400_000]))).notes}
+    assert {"diff-outliers", "diff-one-capture"} <= notes
+
+
+def test_findings_without_a_saving_promise_nothing() -> None:
+    base = without_savings(report(training(SLOW_LOADER, loader_us=41_000)))
+    found = diff(base, report(training()))
+    assert "fixed" in {finding.status for finding in found.findings}
+    assert found.prediction is None
+
+
+def without_savings(given: Report) -> Report:
+    findings = tuple(msgspec.structs.replace(finding, saving=None) for finding in given.findings)
+    return msgspec.structs.replace(given, findings=findings)

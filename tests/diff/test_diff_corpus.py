@@ -1,0 +1,101 @@
+"""Real traces and documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.comparison import diff
+from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers import difference as formats
+from traceanalyzer.report.difference import Difference
+
+
+@pytest.fixture(scope="module")
+def golden(corpus: Path) -> Difference:
+    folder = corpus / "corpus"
+    return diff(
+        folder / "resnet50_v100_workers0_golden.json.gz",
+        folder / "resnet50_v100_workers4_golden.json.gz",
+        limit=0.03,
+    )
+
+
+def test_loader_workers_made_the_step_faster(golden: Difference) -> None:
+    times = golden.step_time
+    assert times is not None
+    assert times.base.mean_ns / 1e6 == pytest.approx(148.7, abs=0.05)
+    assert times.head.mean_ns / 1e6 == pytest.approx(121.0, abs=0.05)
+    assert times.base.median_ns / 1e6 == pytest.approx(150.0, abs=0.05)
+    assert times.head.median_ns / 1e6 == pytest.approx(117.8, abs=0.05)
+    assert golden.verdict.outcome == "faster"
+    assert golden.gate is not None
+    assert golden.gate.outcome == "passed"
+
+
+def test_the_change_is_the_loader(golden: Difference) -> None:
+    assert golden.attribution is not None
+    assert golden.attribution.params["part"]["text"] == "DataLoader"
+    fixed = [finding for finding in golden.findings if finding.status == "fixed"]
+    assert "dataloader-bound" in {finding.rule for finding in fixed}
+    assert golden.prediction is not None
+    assert golden.prediction.measured_ns / 1e6 == pytest.approx(27.76, abs=0.01)
+
+
+def test_the_other_way_round_it_is_a_regression(corpus: Path) -> None:
+    folder = corpus / "corpus"
+    found = diff(
+        folder / "resnet50_v100_workers4_golden.json.gz",
+        folder / "resnet50_v100_workers0_golden.json.gz",
+        limit=0.03,
+    )
+    assert found.gate is not None
+    assert found.gate.outcome == "regression"
+
+
+def test_the_first_screen_tells_it(golden: Difference) -> None:
+    screen = formats.render(golden, "terminal")
+    for words in ("Faster", "148.7 ms to 121.0 ms", "150.0 ms", "117.8 ms", "DataLoader makes most"):
+        assert words in " ".join(screen.split())
+    assert max(map(len, screen.splitlines())) <= 80
+
+
+def test_a_trace_with_itself_did_not_change(corpus: Path, corpus_name: str) -> None:
+    path = corpus / "corpus" / f"{corpus_name}.json.gz"
+    found = diff(path, path, limit=0.0)
+    assert found.verdict.outcome == "no-change"
+    assert found.gate is not None
+    assert found.gate.outcome == "passed"
+    assert not any(ranking.rows for ranking in found.rankings)
+    assert {finding.status for finding in found.findings} <= {"kept"}
+
+
+def test_two_vendors_cannot_be_compared(corpus: Path) -> None:
+    folder = corpus / "corpus"
+    found = diff(folder / "owlv2_h100_inference.json.gz", folder / "owlv2_mi300_inference.json.gz")
+    assert (found.verdict.outcome, found.verdict.reason.id) == ("inconclusive", "diff-incomparable")
+
+
+def test_before_and_after_of_a_document(corpus: Path) -> None:
+    """The story of the write-up: 11 times as fast, because a product of all elements went away."""
+    path = next((corpus / "documents").glob("002_*.txt"))
+    found = diff(path)
+    assert (found.base.run, found.head.run) == ("run-1", "run-2")
+    assert found.verdict.outcome == "faster"
+    assert found.verdict.change_share == pytest.approx(50.82 / 584.76 - 1)
+    device = next(part for part in found.parts if part.id == "device")
+    assert (device.base_ns, device.head_ns) == (28_157e6 / 50, 506_149e3 / 50)
+    operators = next(ranking for ranking in found.rankings if ranking.key == "operators")
+    first = operators.rows[0]
+    assert (first.name, first.status) == ("aten::mul", "faster")
+    assert first.device_change_ns == pytest.approx((40.221e6 - 17_980e6) / 50)
+    shapes = next(ranking for ranking in found.rankings if ranking.key == "operators_by_shape")
+    assert shapes.rows[0].detail == "[[8, 128, 984, 1], [8, 128, 984, 128]]"
+    assert diff(f"{path}#run-1", f"{path}#run-2") == found
+
+
+def test_a_document_with_one_run_has_nothing_to_compare(corpus: Path) -> None:
+    path = next((corpus / "documents").glob("000_*.txt"))
+    with pytest.raises(UsageError, match="holds one run"):
+        diff(path)

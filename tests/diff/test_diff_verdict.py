@@ -1,0 +1,122 @@
+"""What is said about step times, and what becomes of `--fail-on-regression`."""
+
+from __future__ import annotations
+
+import pytest
+from sides import QUIET, bare, report, training
+
+from traceanalyzer.comparison import comparability, diff, verdict
+from traceanalyzer.report.difference import Gate, Verdict
+
+NS = 1e6
+STEPS = [100 * NS, 101 * NS, 99 * NS, 100.5 * NS, 99.5 * NS, 100.2 * NS]
+
+
+def judged(base: list[float], head: list[float], limit: float | None = None) -> Verdict:
+    one, two = bare(base), bare(head)
+    return verdict.judge(one, two, verdict.compare(one, two), comparability.check(one, two), limit)
+
+
+def gated(base: list[float], head: list[float], limit: float) -> Gate:
+    one, two = bare(base), bare(head)
+    times, conditions = verdict.compare(one, two), comparability.check(one, two)
+    return verdict.gate(verdict.judge(one, two, times, conditions, limit), times, conditions, limit)
+
+
+def times(factor: float) -> list[float]:
+    return [factor * step for step in STEPS]
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.2, "slower"), (0.8, "faster")])
+def test_a_clear_change_has_a_direction_a_size_and_a_statistic(factor: float, outcome: str) -> None:
+    found = judged(STEPS, times(factor))
+    assert (found.outcome, found.statistic) == (outcome, "median")
+    assert found.change_share == pytest.approx(factor - 1, abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_fewer_than_five_steps_are_inconclusive(count: int) -> None:
+    found = judged(STEPS[:count], times(2)[:count])
+    assert (found.outcome, found.reason.id) == ("inconclusive", "diff-few")
+    assert found.change_share is not None, "what was measured is told all the same"
+
+
+def test_the_same_measurement_is_no_change_even_of_one_step() -> None:
+    assert judged(STEPS, STEPS).outcome == "no-change"
+    assert judged(STEPS[:1], STEPS[:1]).outcome == "no-change"
+
+
+def test_noise_that_is_larger_than_the_change_is_inconclusive() -> None:
+    found = judged([80 * NS, 120 * NS, 95 * NS, 105 * NS, 130 * NS], [85 * NS, 125 * NS, 90 * NS, 112 * NS, 131 * NS])
+    assert (found.outcome, found.reason.id) == ("inconclusive", "diff-noise")
+
+
+def test_a_certain_change_of_less_than_one_percent_is_none() -> None:
+    assert judged(STEPS * 3, [1.008 * step for step in STEPS * 3]).outcome == "no-change"
+
+
+def test_one_outlier_hides_no_change() -> None:
+    head = times(1.2)
+    head[3] *= 20
+    assert judged(STEPS, head).outcome == "slower"
+    assert judged(STEPS, [*STEPS[:-1], 20 * STEPS[-1]]).outcome != "slower"
+
+
+def test_median_and_mean_that_contradict_each_other_are_inconclusive() -> None:
+    """Most steps became faster, and some so slow that the mean became slower for certain."""
+    jitter = [(i * 37 % 60) * 1000 for i in range(60)]  # no neighbours are alike
+    base = [100 * NS + noise for noise in jitter]
+    head = [(90 if i * 37 % 60 > 20 else 200) * NS + noise for i, noise in enumerate(jitter)]
+    assert judged(base, head).reason.id == "diff-contradiction"
+
+
+def test_no_steps_are_inconclusive() -> None:
+    assert judged([], STEPS).outcome == "inconclusive"
+
+
+def test_captures_are_the_unit_where_there_are_five_a_side() -> None:
+    """The steps of a capture are alike: ten captures are ten values, not sixty."""
+    one, two = bare(*([step] * 6 for step in STEPS)), bare(*([step] * 6 for step in times(1.2)))
+    found = verdict.compare(one, two)
+    assert found is not None
+    assert (found.unit, found.base.count, found.inflation) == ("capture", 6, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("factor", "limit", "outcome"),
+    [(1.2, 0.03, "regression"), (1.2, 0.25, "passed"), (0.8, 0.03, "passed"), (1.001, 0.03, "passed")],
+)
+def test_the_gate(factor: float, limit: float, outcome: str) -> None:
+    assert gated(STEPS, times(factor), limit).outcome == outcome
+
+
+def test_the_gate_is_inconclusive_where_noise_leaves_room_for_a_regression() -> None:
+    assert gated(STEPS[:4], STEPS[:4][::-1][:3], 0.03).outcome == "inconclusive"
+    noisy = [80 * NS, 120 * NS, 95 * NS, 105 * NS, 130 * NS]
+    assert gated(noisy, [value * 1.01 for value in noisy], 0.03).outcome == "inconclusive"
+
+
+def test_noise_that_leaves_no_room_for_a_regression_passes_the_gate() -> None:
+    noisy = [80 * NS, 120 * NS, 95 * NS, 105 * NS, 130 * NS]
+    found = gated(noisy, [value * 1.01 for value in noisy], 0.9)
+    assert found.outcome == "passed"
+
+
+def test_a_trace_with_itself_has_nothing_to_tell() -> None:
+    same = report(training())
+    found = diff(same, same, limit=0.0)
+    assert found.verdict.outcome == "no-change"
+    assert found.gate is not None
+    assert found.gate.outcome == "passed"
+    assert found.comparability.score == 1
+    assert not any(ranking.rows for ranking in found.rankings)
+    assert {finding.status for finding in found.findings} <= {"kept"}
+    assert all(part.change_ns == 0 for part in found.parts)
+    assert found.attribution is None
+
+
+def test_steps_of_traces_are_compared_by_their_durations() -> None:
+    found = diff(report(training()), report(training([round(1.1 * us) for us in QUIET])))
+    assert found.step_time is not None
+    assert found.step_time.base.mean_ns == pytest.approx(sum(QUIET) / len(QUIET) * 1000)
+    assert found.verdict.outcome == "slower"
