@@ -41,6 +41,9 @@ class StepResources(msgspec.Struct, frozen=True):
     """Something waits for the loader."""
     exposed_loader_ns: float
     """And no device works."""
+    recorded_device_ns: int
+    """Durations of the device events of the whole recording, or of the chosen steps: of those whose launch was
+    recorded, because others belong to earlier work; of all where most have no launch."""
 
 
 def analyze(context: Context) -> StepResources:
@@ -67,7 +70,16 @@ def analyze(context: Context) -> StepResources:
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
+        recorded_device_ns=_recorded(context),
     )
+
+
+def _recorded(context: Context) -> int:
+    device = context.trace.device
+    scope = context.in_scope(device.start_ns)
+    everything = int(device.dur_ns[scope].sum())
+    linked = int(device.dur_ns[scope & (context.links.launch != NO_PARENT)].sum())
+    return linked if 2 * linked >= everything else everything
 
 
 def _busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:

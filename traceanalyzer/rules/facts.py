@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from traceanalyzer.analyzers import copies, kernels, operators
+from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.tables.kinds import Kind
@@ -115,15 +115,15 @@ class Facts:
         busy, total = self.resources.gpu_ns, self.gpu_total_ns
         if busy is None or not total:
             return total_ns / self.steps
-        return min(total_ns / self.steps, busy * total_ns / total)
+        return min(total_ns / self.steps, busy * total_ns / total, busy)
 
     @cached_property
     def gpu_total_ns(self) -> int:
         """Durations of everything that ran on devices; 0: nothing."""
         if self.table is not None:
             return self.table.device_ns or 0
-        ran, copied = self.find("kernels", kernels.Kernels), self.find("copies", copies.Copies)
-        return (sum(row.total_ns for row in ran.rows) if ran else 0) + (copied.time_ns if copied else 0)
+        found = self.find("resources", StepResources)
+        return found.recorded_device_ns if found else 0
 
     def idle_per_step(self, *causes: str) -> float:
         """Idle time of the busiest device for some causes (`analyzers.idle.CAUSES`); 0 where idle is not known."""
