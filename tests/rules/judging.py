@@ -37,7 +37,9 @@ def report(situation: Situation, rule: str | None = None, limits: Thresholds | N
 
 def findings(situation: Situation, rule: str, limits: Thresholds | None = None) -> list[Finding]:
     """The findings of one rule."""
-    found = report(situation, rule, limits).findings
+    whole = report(situation, rule, limits)
+    assert not [entry for entry in whole.skipped if entry.reason.id == "rule-failed"]
+    found = whole.findings
     assert all(finding.rule == rule for finding in found)
     return list(found)
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.rules.judging import report
 from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.rules.selection import builtin
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(path for path in (ROOT / "fixtures").rglob("*") if path.is_file())
 
 ONE_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
@@ -33,3 +42,22 @@ def test_every_rule_finds_passes_or_says_why_it_cannot_judge() -> None:
         skipped = [entry for entry in report(situation).skipped if entry.id in {rule.id for rule in builtin()}]
         assert all(entry.reason.text for entry in skipped)
         assert len({entry.id for entry in skipped}) == len(skipped)
+
+
+def failed(path: Path) -> list[str]:
+    try:
+        found = analyze(load(path))
+    except TraceAnalyzerError:  # what is no trace is tested elsewhere
+        return []
+    return [entry.reason.text for entry in found.skipped if entry.reason.id == "rule-failed"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_rule_breaks_on_a_fixture(path: Path) -> None:
+    assert failed(path) == []
+
+
+@pytest.mark.corpus
+def test_no_rule_breaks_on_the_corpus(corpus: Path) -> None:
+    files = [*(corpus / "corpus").iterdir(), *(corpus / "documents").iterdir()]
+    assert [reason for path in files for reason in failed(path)] == []

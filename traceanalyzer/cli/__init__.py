@@ -11,7 +11,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 COMMANDS = {
     "report": "Report on one trace.",
     "render": "Show a saved report in another format or language.",
-    "ranks": "Compare the ranks of a distributed run.",
+    "ranks": "Compare the ranks of one distributed run.",
     "batch": "Report on many traces, with an index over all of them.",
     "diff": "Say what a change did.",
     "capture": "Record the steps of a training whose code nobody touches.",

@@ -9,11 +9,11 @@ from traceanalyzer.trace.document import TableDocument
 
 
 def facts(document: TableDocument) -> tuple[Facts, ...]:
-    """One for each run whose totals are printed: without them nothing tells how much anything matters."""
+    """One for each run whose totals are printed and not 0: else nothing tells how much anything matters."""
     found = []
     for view in runs.group(document):
         run = runs.analyze(view)
-        if run.wall_estimate_ns_per_step is not None:
+        if run.wall_estimate_ns_per_step:
             found.append(Facts(_resources(run, run.wall_estimate_ns_per_step), run.steps, run.id, run, view))
     return tuple(found)
 

@@ -16,9 +16,9 @@ _UNRELIABLE = 0.4
 
 
 def facts(summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[str, Message]) -> tuple[Facts, ...]:
-    """The one run of a trace; none if it has no step."""
+    """The one run of a trace; none if it has no step of any length."""
     found = results.get("resources")
-    if not isinstance(found, StepResources):
+    if not isinstance(found, StepResources) or not found.step_ns:
         return ()
     host = None if is_partial(found, results.get("idle")) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)

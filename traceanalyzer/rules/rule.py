@@ -96,12 +96,6 @@ class Rule:
     """Why a table cannot tell; the missing timeline by default."""
 
     @property
-    def is_builtin(self) -> bool:
-        """It came with the package."""
-        detector = self.trace or self.table
-        return detector is not None and detector.__module__.startswith("traceanalyzer.rules.")
-
-    @property
     def page(self) -> str:
         """The docstring of its module."""
         detector = self.trace or self.table

@@ -32,8 +32,9 @@ def stages(top: int | None) -> tuple[Detail, ...]:
     return (
         full,
         Detail(rows=rows, name=400, slices=6000, places=400, findings=100),
-        Detail(rows=min(rows, 100), name=300, slices=3000, places=200, findings=60),
-        Detail(rows=min(rows, 50), name=200, slices=1500, places=100, findings=40),
+        Detail(rows=rows, name=160, slices=3000, places=200, findings=100),
+        Detail(rows=min(rows, 100), name=160, slices=3000, places=200, findings=60),
+        Detail(rows=min(rows, 50), name=160, slices=1500, places=100, findings=40),
         Detail(rows=min(rows, 20), name=160, slices=800, places=50, findings=20),
         Detail(rows=min(rows, 5), name=80, slices=200, places=10, findings=5),
     )
