@@ -1,20 +1,18 @@
 """Writes docs/advice.md: what the rules find in the corpus, against what an expert expects.
 
-TRACEANALYZER_CORPUS=... python scripts/advice_table.py
+TRACEANALYZER_CORPUS=... python -m scripts.advice_table
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from tests.rules.scoring import Score, scores
+from traceanalyzer.rules.selection import builtin
 
-from tests.rules.scoring import Score, scores  # noqa: E402 - of this checkout
-from traceanalyzer.rules.selection import builtin  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 PAGE = ROOT / "docs" / "advice.md"
 

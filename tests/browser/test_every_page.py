@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,10 @@ from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.report.model import Report
 
 pytestmark = pytest.mark.browser
+
+FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
+SOME = EVERY if FULL else EVERY[::5]
+"""Fixtures that are opened; each takes seconds, and the damaged ones look alike."""
 
 PHONE = {"width": 390, "height": 844}
 CHECKED = (
@@ -53,7 +59,7 @@ def check_access(shown: Opened, axe: str) -> None:
     assert shown.violations(axe, "color-contrast", "link-in-text-block") == []
 
 
-@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SOME, ids=lambda path: path.name)
 def test_every_fixture_opens_quietly(path: Path, opened: Callable[..., Opened]) -> None:
     check_layout(opened(html.render(report_of(path), 20)))
 
@@ -81,4 +87,5 @@ def test_a_document_with_runs_is_accessible(opened: Callable[..., Opened], axe: 
 def test_every_trace_of_the_corpus(corpus: Path, corpus_name: str, opened: Callable[..., Opened], axe: str) -> None:
     report = analyze(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
     check_layout(opened(html.render(report)))
-    check_access(opened(small(report)), axe)
+    if FULL or zlib.crc32(corpus_name.encode()) % 4 == 0:  # axe-core takes half a minute for some
+        check_access(opened(small(report)), axe)

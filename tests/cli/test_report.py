@@ -100,7 +100,7 @@ def test_it_names_the_most_expensive_kernels(screen: str, whole: Any) -> None:
 def test_it_names_the_next_command_apart_from_the_report(screen: str) -> None:
     run = spawn("report", TRAINING)
     assert (run.code, run.out) == (0, screen)
-    assert run.err.split() == ["Next:", "traceanalyzer", "report", str(TRAINING), "-o", "report.md"]
+    assert run.err.split() == ["Next:", "traceanalyzer", "report", str(TRAINING), "-o", "report.html"]
 
 
 def test_the_next_command_can_be_pasted(tmp_path: Path) -> None:

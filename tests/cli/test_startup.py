@@ -11,7 +11,7 @@ import pytest
 from tests.cli.running import FIXTURES, PROGRAM, call, spawn
 from traceanalyzer.cli import COMMANDS
 
-HEAVY = ("numpy", "rich", "jinja2", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
+HEAVY = ("numpy", "rich", "jinja2", "babel", "matplotlib", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
 IMPORTS = """
 import sys
 sys.argv = ["traceanalyzer", *sys.argv[1:]]
@@ -80,15 +80,14 @@ def test_help_shows_examples_on_lines_of_their_own(command: tuple[str, ...]) -> 
     found = examples(lines)
     assert found
     assert not [line for line in lines if "\\b" in line], "click's mark for a paragraph that is not wrapped"
-    for example in found:
-        assert f"traceanalyzer {' '.join(command)}" in example
+    assert any(f"traceanalyzer {' '.join(command)}" in example for example in found)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_explained(command: str) -> None:
     text = "\n".join(help_of(command)).partition("Options:\n")[2]
     options = [part for part in text.split("\n  -") if part.strip()]
-    assert len(options) >= 2
+    assert options
     for option in options:
         assert len(option.split()) >= 4, option
 

@@ -53,7 +53,7 @@ def _cells(report: Report) -> Iterator[str]:
                 for value, column in zip(row, table.columns, strict=True):
                     if isinstance(value, str) and column.unit == "":
                         yield clean(value)
-                        yield terminal._NOISE.sub("", clean(value))
+                        yield terminal_tables.NOISE.sub("", clean(value))
 
 
 def escaped(text: str, report: Report) -> set[str]:

@@ -48,7 +48,8 @@ def test_results_come_back_as_their_own_types(situation: Situation) -> None:
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_every_analysis_has_a_result_or_a_reason(situation: Situation) -> None:
     report = analyze(read_built(situation.build(), situation.layout))
-    skipped = [entry.id for entry in report.skipped]
+    keys = {analyzer.key for analyzer in ANALYZERS}
+    skipped = [entry.id for entry in report.skipped if entry.id in keys]  # the others are rules
     assert sorted([*report.analyses, *skipped]) == sorted(analyzer.key for analyzer in ANALYZERS)
     assert all(entry.reason.text for entry in report.skipped)
 

@@ -49,4 +49,4 @@ def test_every_difference_is_one(scored: list[Score]) -> None:
 
 
 def test_the_table_in_the_documentation_is_up_to_date(scored: list[Score]) -> None:
-    assert advice_table.PAGE.read_text("utf-8") == advice_table.page(scored), "run scripts/advice_table.py"
+    assert advice_table.PAGE.read_text("utf-8") == advice_table.page(scored), "run python -m scripts.advice_table"

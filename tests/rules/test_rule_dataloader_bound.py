@@ -17,7 +17,7 @@ def test_the_wait_is_bounded_by_what_one_worker_could_hide() -> None:
     assert high == pytest.approx(4_000_000, rel=0.01)
     assert low == pytest.approx(0.8 * 4_000_000, rel=0.01)
     assert finding.severity == "critical"
-    assert report(fires(), RULE).headlines[0].bound == "gpu-compute"
+    assert report(fires(), RULE).headlines[0].bound == "input"
 
 
 def test_a_loader_slower_than_the_rest_is_not_hidden_by_one_worker() -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def started(tmp_path: Path) -> Path:
     """A copy of the project with a rule that was just started and registered."""
-    for folder in ("traceanalyzer", "tests"):
+    for folder in ("traceanalyzer", "tests", "scripts", "examples"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "locales"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for path, text in new_rule.files("slow-thing", "Something is slow", "0.1").items():

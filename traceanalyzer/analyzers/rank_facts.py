@@ -7,22 +7,19 @@ their traces. Collectives are kernels; where a trace has none, host ranges of li
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import communication
-from traceanalyzer.analyzers.communication import HOST_NAMES
+from traceanalyzer.analyzers import communication, recorded_collectives
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recorded_collectives import Found
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.collectives import message_bytes, operation
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import Pool
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
-from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.table import I64, UNKNOWN
 
 MOST = 8192
 """Collectives of a rank, and steps (own choice: a quarter of a megabyte in the report)."""
@@ -30,7 +27,6 @@ MOST = 8192
 _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
 
-_ON_HOST = ("gloo:", "mpi:", "ucc:")
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier"})
 """Nobody can finish before everybody has come."""
 
@@ -102,43 +98,17 @@ class RankFacts(msgspec.Struct, frozen=True):
     """Collectives of later steps that are not in the columns."""
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Collectives before they are described."""
-
-    start: I64
-    dur: I64
-    called: I64
-    """Start of the launching call; of the collective where that is unknown."""
-    exposed: I64 | None
-    described: I64
-    """Rows of the descriptions, 0: none."""
-    names: list[str]
-    """What tells the operation if the description does not."""
-    sequence: I64
-    shapes: I64
-    """Codes of the input shapes of host ranges."""
-
-    def take(self, rows: I64) -> _Found:
-        """Some of them."""
-        exposed = None if self.exposed is None else self.exposed[rows]
-        columns = (self.start, self.dur, self.called, self.described, self.sequence, self.shapes)
-        start, dur, called, described, sequence, shapes = (column[rows] for column in columns)
-        names = [self.names[row] for row in rows.tolist()]
-        return _Found(start, dur, called, exposed, described, names, sequence, shapes)
-
-
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
     if context.trace.info.rank is not None or context.once(communication.kernels_of_collectives).any():
         return None
-    return None if context.once(_host_ranges).any() else _ALONE()
+    return None if context.once(recorded_collectives.host_ranges).any() else _ALONE()
 
 
 def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
     on_device = bool(context.once(communication.kernels_of_collectives).any())
-    found = _on_device(context) if on_device else _on_host(context)
+    found = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
     found = found.take(np.argsort(found.called, kind="stable"))
     step = _step_of(context, found.called)
     kept = _kept(step)
@@ -171,80 +141,6 @@ def _clock(context: Context) -> int | None:
     return info.origin_ns if info.origin_ns > _EPOCH_NS else None
 
 
-def _on_device(context: Context) -> _Found:
-    trace, device = context.trace, context.trace.device
-    kernels = np.flatnonzero(context.once(communication.kernels_of_collectives))
-    described, host_name = communication.described_by(context, kernels)
-    sequence, shapes = _from_host(context, kernels)
-    own = context.once(_sequences)[described]
-    launch = context.links.launch[kernels]
-    start, dur = device.start_ns[kernels], device.dur_ns[kernels]
-    called = np.where(launch == NO_PARENT, start, np.append(trace.launches.start_ns, 0)[launch])
-    _, computation = communication.times_of(context, np.ones(len(device), np.bool_))
-    names = [
-        trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
-        for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)
-    ]
-    return _Found(
-        start=start,
-        dur=dur,
-        called=called,
-        exposed=dur - computation.within(start, start + dur),
-        described=described,
-        names=names,
-        sequence=np.where(own == UNKNOWN, sequence, own),
-        shapes=shapes,
-    )
-
-
-def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
-    """Sequence number and input shapes that the host events around the launch tell; the innermost that has them."""
-    trace, host = context.trace, context.host
-    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
-    sequences = context.once(_sequences)
-    sequence, shapes = np.full(len(kernels), UNKNOWN, np.int64), np.zeros(len(kernels), np.int64)
-    node = context.links.device_node()[kernels]
-    while (asked := np.flatnonzero(node != NO_PARENT)).size:
-        here = node[asked]
-        row = np.where(host.category[here] == Category.FRAME, UNKNOWN, host.row[here])  # rows of another table
-        told = sequences[np.append(trace.host.collective, 0)[row]]
-        sequence[asked] = np.where(sequence[asked] == UNKNOWN, told, sequence[asked])
-        shaped = np.where(tells[host.name[here]], np.append(trace.host.shapes, 0)[row], 0)
-        shapes[asked] = np.where(shapes[asked] == 0, shaped, shapes[asked])
-        node[asked] = host.tree.parent[here]
-    return sequence, shapes
-
-
-def _sequences(context: Context) -> I64:
-    """By row of the descriptions."""
-    told = [UNKNOWN if c.sequence is None else c.sequence for c in context.trace.collectives]
-    return np.array(told, np.int64)
-
-
-def _host_ranges(context: Context) -> Bool:
-    """Which host events are collectives that a library on the CPU carries out."""
-    trace, host = context.trace, context.trace.host
-    named = trace.names.where(lambda name: name.startswith(_ON_HOST) and operation(name) is not None)
-    found: Bool = (host.category == Category.ANNOTATION) & named[host.name] & context.in_scope(host.start_ns)
-    return found
-
-
-def _on_host(context: Context) -> _Found:
-    trace, host = context.trace, context.trace.host
-    rows = np.flatnonzero(context.once(_host_ranges))
-    start, nothing = host.start_ns[rows], np.zeros(len(rows), np.int64)
-    return _Found(
-        start=start,
-        dur=host.dur_ns[rows],
-        called=start,
-        exposed=None,
-        described=nothing,
-        names=[trace.names[name] for name in host.name[rows].tolist()],
-        sequence=nothing + UNKNOWN,
-        shapes=host.shapes[rows].astype(np.int64),
-    )
-
-
 def _step_of(context: Context, called: I64) -> I64:
     """The position of the step that contains a time, or -1."""
     steps = context.steps
@@ -263,7 +159,7 @@ def _kept(step: I64) -> int:
 
 
 def _kinds(
-    context: Context, found: _Found
+    context: Context, found: Found
 ) -> tuple[tuple[ProcessGroup, ...], tuple[CollectiveKind, ...], tuple[int, ...]]:
     trace = context.trace
     groups: Pool[ProcessGroup] = Pool()

@@ -11,7 +11,11 @@ from traceanalyzer.cli.progress import reading
 from traceanalyzer.report.message import Text
 from traceanalyzer.rewrite.anonymize import anonymize
 
-_WROTE = Text("anonymize-wrote", "Wrote {path}: {written:count} events. Look through it before you share it.")
+_WROTE = Text(
+    "anonymize-wrote",
+    "Wrote {path}: {written:count} events. Look through it before you share it.",
+    one="Wrote {path}: {written:count} event. Look through it before you share it.",
+)
 
 
 @click.command("anonymize")
@@ -34,7 +38,7 @@ def command(*, trace: str, target: str, key: str | None, hash_kernels: bool, for
     \b
     Examples:
       traceanalyzer anonymize trace.json.gz -o shared.json.gz
-      traceanalyzer anonymize rank0.json -o shared0.json.gz --key 'a secret' --hash-kernels
+      traceanalyzer anonymize r0.json -o s0.json.gz --key secret --hash-kernels
 
     \b
     Exit codes:

@@ -75,8 +75,8 @@ def command(
     \b
     Examples:
       traceanalyzer batch traces/ -o reports/
-      traceanalyzer batch 'runs/**/rank0*.json.gz' -o reports/ --format html --jobs 4
-      traceanalyzer batch s3://bucket/run7/ -o s3://bucket/reports/ --cluster tcp://scheduler:8786
+      traceanalyzer batch 'runs/**/rank0*.gz' -o reports/ --format html
+      traceanalyzer batch s3://bucket/run7/ -o out/ --cluster tcp://scheduler:8786
 
     \b
     Exit codes:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
 import click
 
@@ -16,12 +19,18 @@ from traceanalyzer.errors import OutputError, UsageError
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.model import Report
 
+if TYPE_CHECKING:
+    from traceanalyzer.renderers.markdown import Picture
+
 FOUND = 1
 """Exit code where a finding is as severe as `--fail-on` says."""
 
 SCREEN = "-"
 
 Texts = Mapping[str, Callable[[], str]]
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+_CHARTS = ("svg", "png")
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,15 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Assets:
+    """Charts in files, which Markdown shows."""
+
+    folder: Path
+    form: str
+    """`svg` or `png`."""
+
+
+@dataclass(frozen=True)
 class Delivery:
     """How reports are written."""
 
@@ -40,6 +58,7 @@ class Delivery:
     top: int | None = None
     force: bool = False
     quiet: bool = False
+    assets: Assets | None = None
 
     def deliver(self, report: Report, wanted: Sequence[Target], texts: Texts) -> None:
         """Write a report to every target.
@@ -52,10 +71,8 @@ class Delivery:
         for target in wanted:
             if target.path == SCREEN:
                 self._print(report, target.form, texts)
-                continue
-            for path in self._write(report, target, texts):
-                if not self.quiet:
-                    click.echo(f"Wrote {one_line(str(path))}", err=True)
+            else:
+                self._write(report, target, texts)
 
     def _print(self, report: Report, form: str, texts: Texts) -> None:
         if form in renderers.BINARY:
@@ -66,35 +83,103 @@ class Delivery:
             with standard_output.guarded():
                 terminal.show(report, sys.stdout, top=self.top, language=self.language)
         else:
-            standard_output.put(self._text(report, form, texts))
+            standard_output.put(self._text(report, Target(SCREEN, form), texts))
 
-    def _write(self, report: Report, target: Target, texts: Texts) -> list[Path]:
+    def _write(self, report: Report, target: Target, texts: Texts) -> None:
         path = Path(target.path)
         if target.form == "csv":
-            return self._write_folder(report, path)
-        if target.form == "xlsx":
+            self._write_folder(report, path)
+        elif target.form == "xlsx":
             from traceanalyzer.renderers import spreadsheet  # noqa: PLC0415 - only for this format
 
-            with output.writing(path, force=self.force) as file:
-                file.write(spreadsheet.workbook(report, self.language))
-            return [path]
-        output.write(path, self._text(report, target.form, texts), force=self.force)
-        return [path]
+            self._put(path, spreadsheet.workbook(report, self.language))
+        else:
+            self._put(path, self._text(report, target, texts))
 
-    def _write_folder(self, report: Report, folder: Path) -> list[Path]:
+    def _write_folder(self, report: Report, folder: Path) -> None:
         from traceanalyzer.renderers import spreadsheet  # noqa: PLC0415 - only for this format
 
-        try:
-            folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot be made: {error.strerror or error}") from None
-        files = spreadsheet.csv_files(report, self.language)
-        for name, text in files.items():
-            output.write(folder / name, text, force=self.force)
-        return [folder / name for name in files]
+        _make(folder)
+        for name, text in spreadsheet.csv_files(report, self.language).items():
+            self._put(folder / name, text)
 
-    def _text(self, report: Report, form: str, texts: Texts) -> str:
-        return texts[form]() if form in texts else renderers.render(report, form, self.top, self.language)
+    def _put(self, path: Path, content: str | bytes) -> None:
+        """Write a file, and say so."""
+        if isinstance(content, str):
+            output.write(path, content, force=self.force)
+        else:
+            with output.writing(path, force=self.force) as file:
+                file.write(content)
+        if not self.quiet:
+            click.echo(f"Wrote {one_line(str(path))}", err=True)
+
+    def _text(self, report: Report, target: Target, texts: Texts) -> str:
+        if target.form in texts:
+            return texts[target.form]()
+        if target.form == "markdown" and self.assets is not None:
+            from traceanalyzer.renderers import markdown  # noqa: PLC0415 - jinja2 is slow to import
+
+            pictures = tuple(self._pictures(report, target, self.assets))
+            return markdown.render(report, self.top, language=self.language, pictures=pictures)
+        return renderers.render(report, target.form, self.top, self.language)
+
+    def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[Picture]:
+        """Write the charts, and say where they lie as seen from the document."""
+        from traceanalyzer.renderers import assets as drawn  # noqa: PLC0415 - matplotlib is slow to import
+        from traceanalyzer.renderers.markdown import Picture  # noqa: PLC0415
+
+        document = Path("report.md" if target.path == SCREEN else target.path)
+        _make(assets.folder)
+        for asset in drawn.draw(report, self.language, assets.form, document.stem):
+            path = assets.folder / asset.name
+            self._put(path, asset.data)
+            yield Picture(asset.section, asset.text, _link(path, document.parent))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+
+
+def _link(path: Path, folder: Path) -> str:
+    """From a folder to a file, as a relative URL."""
+    try:
+        relative = os.path.relpath(path, folder)
+    except ValueError:  # on Windows, another drive
+        raise UsageError(
+            f"--assets {path.parent}: cannot be linked; name a folder on the drive of the report"
+        ) from None
+    return quote(Path(relative).as_posix())
+
+
+def assets_options(command: _Command) -> _Command:
+    """The options of commands that write Markdown with charts in files."""
+    folder = click.option(
+        "--assets", metavar="DIR", help="In Markdown: charts as files in DIR, which it links, in place of bars of text."
+    )
+    form = click.option(
+        "--assets-format",
+        type=click.Choice(_CHARTS),
+        help="Format of these charts; png where a font has all characters, else svg  [default: svg].",
+    )
+    return folder(form(command))
+
+
+def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> Assets | None:
+    """Where charts go, if they shall be files.
+
+    Raises:
+        UsageError: There is nothing that would show them.
+    """
+    if folder is None:
+        if form is not None:
+            raise UsageError("--assets-format says how the files of --assets are; name their folder with --assets")
+        return None
+    if all(target.form != "markdown" for target in wanted):
+        raise UsageError("--assets are the charts of a Markdown report; ask for one with -o report.md")
+    return Assets(Path(folder), form or "svg")
 
 
 def targets(outputs: Sequence[str], form: str | None, suffixes: dict[str, str] | None = None) -> list[Target]:

@@ -34,6 +34,7 @@ _LARGEST = 1 << 30
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Rows of each ranking.")
 @click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
+@delivery.assets_options
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no hints.")
 def command(
@@ -43,10 +44,12 @@ def command(
     form: str | None,
     top: int | None,
     lang: str | None,
+    assets: str | None,
+    assets_format: str | None,
     force: bool,
     quiet: bool,
 ) -> None:
-    """Show a report that was saved as JSON in another format or language; - is standard input.
+    """Show a saved report in another format or language; - is standard input.
 
     \b
     Examples:
@@ -60,10 +63,12 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
     wanted = delivery.targets(outputs, form)
+    charts = delivery.assets(assets, assets_format, wanted)
     spoken = language.of(lang or settings.language)
     saved = stored.decode(_read(report), report)
+    way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     try:
-        delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet).deliver(saved, wanted, {})
+        way.deliver(saved, wanted, {})
     except msgspec.ValidationError as error:  # an analysis that is not as this program writes it
         raise UnusableInputError(f"{report}: was changed after it was written: {error}") from None
 

@@ -57,6 +57,7 @@ FORMATS = (*renderers.FORMATS, *renderers.BINARY, TABLE)
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
+@delivery.assets_options
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
 def command(
@@ -74,6 +75,8 @@ def command(
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
+    assets: str | None,
+    assets_format: str | None,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -90,6 +93,7 @@ def command(
       traceanalyzer report trace.json.gz
       traceanalyzer report trace.json -o report.html
       traceanalyzer report trace.json -o report.md -o report.json --lang ru
+      traceanalyzer report trace.json -o report.md --assets charts
       cat trace.json | traceanalyzer report - --format markdown -o -
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
@@ -104,6 +108,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load().choosing(select, ignore)
     targets = delivery.targets(outputs, form, {".txt": TABLE})
+    charts = delivery.assets(assets, assets_format, targets)
     spoken = language.of(lang or settings.language)
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
@@ -115,7 +120,8 @@ def command(
     def table() -> str:
         return _table(loaded, sort_by, row_limit, by_shape=group_by_input_shape)
 
-    delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet).deliver(report, targets, {TABLE: table})
+    way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
+    way.deliver(report, targets, {TABLE: table})
     if not outputs and form is None and not quiet:
         click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(trace))} -o report.html", err=True)
     delivery.exit_if_found(report, fail_on or settings.fail_on)

@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from functools import lru_cache
 
-from traceanalyzer.trace.kernel_names import is_communication
+from traceanalyzer.trace.kernel_names import READ, is_communication
 
 
 class KernelClass(Enum):
@@ -109,7 +109,8 @@ def kernel_class(name: str) -> KernelClass | None:
     """What a kernel does; None when no pattern of the table explains its name."""
     if is_communication(name):
         return KernelClass.COMMUNICATION
+    read = name[:READ]
     for pattern, found in _COMPILED:
-        if pattern.search(name):
+        if pattern.search(read):
             return found
     return None

@@ -108,7 +108,7 @@ def huge_trace() -> TraceBuilder:
         start = number * 600
         name = f"very::long_operator_{number}_" + "x<&\"'" * 300
         trace.op(name, start, 500, shapes=[[number, 8]] * 20)
-        trace.launch_kernel(f"void {name}", start + 100, 90, at=start + 20)
+        trace.launch_kernel(f"kernel_{number}", start + 100, 90, at=start + 20)
     return trace
 
 

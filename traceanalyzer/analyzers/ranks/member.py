@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers import idle, kernel_classes, rank_facts, resources
+from traceanalyzer.analyzers import idle, kernel_classes, rank_facts, resources, step_breakdown
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.report.model import Report, Source, TraceSummary
 
 
@@ -21,6 +22,8 @@ class Member:
     summary: TraceSummary
     facts: RankFacts
     resources: StepResources | None = None
+    average: Average | None = None
+    """Parts of a step."""
     kernel_classes: KernelClasses | None = None
     idle: Idle | None = None
 
@@ -34,6 +37,7 @@ def of_trace(context: Context, source: Source, summary: TraceSummary) -> Member 
         summary,
         rank_facts.analyze(context),
         resources.analyze(context) if len(context.steps) else None,
+        step_breakdown.analyze(context).average if len(context.steps) else None,
         kernel_classes.analyze(context) if kernel_classes.missing(context) is None else None,
         idle.analyze(context) if idle.missing(context) is None else None,
     )
@@ -42,6 +46,7 @@ def of_trace(context: Context, source: Source, summary: TraceSummary) -> Member 
 def of_report(report: Report) -> Member | None:
     """The member that a saved report is of; None if the report does not say enough."""
     facts = report.result("rank_facts", RankFacts)
+    breakdown = report.result("step_breakdown", StepBreakdown)
     if facts is None or report.trace is None:
         return None
     return Member(
@@ -49,6 +54,7 @@ def of_report(report: Report) -> Member | None:
         report.trace,
         facts,
         report.result("resources", StepResources),
+        breakdown.average if breakdown else None,
         report.result("kernel_classes", KernelClasses),
         report.result("idle", Idle),
     )

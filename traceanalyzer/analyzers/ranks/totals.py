@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.kernel_classes import KernelClass, KernelClasses
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
 from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.report.model import Device, Options, Source, TraceSummary
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ def results(members: Sequence[Member], ranks: Ranks) -> dict[str, msgspec.Struct
     found: dict[str, msgspec.Struct] = {"ranks": ranks}
     if known:
         found["resources"] = _mean(known)
+    if averages := [(m.average, m.resources.steps) for m in members if m.average is not None and m.resources]:
+        found["step_breakdown"] = _breakdown(averages)
     if classes:
         found["kernel_classes"] = _sum(classes)
     idle = _idle(members)
@@ -43,7 +46,7 @@ def results(members: Sequence[Member], ranks: Ranks) -> dict[str, msgspec.Struct
 
 
 def _mean(resources: Sequence[StepResources]) -> StepResources:
-    """Over all steps of all ranks; null where no rank knows."""
+    """Means over all steps of all ranks, null where no rank knows; sums of what is a sum in one rank."""
     steps = sum(own.steps for own in resources)
 
     def over(field: str) -> float | None:
@@ -51,7 +54,15 @@ def _mean(resources: Sequence[StepResources]) -> StepResources:
         return sum(v * n for v, n in values) / sum(n for _, n in values) if values else None
 
     means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
-    return msgspec.convert({"steps": steps, "device": _DEVICE, **means}, StepResources)
+    sums = {"steps": steps, "recorded_device_ns": sum(own.recorded_device_ns for own in resources)}
+    return msgspec.convert({**means, **sums, "device": _DEVICE}, StepResources)
+
+
+def _breakdown(averages: Sequence[tuple[Average, int]]) -> StepBreakdown:
+    """The parts of a mean step; single steps are of single ranks."""
+    steps = sum(count for _, count in averages)
+    parts = (sum(getattr(own, field) * count for own, count in averages) / steps for field in Average.__struct_fields__)
+    return StepBreakdown(None, (), Average(*parts), None, None, None, None)
 
 
 def _idle(members: Sequence[Member]) -> list[DeviceIdle]:

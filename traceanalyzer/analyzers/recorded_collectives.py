@@ -1,0 +1,119 @@
+"""The collectives of one trace, in columns: kernels, or host ranges of libraries that work on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers.communication import HOST_NAMES
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.collectives import operation
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_ON_HOST = ("gloo:", "mpi:", "ucc:")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Columns, one row per collective; ns since the first event."""
+
+    start: I64
+    dur: I64
+    called: I64
+    """Start of the launching call; of the collective where that is unknown."""
+    exposed: I64 | None
+    described: I64
+    """Rows of the descriptions, 0: none."""
+    names: list[str]
+    """What tells the operation if the description does not."""
+    sequence: I64
+    shapes: I64
+    """Codes of the input shapes of host ranges."""
+
+    def take(self, rows: I64) -> Found:
+        """Some of them."""
+        exposed = None if self.exposed is None else self.exposed[rows]
+        columns = (self.start, self.dur, self.called, self.described, self.sequence, self.shapes)
+        start, dur, called, described, sequence, shapes = (column[rows] for column in columns)
+        names = [self.names[row] for row in rows.tolist()]
+        return Found(start, dur, called, exposed, described, names, sequence, shapes)
+
+
+def on_device(context: Context) -> Found:
+    """Kernels."""
+    trace, device = context.trace, context.trace.device
+    kernels = np.flatnonzero(context.once(communication.kernels_of_collectives))
+    described, host_name = communication.described_by(context, kernels)
+    sequence, shapes = _from_host(context, kernels)
+    own = context.once(_sequences)[described]
+    launch = context.links.launch[kernels]
+    start, dur = device.start_ns[kernels], device.dur_ns[kernels]
+    called = np.where(launch == NO_PARENT, start, np.append(trace.launches.start_ns, 0)[launch])
+    _, computation = communication.times_of(context, np.ones(len(device), np.bool_))
+    names = [
+        trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
+        for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)
+    ]
+    return Found(
+        start=start,
+        dur=dur,
+        called=called,
+        exposed=dur - computation.within(start, start + dur),
+        described=described,
+        names=names,
+        sequence=np.where(own == UNKNOWN, sequence, own),
+        shapes=shapes,
+    )
+
+
+def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
+    """Sequence number and input shapes that the host events around the launch tell; the innermost that has them."""
+    trace, host = context.trace, context.host
+    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
+    sequences = context.once(_sequences)
+    sequence, shapes = np.full(len(kernels), UNKNOWN, np.int64), np.zeros(len(kernels), np.int64)
+    node = context.links.device_node()[kernels]
+    while (asked := np.flatnonzero(node != NO_PARENT)).size:
+        here = node[asked]
+        row = np.where(host.category[here] == Category.FRAME, UNKNOWN, host.row[here])  # rows of another table
+        told = sequences[np.append(trace.host.collective, 0)[row]]
+        sequence[asked] = np.where(sequence[asked] == UNKNOWN, told, sequence[asked])
+        shaped = np.where(tells[host.name[here]], np.append(trace.host.shapes, 0)[row], 0)
+        shapes[asked] = np.where(shapes[asked] == 0, shaped, shapes[asked])
+        node[asked] = host.tree.parent[here]
+    return sequence, shapes
+
+
+def _sequences(context: Context) -> I64:
+    """By row of the descriptions."""
+    told = [UNKNOWN if c.sequence is None else c.sequence for c in context.trace.collectives]
+    return np.array(told, np.int64)
+
+
+def host_ranges(context: Context) -> Bool:
+    """Which host events are collectives that a library on the CPU carries out."""
+    trace, host = context.trace, context.trace.host
+    named = trace.names.where(lambda name: name.startswith(_ON_HOST) and operation(name) is not None)
+    found: Bool = (host.category == Category.ANNOTATION) & named[host.name] & context.in_scope(host.start_ns)
+    return found
+
+
+def on_host(context: Context) -> Found:
+    """Host ranges, for traces without such kernels."""
+    trace, host = context.trace, context.trace.host
+    rows = np.flatnonzero(context.once(host_ranges))
+    start, nothing = host.start_ns[rows], np.zeros(len(rows), np.int64)
+    return Found(
+        start=start,
+        dur=host.dur_ns[rows],
+        called=start,
+        exposed=None,
+        described=nothing,
+        names=[trace.names[name] for name in host.name[rows].tolist()],
+        sequence=nothing + UNKNOWN,
+        shapes=host.shapes[rows].astype(np.int64),
+    )
