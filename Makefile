@@ -15,7 +15,7 @@ help: ## Show this list
 demo: $(READY) ## Set up and write a report from a fixture into demo/
 	@mkdir -p demo
 	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz
-	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.md -o demo/report.json
+	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.html -o demo/report.md -o demo/report.json
 
 test: $(READY) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --cov=traceanalyzer --cov-report=term
@@ -38,17 +38,19 @@ types: $(READY) ## Types of the package
 contracts: $(READY) ## Who may import whom
 	$(BIN)/lint-imports --no-logo
 
-docs: $(READY) ## Generated parts of the documentation are up to date
+docs: $(READY) ## Generated documentation, catalogs and fixtures are up to date
 	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python scripts/locales.py --check
 	$(BIN)/python scripts/make_fixtures.py --check
 
 benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000
 
-format: $(READY) ## Format the code, rewrite generated documentation
+format: $(READY) ## Format the code, rewrite generated documentation and catalogs
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python scripts/docs.py
+	$(BIN)/python scripts/locales.py update
 
 # Torch comes alone and first: with anything else asked for, pip may choose a build with gigabytes of CUDA.
 $(TORCH_VENV)/.ready: pyproject.toml

@@ -62,3 +62,42 @@ CAPTURED = (
         "the table of torch: each thread counts the memory of both",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Commanded:
+    """A trace of `traceanalyzer capture`, which holds what the capture recorded beside the events."""
+
+    name: str
+    shows: str
+    expect: str
+
+    @property
+    def file(self) -> str:
+        """The trace."""
+        return f"{self.name}.json.gz"
+
+
+COMMANDED = (
+    Commanded(
+        "command_workers",
+        "`traceanalyzer capture --memory`: training with two loader workers under autocast, three steps.",
+        "steps from the optimizer; settings of loader, optimizer and autocast; control steps and so the overhead",
+    ),
+    Commanded(
+        "command_stacks",
+        "`traceanalyzer capture --stacks --modules` of the same training, two steps.",
+        "frames relative to the project or its package; a module tree; control steps that tell what stacks cost",
+    ),
+    Commanded(
+        "command_rank0",
+        "`traceanalyzer capture` of torchrun: rank 0 of 2, gloo, two backward passes per update.",
+        "rank 0 of 2; two backward passes per step; collectives of gloo on the host",
+    ),
+    Commanded("command_rank1", "Rank 1 of the same run.", "rank 1 of 2; steps comparable with those of rank 0"),
+    Commanded(
+        "command_compiled",
+        "`traceanalyzer capture` of a network that `torch.compile` has compiled, three steps.",
+        "the settings say that it is compiled; operators within compiled regions",
+    ),
+)

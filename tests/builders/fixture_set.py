@@ -7,19 +7,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .captured import CAPTURED
+from .captured import CAPTURED, COMMANDED
 from .malformed import MALFORMED, Malformed
 from .situations import SITUATIONS, Situation
 
 FOLDER = Path(__file__).parents[2] / "fixtures"
 MAKER = "`scripts/make_fixtures.py`"
 CAPTURER = "`scripts/capture_cpu_fixtures.py`"
+COMMANDER = "`scripts/capture_command_fixtures.py`"
 
 _INTRODUCTION = """# Fixtures
 
 Small traces for tests, examples and `make demo`. No file holds anybody's data: `synthetic/` and
 `malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
-{capturer} with torch 2.13 on a CPU and stripped of host name, paths and process numbers.
+{capturer} and {commander}
+with torch 2.13 on a CPU and stripped of host name, paths and process numbers.
 All of them are the project's own work, under its licence, Apache-2.0.
 
 {maker} also writes this page; with `--check` it fails if a file differs from what it would write.
@@ -56,6 +58,8 @@ def fixtures() -> Iterator[Fixture]:
         shows = f"`key_averages()` tables of the profile behind `{trace}`."
         expect = "the same operators and times as in the trace"
         yield Fixture(f"captured/{tables}", shows, expect, CAPTURER, None)
+    for command in COMMANDED:
+        yield Fixture(f"captured/{command.file}", command.shows, command.expect, COMMANDER, None)
 
 
 def _synthetic(situation: Situation) -> Fixture:
@@ -76,7 +80,7 @@ def _malformed(file: Malformed) -> Fixture:
 
 def readme(entries: Iterable[Fixture], folder: Path = FOLDER) -> bytes:
     """The page about the fixtures; sizes are those of the files in the folder."""
-    lines = [_INTRODUCTION.format(maker=MAKER, capturer=CAPTURER)]
+    lines = [_INTRODUCTION.format(maker=MAKER, capturer=CAPTURER, commander=COMMANDER)]
     lines += ["| file | what it shows | what the tool must say | size | made by |", "|---|---|---|---|---|"]
     for entry in entries:
         size = _size((folder / entry.path).stat().st_size)

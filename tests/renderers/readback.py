@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ def parts(markdown: str) -> dict[str, Part]:
         if token.nesting:
             context = [*context, token.type] if token.nesting > 0 else context[:-1]
         if token.type == "html_block" and (summary := _SUMMARY.fullmatch(token.content)):
-            found.append(Part(summary[1], is_folded=True))
+            found.append(Part(html.unescape(summary[1]), is_folded=True))
         elif token.type == "table_open":
             found[-1].tables.append([])
         elif token.type == "tr_open":
@@ -84,7 +85,11 @@ def skeleton(markdown: str) -> list[tuple[str, str, str]]:
     return [(token.type, token.tag, token.content if token.type == "html_block" else "") for token in tokens(markdown)]
 
 
-def check_structure(markdown: str) -> None:
+BLOCKS = {"heading", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "bullet_list", "list_item"}
+INLINE = {"text", "code_inline", "strong_open", "strong_close", "link_open", "link_close"}
+
+
+def check_structure(markdown: str, *, is_pictured: bool = False) -> None:
     """Assert what holds for every report: one title, sections, whole tables, folds in pairs, text and code."""
     blocks = tokens(markdown)
     headings = [token.tag for token in blocks if token.type == "heading_open"]
@@ -92,13 +97,32 @@ def check_structure(markdown: str) -> None:
     assert set(headings[1:]) == {"h2"}
     mark, *folds = [token.content for token in blocks if token.type == "html_block"]
     assert re.fullmatch(r"<!-- traceanalyzer report [\w.+]+ -->\n", mark)
-    assert [_SUMMARY.sub("open", fold) for fold in folds] == ["open", "</details>\n"] * (len(folds) // 2)
-    assert {token.type for token in inline(markdown)} <= {"text", "code_inline"}
-    kinds = {token.type.removesuffix("_open") for token in blocks if token.nesting > 0}
-    assert kinds <= {"heading", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "bullet_list", "list_item"}
+    depth = 0
+    for fold in folds:
+        depth += 1 if _SUMMARY.fullmatch(fold) else -1
+        assert depth >= 0
+        assert depth or fold == "</details>\n"
+    assert depth == 0
+    for token in inline(markdown):
+        assert token.type in INLINE or (is_pictured and token.type == "image"), token
+        assert token.type != "link_open" or (token.info == "auto" and str(token.attrs["href"]).startswith("https://"))
+    leaves = {token.type for token in blocks if token.nesting == 0}
+    assert leaves <= {"inline", "html_block", "fence"}
+    assert all(token.info == "python" for token in blocks if token.type == "fence")
+    assert {token.type.removesuffix("_open") for token in blocks if token.nesting > 0} <= BLOCKS
     for columns, counts in _cell_counts(blocks, markdown.split("\n")):
         assert counts == [columns] * len(counts)
         assert len(counts) >= 3, "a head, a rule and a row"
+
+
+def prose(markdown: str) -> str:
+    """What a reader sees beside code and beside the links that the report means."""
+    depth, seen = 0, []
+    for token in inline(markdown):
+        depth += token.nesting if token.type.startswith("link") else 0
+        if token.type == "text" and not depth:
+            seen.append(token.content)
+    return "\n".join(seen)
 
 
 def _cell_counts(blocks: list[Token], lines: list[str]) -> Iterator[tuple[int, list[int]]]:

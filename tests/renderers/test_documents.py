@@ -73,8 +73,7 @@ def check(report: Report) -> None:
     readback.check_structure(text)
     assert len(text) < LIMIT
     assert controls(text) <= {"\n", "\u200b"}
-    prose = "\n".join(token.content for token in readback.inline(text) if token.type == "text")
-    assert not LINKS.findall(prose)
+    assert not LINKS.findall(readback.prose(text))
     assert "aten::mm" in shown_as_code(text)
     screen = render(report, "terminal")
     assert controls(screen) <= {"\n"}

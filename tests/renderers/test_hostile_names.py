@@ -45,8 +45,7 @@ def check_markdown(report: Report, benign: Report, name: str) -> None:
     assert controls(text) <= {"\n", "\u200b"}
     expected = shorten(clean(name), 100)
     assert not expected or expected in shown_as_code(text)
-    prose = "\n".join(token.content for token in readback.inline(text) if token.type == "text")
-    assert not LINKS.findall(prose)
+    assert not LINKS.findall(readback.prose(text))
 
 
 def check_terminal(report: Report, benign: Report, name: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.renderers.samples import FIXTURES, TRAINING, report_of
-from traceanalyzer.renderers import language, markdown, render, sections, terminal
+from traceanalyzer.renderers import language, markdown, render, sections, terminal, terminal_tables
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report

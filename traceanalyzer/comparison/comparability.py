@@ -40,7 +40,11 @@ _WORLD = (
 )
 _RANKS = (
     Text("diff-ranks-same", "The same ranks are there on both sides."),
-    Text("diff-ranks-other", "{common:count} ranks are there on both sides and compared; {others:count} are left out."),
+    Text(
+        "diff-ranks-other",
+        "{common:count} ranks are there on both sides and compared; {others:count} are left out.",
+        one="{common:count} rank is there on both sides and compared; {others:count} are left out.",
+    ),
     Text("diff-ranks-none", "No rank is there on both sides; all are compared with all."),
 )
 _STEPS = (

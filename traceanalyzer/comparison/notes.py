@@ -32,7 +32,11 @@ _UNPRINTED = Text(
     "The tables do not print all rows (row_limit): what is missing on one side counts as gone only where it would have "
     "been printed.",
 )
-_CUT_NAMES = Text("diff-cut-names", "{count:count} rows have cut names that several rows share; they are not matched.")
+_CUT_NAMES = Text(
+    "diff-cut-names",
+    "{count:count} rows have cut names that several rows share; they are not matched.",
+    one="{count:count} row has a cut name that several rows share; it is not matched.",
+)
 _OUTLIER = 1.5
 
 

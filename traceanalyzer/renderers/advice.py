@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import urlsplit
+
 from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.scale import scale
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Arithmetic, Combined, Finding, Resources, Saving
@@ -27,6 +31,21 @@ RESOURCES = {
 }
 """What bounds a step, in the order in which people see it."""
 
+PLACES = {
+    "step": Text("place-step", "Step"),
+    "operator": Text("place-operator", "Operator"),
+    "kernel": Text("place-kernel", "Kernel"),
+    "copy": Text("place-copy", "Copy"),
+    "call": Text("place-call", "Call"),
+    "module": Text("place-module", "Module"),
+    "python": Text("place-python", "Python line"),
+    "time": Text("place-time", "Time"),
+    "memory": Text("place-memory", "Memory"),
+    "row": Text("place-row", "Row"),
+}
+"""Kinds of places at which something was seen."""
+
+_PLAIN = re.compile(r"[!-;=?-~]{1,500}")
 _RANGE = Text("advice-range", "{low:ns} to {high:ns}", "an interval of times")
 _SHARES = Text("advice-shares", "{low:share} to {high:share}", "an interval of shares")
 _UP_TO = Text("advice-up-to", "up to {high:ns}")
@@ -88,9 +107,23 @@ def latent(finding: Finding, language: Language) -> str | None:
     return language.text(_LATENT, resource=resource_name(blocker, language))
 
 
+def word(texts: dict[str, Text], key: str, language: Language) -> str:
+    """The text of a key; the key itself where a report of another version has a new one."""
+    return language.text(texts[key]) if key in texts else clean(key)
+
+
+def is_page(link: str) -> bool:
+    """Whether a link leads to a page and can be shown as it is: a rule may come from anywhere."""
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return False
+    return parts.scheme in ("https", "http") and bool(parts.netloc) and _PLAIN.fullmatch(link) is not None
+
+
 def resource_name(key: str, language: Language) -> str:
     """The name of a resource; a new one's own key."""
-    return language.text(RESOURCES[key]) if key in RESOURCES else key
+    return word(RESOURCES, key, language)
 
 
 def resources(found: Resources) -> list[tuple[str, float, float]]:

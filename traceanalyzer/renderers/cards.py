@@ -31,8 +31,9 @@ SHARE = Text("card-share", "Share of the step")
 
 @dataclass(frozen=True)
 class Spot:
-    """Where something was seen: a name out of the trace, and what is known of it."""
+    """Where something was seen: what it is, its name in the trace, and what is known of it."""
 
+    kind: str
     name: str
     rest: str
 
@@ -77,8 +78,8 @@ def card(finding: Finding, language: Language) -> Card:
         rule=finding.rule,
         run=finding.run,
         title=language.say(finding.title),
-        severity=language.text(advice.SEVERITIES[finding.severity]),
-        confidence=language.text(_CONFIDENCE, confidence=language.text(advice.CONFIDENCES[finding.confidence])),
+        severity=advice.word(advice.SEVERITIES, finding.severity, language),
+        confidence=language.text(_CONFIDENCE, confidence=advice.word(advice.CONFIDENCES, finding.confidence, language)),
         time=time,
         share=share,
         saves=advice.latent(finding, language)
@@ -110,4 +111,4 @@ def _spot(place: Place, language: Language) -> Spot:
         known.append(language.quantity(place.value, place.unit))
     if place.start_ns is not None:
         known.append(language.text(_STARTING, start=place.start_ns))
-    return Spot(place.name, ", ".join(part for part in known if part))
+    return Spot(advice.word(advice.PLACES, place.kind, language), place.name, ", ".join(part for part in known if part))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from traceanalyzer.renderers.scale import Scale, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontEntry
 
 PALETTE = {
     "kernel": "#2f7d5b",
@@ -37,10 +40,17 @@ PALETTE = {
 WIDE, NARROW = 880, 360
 """Widths in CSS pixels: for a screen, for a phone."""
 
-_SIZE = 11.5
+SIZE = 11.5  # of text, in CSS pixels
+DPI = 72  # dots per inch at which a point is a CSS pixel
 _ROW = 26
 _BINS = 4
-_DPI = 72
+
+SILENT: dict[str, Any] = {"Date": None, "Creator": None, "Format": None, "Type": None}
+"""Metadata of an SVG that would change from day to day, or add nothing."""
+
+_USUAL = "DejaVu Sans"  # it comes with matplotlib
+_SIMPLIFIED = frozenset({"SC", "CN", "GB", "Hans"})  # so names of fonts say it of their Chinese
+_BOXES = ("Last Resort", "LastResort", "Adobe Blank")  # they have every character, and show none
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ class Curves:
 
 Chart = Stacks | Bars | Curves
 
-_MOST_BARS = 150
+MOST_BARS = 150
 """More are thinner than their gaps (own choice)."""
 
 
@@ -109,29 +119,69 @@ def svg(chart: Chart, language: Language, width: int = WIDE) -> str:
         language: For the ticks.
         width: In CSS pixels.
     """
+    with drawn(chart, language, width) as figure:
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata=SILENT)
+    return text.getvalue()
+
+
+@contextmanager
+def drawn(chart: Chart, language: Language, width: int, head: int = 0, fonts: Sequence[str] = ()) -> Iterator[Figure]:
+    """The chart as a figure, to be saved within the block.
+
+    Args:
+        chart: What to draw.
+        language: For the ticks.
+        width: In CSS pixels.
+        head: Pixels that are left free above it.
+        fonts: Families, where it matters which; the first that has a glyph is taken.
+    """
     import matplotlib  # noqa: PLC0415 - slow to import, and only charts need it
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    height = _height(chart, width)
+    height = _height(chart, width) + head
     style: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": f"{chart.id} {width}",
-        "font.size": _SIZE,
+        "font.size": SIZE,
         "path.simplify": False,
         "axes.unicode_minus": False,
         "text.parse_math": False,
     }
+    style |= {"font.family": list(fonts)} if fonts else {}
     # The fonts of this machine lack other scripts; the reader's do not.
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=PALETTE["paper"])
-        left, right, bottom, top = (2, 2, 4, 4) if isinstance(chart, Bars) else (52, 8, 24, 10)
+        figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=PALETTE["paper"])
+        left, right, bottom, top = (2, 2, 4, 4 + head) if isinstance(chart, Bars) else (52, 8, 24, 10 + head)
         box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
         axes = figure.add_axes(box, facecolor="none")
         _draw(chart, axes, language, width)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return text.getvalue()
+        yield figure
+
+
+def fonts_with(characters: frozenset[str]) -> tuple[str, ...] | None:
+    """Families of this machine that have all these glyphs, the usual one first; None if there are none."""
+    from matplotlib import font_manager, ft2font  # noqa: PLC0415 - see `drawn`
+
+    every = (f for f in font_manager.fontManager.ttflist if not f.name.startswith(_BOXES))
+    fonts = [f for f in every if f.style == "normal" and f.weight in (400, "normal")]
+    missing = {ord(character) for character in characters if not character.isspace()}
+    families: list[str] = []
+    for font in sorted(fonts, key=_preference):
+        if not missing:
+            break
+        found = missing & ft2font.FT2Font(font.fname).get_charmap().keys()
+        if found and font.name not in families:
+            families.append(font.name)
+        missing -= found
+    return None if missing else tuple(families)
+
+
+def _preference(font: FontEntry) -> tuple[bool, bool, bool, str, str]:
+    """The usual one, then those that look like it; of one script's variants the one of our catalogs."""
+    words = font.name.split()
+    return font.name != _USUAL, "Sans" not in words, _SIMPLIFIED.isdisjoint(words), font.name, font.fname
 
 
 def _height(chart: Chart, width: int) -> int:
@@ -178,7 +228,7 @@ def _frame(axes: Axes, in_unit: Scale) -> None:
 def _stacks(chart: Stacks, axes: Axes, width: int) -> None:
     count = len(chart.labels)
     totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
-    if count > _MOST_BARS:
+    if count > MOST_BARS:
         axes.plot(range(count), totals, color=PALETTE["cpu_exec"], linewidth=1)
         axes.plot(chart.marked, [totals[i] for i in chart.marked], "o", color=PALETTE["runtime"], markersize=4)
     else:
@@ -187,7 +237,7 @@ def _stacks(chart: Stacks, axes: Axes, width: int) -> None:
             tops = [b + v for b, v in zip(base, part.values, strict=True)]
             _rectangles(axes, range(count), base, tops, PALETTE[part.role])
             base = tops
-    for position in chart.marked[:20] if count <= _MOST_BARS else ():
+    for position in chart.marked[:20] if count <= MOST_BARS else ():
         axes.annotate(
             "▼", (position, totals[position]), (0, 2), textcoords="offset points", ha="center", color=PALETTE["ink"]
         )
@@ -216,7 +266,7 @@ def _bars(chart: Bars, axes: Axes, width: int) -> None:
     axes.set_axis_off()
     largest = max(chart.series.values, default=0) or 1
     wide = width >= WIDE
-    begin, reach = (0.36, 0.52) if wide else (0.0, 1.0)
+    begin, reach = (0.36, 0.48) if wide else (0.0, 1.0)
     axes.set_xlim(0, 1)
     axes.set_ylim(len(chart.labels), 0)
     for row, (label, text, value) in enumerate(zip(chart.labels, chart.texts, chart.series.values, strict=True)):

@@ -249,6 +249,20 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
             ),
         ),
     ),
+    (
+        "ranks",
+        (
+            (
+                Text("define-waiting", "Waiting, Transfer"),
+                Text(
+                    "define-waiting-say",
+                    "In a collective that needs all ranks, the one that comes last has the shortest duration: that is "
+                    "transfer, and what the others take longer is waiting for it. Exposed is the part in which no "
+                    "other kernel runs.",
+                ),
+            ),
+        ),
+    ),
 )
 """By the analysis that a report must have for them to mean anything."""
 

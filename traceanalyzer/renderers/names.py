@@ -21,3 +21,8 @@ def shorten(name: str, width: int) -> str:
         return name
     tail = max(0, (width - 3) // 3)
     return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"
+
+
+def clipped(name: str, width: int) -> str:
+    """A clean name of at most `width` characters; of one that runs to megabytes only the ends are looked at."""
+    return shorten(clean(shorten(name, 8 * width)), width)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TextIO
 
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from traceanalyzer.renderers import sections, terminal_findings
+from traceanalyzer.renderers import sections, terminal_findings, terminal_tables
 from traceanalyzer.renderers.language import ENGLISH, Language
-from traceanalyzer.renderers.names import clean, shorten
-from traceanalyzer.report.message import Text
+from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.terminal_fit import LINES, Level, attempts, cut
+from traceanalyzer.renderers.terminal_tables import fit
+from traceanalyzer.renderers.terminal_text import paragraph
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Part, Section, Table
+from traceanalyzer.report.section import Section, Table
+
+__all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
 
 TOP = 5
 WIDTH = 80
@@ -29,32 +30,10 @@ _HEADER = Text(
     one="{name}: {events:count} event in {span:ns}",
 )
 _TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}")
-_BAR_WIDTH = 36
-_NOISE = re.compile(r"^void |\(anonymous namespace\)::")
-"""What every other kernel's name begins with, and nobody reads."""
-
-_INDENT = (0, 0, 0, 2)
-_KEPT = {
-    "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
-    "gpu": (
-        "gpu-device",
-        "gpu-utilization",
-        "gpu-busy",
-        "gpu-sm-efficiency",
-        "gpu-occupancy",
-        "gpu-tensor-cores",
-    ),
-    "operators": (
-        "operators-name",
-        "operators-calls",
-        "operators-device-self",
-        "operators-device-share",
-        "operators-host-self",
-        "operators-host-share",
-    ),
-    "kernels": ("kernels-name", "kernels-calls", "kernels-total", "kernels-share", "kernels-mean"),
-}
-"""Columns that fit 80 characters; the others are in the other formats."""
+_OF = Text("terminal-of", "{shown:count} of {total:count}", "rows of a table")
+_MORE_MESSAGES = Text("terminal-more-messages", "{hidden:count} more in the other formats.")
+_LEFT_OUT = Text("terminal-left-out", "More in the other formats: {titles}.", "titles of sections")
+_INDENT = 2
 
 
 class _Console(Console):
@@ -70,10 +49,10 @@ def render(report: Report, top: int | None = None, width: int = WIDTH, *, langua
 
 
 def plain(draw: Callable[[TextIO], None]) -> str:
-    """What is drawn on a stream, without blanks at the ends of lines."""
+    """What is drawn on a stream."""
     stream = io.StringIO()
     draw(stream)
-    return "\n".join(line.rstrip() for line in stream.getvalue().split("\n"))
+    return stream.getvalue()
 
 
 def show(
@@ -91,6 +70,7 @@ def show(
         sections.build(report, TOP if top is None else top),
         stream,
         width=width,
+        lines=LINES if top is None else None,
         plain=plain,
         language=language,
     )
@@ -102,10 +82,21 @@ def show_sections(
     stream: TextIO,
     *,
     width: int | None = None,
+    lines: int | None = None,
     plain: bool = False,
     language: Language = ENGLISH,
 ) -> None:
-    """Write a header, made for the width of the console, and all sections that are no details."""
+    """Write a header, made for the width of the console, and the sections that are no details.
+
+    Args:
+        header: From the number of columns to the first line.
+        shown: What to write.
+        stream: Where to.
+        width: Columns; those of the terminal, or 80, if None.
+        lines: As many are written at most, by leaving out what is worth least; None is all.
+        plain: Without codes whatever the stream is.
+        language: What people read is in this language.
+    """
     console = _Console(
         file=stream,
         width=width if width else (None if stream.isatty() else WIDTH),
@@ -115,11 +106,27 @@ def show_sections(
         markup=False,
         emoji=False,
     )
-    console.print(RichText(header(console.width), style="bold"), soft_wrap=True)
-    for section in shown:
-        if not section.is_detail:
+
+    def draw(level: Level, kept: Iterable[Section], left_out: tuple[Section, ...]) -> None:
+        console.print(RichText(header(console.width), style="bold"), soft_wrap=True)
+        for section in kept:
             console.print()
-            console.print(Group(*_section(section, console, language)))
+            console.print(Group(*_section(section, level, console, language)))
+        if left_out:
+            titles = language.list(language.text(section.title) for section in left_out)
+            console.print()
+            console.print(paragraph(language.text(_LEFT_OUT, titles=titles), console.width, style="dim", lines=2))
+
+    for attempt in attempts(tuple(section for section in shown if not section.is_detail)):
+        with console.capture() as capture:
+            draw(*attempt)
+        text = capture.get()
+        if lines is None or text.count("\n") <= lines:
+            break
+    if console.is_terminal:
+        draw(*attempt)
+    else:
+        stream.write("\n".join(line.rstrip() for line in text.split("\n")))
 
 
 def _header(report: Report, width: int, language: Language) -> str:
@@ -129,68 +136,35 @@ def _header(report: Report, width: int, language: Language) -> str:
     return language.text(_HEADER, name=name, events=report.trace.events, span=report.trace.span_ns)
 
 
-def _section(section: Section, console: Console, language: Language) -> Iterator[RenderableType]:
-    yield RichText(clean(language.text(section.title)), style="bold cyan")
-    for message in section.messages:
-        yield Padding(RichText(clean(language.say(message))), _INDENT, expand=False)
-    if section.parts:
-        yield _bars(section.parts, console, language)
-    for fact in section.facts:
+def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:
+    shown = cut(section, level)
+    yield _title(section, shown, console.width, language)
+    for message in _messages(section, shown):
+        yield paragraph(language.say(message), console.width, _INDENT, lines=level.lines)
+    if shown.parts:
+        yield terminal_tables.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
+    for fact in shown.facts:
         text = clean(language.labelled(fact.label, language.quantity(fact.value, fact.unit)))
-        yield Padding(RichText(fit(text, console.width - 4)), _INDENT, expand=False)
-    for table in section.tables:
-        yield _table(table, console, language)
-    yield from terminal_findings.draw(section.findings, language)
+        yield paragraph(fit(text, console.width - 2 * _INDENT), console.width, _INDENT)
+    for table in shown.tables:
+        yield from terminal_tables.table(table, console.width, language)
+    yield from terminal_findings.draw(shown.findings, console.width, language, is_brief=level.is_brief)
 
 
-def _bars(parts: tuple[Part, ...], console: Console, language: Language) -> RenderableType:
-    grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for justify in ("left", "right", "right", "left"):
-        grid.add_column(justify=justify, no_wrap=True)
-    full, sliver = ("#", ".") if console.options.ascii_only else ("\u2588", "\u258f")
-    for part in parts:
-        bar = full * round(part.share * _BAR_WIDTH) or sliver
-        value, share = language.quantity(part.value, part.unit), language.quantity(part.share, "share")
-        grid.add_row(language.text(part.label), value, share, RichText(bar, style="cyan"))
-    return Padding(grid, _INDENT, expand=False)
+def _title(section: Section, shown: Section, width: int, language: Language) -> RichText:
+    """With the number of rows where the screen cut them."""
+    title = RichText(fit(clean(language.text(section.title)), width - 20), style="bold cyan")
+    for whole, table in zip(section.tables, shown.tables, strict=True):
+        if len(table.rows) < len(whole.rows):
+            title.append(f"  {_rows(whole, table, language)}", style="dim")
+    return title
 
 
-def _table(table: Table, console: Console, language: Language) -> RenderableType:
-    kept = _KEPT.get(table.id)
-    shown = [(i, c) for i, c in enumerate(table.columns) if kept is None or c.title.id in kept]
-    grid = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for _, column in shown:
-        grid.add_column(
-            clean(language.text(column.title)),
-            justify="left" if column.is_name or column.unit == "" else "right",
-            no_wrap=True,
-            overflow="crop",
-        )
-    width = _name_width(table, shown, console.width, language)
-    for number, row in enumerate(table.rows):
-        grid.add_row(*(_cell(language.quantity(row[i], table.unit(number, i)), column, width) for i, column in shown))
-    return Padding(grid, _INDENT, expand=False)
+def _rows(whole: Table, table: Table, language: Language) -> str:
+    return language.text(_OF, shown=len(table.rows), total=whole.total_rows)
 
 
-def _name_width(table: Table, shown: list[tuple[int, Column]], width: int, language: Language) -> int:
-    """What the other columns leave for names; each column but the last has two blanks after it."""
-    names = max(1, sum(column.is_name for _, column in shown))
-    others = 2 + 2 * (len(shown) - 1)
-    for i, column in shown:
-        if not column.is_name:
-            cells = [language.quantity(row[i], table.unit(number, i)) for number, row in enumerate(table.rows)]
-            others += max(map(cell_len, [*cells, language.text(column.title)]))
-    return max(16, (width - others) // names)
-
-
-def _cell(value: str, column: Column, width: int) -> RichText:
-    text = clean(value)
-    return RichText(fit(_NOISE.sub("", text), width) if column.is_name else text)
-
-
-def fit(name: str, width: int) -> str:
-    """The name in at most `width` cells; a Chinese character takes two."""
-    limit = width
-    while cell_len(fitted := shorten(name, limit)) > width:
-        limit -= 1
-    return fitted
+def _messages(section: Section, shown: Section) -> Iterator[Message]:
+    yield from shown.messages
+    if len(shown.messages) < len(section.messages):
+        yield _MORE_MESSAGES(hidden=len(section.messages) - len(shown.messages))

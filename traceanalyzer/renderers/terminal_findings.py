@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text as RichText
+from rich.console import RenderableType
 
 from traceanalyzer.renderers.cards import Card, card
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.terminal_text import paragraph
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
 
@@ -25,27 +23,36 @@ _MORE = Text(
 _STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "green", "info": "dim"}
 
 
-def draw(findings: tuple[Finding, ...], language: Language) -> Iterator[RenderableType]:
-    """The first ones in full, and how many there are besides."""
+def draw(
+    findings: tuple[Finding, ...], width: int, language: Language, *, is_brief: bool = False
+) -> Iterator[RenderableType]:
+    """The first ones, and how many there are besides.
+
+    Args:
+        findings: The most valuable first.
+        width: Columns of the console.
+        language: What people read is in this language.
+        is_brief: What each saves and a line of code; the advice in words only where there is no code.
+    """
     for number, finding in enumerate(findings[:SHOWN], 1):
-        yield _card(number, card(finding, language), _STYLES[finding.severity])
+        yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, is_brief)
     hidden = len(findings) - SHOWN
     if hidden > 0:
-        yield _indented(RichText(language.text(_MORE, hidden=hidden), style="dim"), 2)
+        yield paragraph(language.text(_MORE, hidden=hidden), width, 2, style="dim")
 
 
-def _card(number: int, shown: Card, style: str) -> RenderableType:
+def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> Iterator[RenderableType]:
     run = f"{shown.run}: " if shown.run else ""
-    title = RichText(f"{number}. {clean(run + shown.title)}", style="bold")
-    title.append(f"  [{shown.severity}]", style=style)
-    lines: list[RenderableType] = [_indented(title, 2)]
+    title = paragraph(f"{number}. {run}{shown.title}  [{shown.severity}]", width, 2, style="bold", lines=2)
+    title.highlight_words([f"[{shown.severity}]"], style)
+    yield title
     if shown.saves:
-        lines.append(_indented(RichText(clean(shown.saves), style="bold green"), 5))
-    lines += [_indented(RichText(clean(text)), 5) for text in (shown.summary, shown.advice)]
-    if shown.code:
-        lines.append(_indented(RichText(clean(shown.code), style="cyan"), 7))
-    return Group(*lines)
-
-
-def _indented(text: RichText, columns: int) -> RenderableType:
-    return Padding(text, (0, 0, 0, columns), expand=False)
+        yield paragraph(shown.saves, width, 5, style="bold green")
+    if not is_brief:
+        yield paragraph(shown.summary, width, 5)
+    if not is_brief or not shown.code:
+        yield paragraph(shown.advice, width, 5, lines=2 if is_brief else None)
+    for line in (shown.code or "").split("\n")[: 2 if is_brief else None]:
+        if line.strip():
+            indent = 7 + len(line) - len(line.lstrip(" "))
+            yield paragraph(line, width, min(indent, width // 2), style="cyan", lines=2 if is_brief else None)

@@ -29,13 +29,13 @@ def share(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """`12,345`."""
-    return f"{value:,}"
+    """`12,345` things; a mean of some that is not whole, `2.333`."""
+    return f"{round(value):,}" if isinstance(value, int) or value.is_integer() else _significant(value)
 
 
 def number(value: float) -> str:
-    """`1.234`: four significant digits."""
-    return _significant(value)
+    """`1.234`: four significant digits; without decimals where it is whole."""
+    return count(value)
 
 
 def text(value: object) -> str:

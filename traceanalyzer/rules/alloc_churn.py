@@ -92,6 +92,7 @@ RULE = Rule(
     summary=Text(
         "alloc-churn-summary",
         "{calls:count} allocating operators per step take {host:ns} of host time ({share:share} of the step).",
+        one="{calls:count} allocating operator per step takes {host:ns} of host time ({share:share} of the step).",
     ),
     advice=Text(
         "alloc-churn-advice",

@@ -82,9 +82,10 @@ RULE = Rule(
     title=Text("allocator-malloc-in-step-title", "Every step asks the driver for memory"),
     summary=Text(
         "allocator-malloc-in-step-summary",
-        "{calls:number} times per step the program allocates or frees memory with the driver ({call}), which takes "
+        "{calls:count} times per step the program allocates or frees memory with the driver ({call}), which takes "
         "{time:ns}.",
         note="call is a name such as cudaMalloc",
+        one="Once per step the program allocates or frees memory with the driver ({call}), which takes {time:ns}.",
     ),
     advice=Text(
         "allocator-malloc-in-step-advice",

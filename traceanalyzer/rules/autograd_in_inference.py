@@ -69,6 +69,8 @@ RULE = Rule(
         "autograd-in-inference-summary",
         "{passes:count} forward passes add {functions:count} functions to the graph of autograd, and nothing in the "
         "trace computes a gradient: activations are kept for nothing.",
+        one="{passes:count} forward pass adds {functions:count} functions to the graph of autograd, and nothing in the "
+        "trace computes a gradient: activations are kept for nothing.",
     ),
     advice=Text(
         "autograd-in-inference-advice",

@@ -54,6 +54,7 @@ _SUMMARY_SMALL = Text(
     "comm-inefficient-summary-small",
     "{small:count} of {calls:count} collectives carry less than {size:bytes} each; together they take {time:ns} per "
     "step.",
+    one="{small:count} of {calls:count} collectives carries less than {size:bytes}; it takes {time:ns} per step.",
 )
 _ADVICE_SMALL = Text(
     "comm-inefficient-advice-small",

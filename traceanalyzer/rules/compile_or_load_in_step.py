@@ -138,6 +138,8 @@ RULE = Rule(
         "After the first recorded step, {time:ns} in all ({share:share} of these steps) went into compiling and "
         "loading code, in {calls:count} calls, mostly {what}.",
         note="what is a name such as cuModuleLoadData",
+        one="After the first recorded step, {time:ns} in all ({share:share} of these steps) went into compiling and "
+        "loading code, in {calls:count} call, {what}.",
     ),
     advice=Text(
         "compile-or-load-in-step-advice",

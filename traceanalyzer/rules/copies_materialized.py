@@ -155,6 +155,8 @@ _SUMMARY_CALLER = Text(
     "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of them "
     "asked for by {operator} in {caller}.",
     note="caller is a class of modules or an operator",
+    one="{copies:count} copy per step within the GPU's memory takes {time:ns} ({share:share} of its time), asked for "
+    "by {operator} in {caller}.",
 )
 _SUMMARY_RUN = Text(
     "copies-materialized-summary-run",
@@ -173,6 +175,8 @@ RULE = Rule(
         "copies-materialized-summary",
         "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of "
         "them asked for by {operator}.",
+        one="{copies:count} copy per step within the GPU's memory takes {time:ns} ({share:share} of its time), asked "
+        "for by {operator}.",
     ),
     advice=Text(
         "copies-materialized-advice",

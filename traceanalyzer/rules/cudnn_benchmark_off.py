@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.convolution_algorithms import ConvolutionAlgorithms
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _settings
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -50,7 +51,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in found.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
     saved = sum(row.saving_ns for row in rows)
     share = saved / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
-    if share <= limits["gpu_share"]:
+    if share <= limits["gpu_share"] or _settings.wants_cudnn_choice(facts):
         return
     high = facts.gpu_per_step(saved)
     where = tuple(Place("operator", r.name, shapes=r.input_shapes, value=r.saving_ns, unit="ns") for r in rows[:5])

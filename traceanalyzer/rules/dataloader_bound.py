@@ -16,7 +16,8 @@ What to do:
 How the saving is estimated:
     At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
     the slower of the two; the lower end is what that saves, less a fifth, because workers compete with the program for
-    cores and memory. In a table, at least the profiled time without the larger of GPU and remaining host time.
+    cores and memory. Where a capture tells that there are workers already, at least nothing. In a table, at least the
+    profiled time without the larger of GPU and remaining host time.
 
 When it is wrong:
     The first wait of an epoch starts the workers and fills their queues. Waits that overlap with the GPU's work are
@@ -36,6 +37,7 @@ from traceanalyzer.analyzers.step_breakdown import Step, StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _settings
 from traceanalyzer.rules._loader import CONTENTION, with_workers
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
@@ -53,6 +55,11 @@ _BASIS_TABLE = Text(
     "at least the profiled time without the larger of GPU and other host time; at most all waiting, which a table does "
     "not tell apart from waiting that the GPU's work hides",
 )
+_BASIS_WORKERS = Text(
+    "dataloader-bound-basis-workers",
+    "at most the waiting that nothing hides; at least nothing, because the workers that there are may be held up by "
+    "storage or cores",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -64,11 +71,20 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["exposed_share"]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _worst(breakdown.steps))
-    yield Draft(
-        (evidence,),
-        with_workers(average, _BASIS(contention=CONTENTION)),
-        {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share},
+    params = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
+    workers = _settings.workers(facts)
+    if not workers:
+        yield Draft((evidence,), with_workers(average, _BASIS(contention=CONTENTION)), params)
+        return
+    change = Change(
+        "loader",
+        (0.0, average.dataloader_ns),
+        _BASIS_WORKERS(),
+        (0.0, average.dataloader_ns),
+        {"loader": average.dataloader_ns},
     )
+    code = f"DataLoader(dataset, num_workers={2 * workers}, prefetch_factor=4, persistent_workers=True)"
+    yield Draft((evidence,), change, {**params, "workers": workers}, advice=_ADVICE_WORKERS, code=code)
 
 
 def _worst(steps: tuple[Step, ...]) -> tuple[Place, ...]:
@@ -91,6 +107,15 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, summary=_SUMMARY_TABLE)
 
 
+_ADVICE_WORKERS = Text(
+    "dataloader-bound-advice-workers",
+    "The {workers:count} workers of the loader cannot keep up. Add some if cores are free and look whether the step "
+    "gets shorter; otherwise make a batch cheaper to load: smaller files, decoding and augmentation on the GPU, data "
+    "that is prepared once.",
+    one="The one worker of the loader cannot keep up. Add some if cores are free and look whether the step gets "
+    "shorter; otherwise make a batch cheaper to load: smaller files, decoding and augmentation on the GPU, data that "
+    "is prepared once.",
+)
 _SUMMARY_TABLE = Text(
     "dataloader-bound-summary-table",
     "{wait:ns} of {step:ns} per step ({share:share} of the host time) is waiting for the DataLoader.",

@@ -33,7 +33,7 @@ from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules import _loader
+from traceanalyzer.rules import _loader, _settings
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -67,7 +67,16 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _places(own))
     change = _loader.with_workers(average, _BASIS(contention=_loader.CONTENTION), part)
-    yield Draft((evidence,), change, {"wait": wait, "step": average.duration_ns, "share": share})
+    yield Draft((evidence,), change, {"wait": wait, "step": average.duration_ns, "share": share}, code=_code(facts))
+
+
+def _code(facts: Facts) -> str | None:
+    """With as many workers as the machine has room for, where that is known, and without what is there already."""
+    workers = _settings.starting_workers(facts)
+    if workers is None:
+        return None
+    pinning = "" if _settings.all_pinned(facts) else "pin_memory=True, "
+    return f"DataLoader(dataset, num_workers={workers}, {pinning}persistent_workers=True)"
 
 
 def _places(loaders: list[Loader]) -> tuple[Place, ...]:

@@ -42,7 +42,11 @@ _BASIS = Text(
     "at most what these waits take beyond the median and nothing hides; at least nothing, if loading is too slow on "
     "the whole",
 )
-_FEW = Text("dataloader-stalls-few", "only {calls:count} waits for batches were recorded: record {least:count} or more")
+_FEW = Text(
+    "dataloader-stalls-few",
+    "only {calls:count} waits for batches were recorded: record {least:count} or more",
+    one="only {calls:count} wait for a batch was recorded: record {least:count} or more",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

@@ -68,7 +68,9 @@ RULE = Rule(
     summary=Text(
         "ddp-sync-in-accumulation-summary",
         "{early:count} of {passes:count} backward passes exchange gradients although another pass follows before the "
-        "update ({updates:count} updates): {time:ns} of all-reduces per step for nothing.",
+        "update (updates: {updates:count}): {time:ns} of all-reduces per step for nothing.",
+        one="{early:count} of {passes:count} backward passes exchanges gradients although another pass follows before "
+        "the update (updates: {updates:count}): {time:ns} of all-reduces per step for nothing.",
     ),
     advice=Text(
         "ddp-sync-in-accumulation-advice",

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from traceanalyzer.analyzers import kernels, operators
+from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.tables.kinds import Kind
@@ -97,6 +98,11 @@ class Facts:
         if found is None:
             raise Missing(self.reasons.get(key) or _NO_RESULT())
         return found
+
+    @property
+    def capture(self) -> Capture | None:
+        """What was recorded beside the events of the program's settings and of steps without the profiler."""
+        return self.find("capture", Capture)
 
     @property
     def step_ns(self) -> float:

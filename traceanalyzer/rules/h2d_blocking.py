@@ -78,7 +78,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _SUMMARY_TABLE = Text(
     "h2d-blocking-summary-table",
-    "There are as many waits as copies from pinned memory, {calls:number} per step: {wait:ns} per step is waiting.",
+    "There are as many waits as copies from pinned memory, {calls:count} per step: {wait:ns} per step is waiting.",
 )
 
 RULE = Rule(
@@ -86,7 +86,9 @@ RULE = Rule(
     title=Text("h2d-blocking-title", "The program waits for copies that need no waiting"),
     summary=Text(
         "h2d-blocking-summary",
-        "After {calls:number} copies per step from pinned memory the program waits, {wait:ns} in all, and then the GPU "
+        "After {calls:count} copies per step from pinned memory the program waits, {wait:ns} in all, and then the GPU "
+        "has nothing to do: {gain:ns} per step would go away.",
+        one="After {calls:count} copy per step from pinned memory the program waits, for {wait:ns}, and then the GPU "
         "has nothing to do: {gain:ns} per step would go away.",
     ),
     advice=Text(

@@ -33,7 +33,7 @@ from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules import _copies
+from traceanalyzer.rules import _copies, _settings
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -70,7 +70,16 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     change = Change("gpu", (low, high), _BASIS(bandwidth=bandwidth), (low, high), claims)
     evidence = Evidence(_SUBJECT(), share, limits["copy_share"], "share", tuple(map(_place, rows)))
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
-    yield Draft((evidence,), change, params, ceiling="medium", confidence="A" if measured else "B")
+    pinned = bool(_settings.all_pinned(facts))
+    yield Draft(
+        (evidence,),
+        change,
+        params,
+        ceiling="medium",
+        confidence="A" if measured else "B",
+        advice=_ADVICE_PINNED if pinned else None,
+        code="x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'" if pinned else None,
+    )
 
 
 def _place(row: Copy) -> Place:
@@ -92,6 +101,11 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
+_ADVICE_PINNED = Text(
+    "h2d-pageable-advice-pinned",
+    "The DataLoader pins its batches already, so this is something else, or batches that are changed on the host "
+    "first: find what is copied, make it on the GPU, or pin it and copy with non_blocking=True.",
+)
 _SUMMARY_TABLE = Text(
     "h2d-pageable-summary-table",
     "Copies to the GPU from pageable memory take {time:ns} per step ({share:share} of the profiled time).",

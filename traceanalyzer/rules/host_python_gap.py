@@ -15,6 +15,7 @@ What to do:
 How the saving is estimated:
     At most all of these gaps in the typical step (the median of the steps but the first), at least half of them.
     Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
+    Where a capture has timed steps without the profiler, these tell how much of the gaps is left, not that guess.
 
 When it is wrong:
     The first step, the time before the first and after the last kernel, and what happens in fewer than half of the
@@ -33,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.step_idle import DeviceInSteps, HostGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules import _idle, _settings
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -42,6 +43,11 @@ _SUBJECT = Text("host-python-gap-subject", "long gaps in which the host feeds no
 _BASIS = Text(
     "host-python-gap-basis",
     "at most {most:share} of these gaps in the typical step; at least {least:share}, because some of it has to be done",
+)
+_BASIS_MEASURED = Text(
+    "host-python-gap-basis-measured",
+    "at most {most:share} of these gaps in the typical step, because steps without the profiler took so much less; at "
+    "least {least:share}, because some of it has to be done",
 )
 _NO_STEPS = Text(
     "host-python-gap-no-steps", "no steps are marked, so nothing tells which gaps come back: use prof.step()"
@@ -57,12 +63,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if device is None or not device.time_ns or not device.typical_host_gap_ns or not device.host_gaps:
         return
     step = device.time_ns / found.steps
-    least, most = (1 / _idle.STACKS, 0.5) if _idle.recorded_stacks(facts, found) else (0.5, 1.0)
+    measured = _settings.gaps_without_profiler(facts, device)
+    least, most = measured or ((1 / _idle.STACKS, 0.5) if _idle.recorded_stacks(facts, found) else (0.5, 1.0))
     share = most * device.typical_host_gap_ns / step
     if share <= limits["gap_share"]:
         return
     interval = (least * device.typical_host_gap_ns, most * device.typical_host_gap_ns)
-    change = Change("host", interval, _BASIS(least=least, most=most), interval, _claims(device, interval[1]))
+    basis = (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most)
+    change = Change("host", interval, basis, interval, _claims(device, interval[1]))
     evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", tuple(map(_place, device.host_gaps)))
     longest = device.host_gaps[0]
     params = {

@@ -13,6 +13,7 @@ What to do:
 How the saving is estimated:
     At most all of these gaps, which is what a CUDA graph takes away; at least half, which is what fewer and larger
     kernels take away. Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
+    Where a capture has timed steps without the profiler, these tell how much of the gaps is left, not that guess.
 
 When it is wrong:
     With stacks or shapes the host is slower than in normal runs. What runs in CUDA graphs already has no launches of
@@ -31,7 +32,7 @@ from traceanalyzer.analyzers.launches import Launches
 from traceanalyzer.analyzers.step_idle import DeviceInSteps
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules import _idle, _settings
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -48,6 +49,11 @@ _BASIS = Text(
     "at most {most:share} of these gaps, as with a CUDA graph; at least {least:share}, as with fewer and larger "
     "kernels",
 )
+_BASIS_MEASURED = Text(
+    "launch-bound-small-kernels-basis-measured",
+    "at most {most:share} of these gaps, because steps without the profiler took so much less; at least {least:share}, "
+    "as with fewer and larger kernels",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -57,7 +63,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
         return
     stacks = _idle.recorded_stacks(facts, found)
-    least, most = (1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0)
+    measured = _settings.gaps_without_profiler(facts, device)
+    least, most = measured or ((1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0))
     gaps = {row.cause: row.launching_ns / found.steps for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
     share = most * total / (device.time_ns / found.steps)
@@ -68,8 +75,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
     if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
         claims["idle:host_code"] = most * gaps["host_code"]
-    change = Change("host", interval, _BASIS(least=least, most=most), interval, claims)
-    yield Draft((evidence,), change, _params(device, launches, found.steps, total), confidence="C" if stacks else None)
+    change = Change(
+        "host", interval, (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most), interval, claims
+    )
+    guessed = "C" if stacks and not measured else None
+    yield Draft((evidence,), change, _params(device, launches, found.steps, total), confidence=guessed)
 
 
 def _params(device: DeviceInSteps, launches: Launches, steps: int, total: float) -> dict[str, float | None]:
@@ -92,8 +102,11 @@ RULE = Rule(
     title=Text("launch-bound-small-kernels-title", "The GPU waits for the host to launch small kernels"),
     summary=Text(
         "launch-bound-small-kernels-summary",
-        "In {gaps:number} gaps per step, {time:ns} in all, the GPU waits for the next launch. A step starts "
-        "{launches:number} kernels and copies; {short:share} of the kernels are shorter than the call that launches "
+        "In {gaps:count} gaps per step, {time:ns} in all, the GPU waits for the next launch. A step starts "
+        "{launches:count} kernels and copies; {short:share} of the kernels are shorter than the call that launches "
+        "them.",
+        one="In {gaps:count} gap per step, {time:ns}, the GPU waits for the next launch. A step starts "
+        "{launches:count} kernels and copies; {short:share} of the kernels are shorter than the call that launches "
         "them.",
     ),
     advice=Text(

@@ -49,6 +49,8 @@ _SUMMARY_KNOWN = Text(
     "{device} holds {growth:bytes} more after every step ({share:share} of the peak); at this rate it is full after "
     "{left:count} more steps.",
     note="device is GPU0 and the like",
+    one="{device} holds {growth:bytes} more after every step ({share:share} of the peak); at this rate it is full "
+    "after {left:count} more step.",
 )
 
 

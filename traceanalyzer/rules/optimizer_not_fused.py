@@ -35,6 +35,7 @@ from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
 from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.rules import _settings
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
@@ -86,7 +87,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             claims(facts, row.exposed),
         )
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
-        yield Draft(evidence, change, {**params, "device": facts.host_per_step(row.device_ns)})
+        params |= {"device": facts.host_per_step(row.device_ns)}
+        yield Draft(evidence, change, params, advice=_ADVICE_REFUSED if _settings.refuses_lists(facts) else None)
 
 
 def _is_loop(row: Optimizer) -> bool:
@@ -120,6 +122,12 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE)
 
 
+_ADVICE_REFUSED = Text(
+    "optimizer-not-fused-advice-refused",
+    "The optimizer was constructed with foreach=False, which asks for the loop: leave that out, or construct it with "
+    "fused=True.",
+    note="foreach=False and fused=True are code",
+)
 _SUMMARY_TABLE = Text(
     "optimizer-not-fused-summary-table",
     "{optimizer} takes {host:ns} of host time per step ({share:share}), no operator works on lists of parameters, and "

@@ -83,8 +83,8 @@ def _change(facts: Facts, device_ns: int, host_ns: int) -> Change:
 
 _SUMMARY_UNUSED = Text(
     "redundant-passes-summary-unused",
-    "{module} runs {calls:count} times on inputs of one shape, and {unused:count} of its outputs reach no backward "
-    "pass (before {updates:count} updates): {time:ns} per step.",
+    "{module} runs {calls:count} times on inputs of one shape; outputs that reach no backward pass: {unused:count} "
+    "(updates after them: {updates:count}), {time:ns} per step.",
     note="module is a class of modules or a wrapper",
 )
 
@@ -94,6 +94,8 @@ RULE = Rule(
     summary=Text(
         "redundant-passes-summary",
         "{passes:count} of {all:count} backward passes, with the forward passes before them, end in zero_grad without "
+        "an update: {time:ns} per step for gradients that are thrown away.",
+        one="{passes:count} of {all:count} backward passes, with the forward pass before it, ends in zero_grad without "
         "an update: {time:ns} per step for gradients that are thrown away.",
     ),
     advice=Text(

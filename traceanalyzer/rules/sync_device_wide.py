@@ -78,7 +78,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _SUMMARY_TABLE = Text(
     "sync-device-wide-summary-table",
-    "{calls:number} times per step the program waits for the whole GPU, which takes {time:ns}.",
+    "{calls:count} times per step the program waits for the whole GPU, which takes {time:ns}.",
+    one="Once per step the program waits for the whole GPU, which takes {time:ns}.",
 )
 
 RULE = Rule(
@@ -86,8 +87,10 @@ RULE = Rule(
     title=Text("sync-device-wide-title", "The program waits for the whole GPU in the middle of a step"),
     summary=Text(
         "sync-device-wide-summary",
-        "{calls:number} times per step the program waits until the GPU has done everything. Of a step of {step:ns}, "
+        "{calls:count} times per step the program waits until the GPU has done everything. Of a step of {step:ns}, "
         "{gain:ns} would go away without that.",
+        one="Once per step the program waits until the GPU has done everything. Of a step of {step:ns}, {gain:ns} "
+        "would go away without that.",
     ),
     advice=Text(
         "sync-device-wide-advice",

@@ -80,9 +80,11 @@ RULE = Rule(
     title=Text("sync-dynamic-shape-title", "The host waits for sizes that only the GPU knows"),
     summary=Text(
         "sync-dynamic-shape-summary",
-        "{calls:number} times per step {operator} and its kin wait for the size of their result. Of a step of "
+        "{calls:count} times per step {operator} and its kin wait for the size of their result. Of a step of "
         "{step:ns}, {gain:ns} would go away without that.",
         note="operator is a name such as aten::nonzero",
+        one="Once per step {operator} waits for the size of its result. Of a step of {step:ns}, {gain:ns} would go "
+        "away without that.",
     ),
     advice=Text(
         "sync-dynamic-shape-advice",

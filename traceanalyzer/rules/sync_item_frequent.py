@@ -99,7 +99,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _SUMMARY_TABLE = Text(
     "sync-item-frequent-summary-table",
-    "{calls:number} values per step are read from tensors, which takes {time:ns} of host time, waiting included.",
+    "{calls:count} values per step are read from tensors, which takes {time:ns} of host time, waiting included.",
+    one="{calls:count} value per step is read from a tensor, which takes {time:ns} of host time, waiting included.",
 )
 
 RULE = Rule(
@@ -107,8 +108,10 @@ RULE = Rule(
     title=Text("sync-item-frequent-title", "Values are read from the GPU in the middle of the work"),
     summary=Text(
         "sync-item-frequent-summary",
-        "{calls:number} times per step the program waits for a single value from the GPU. Of a step of {step:ns}, "
+        "{calls:count} times per step the program waits for a single value from the GPU. Of a step of {step:ns}, "
         "{gain:ns} would go away without that.",
+        one="Once per step the program waits for a single value from the GPU. Of a step of {step:ns}, {gain:ns} would "
+        "go away without that.",
     ),
     advice=Text(
         "sync-item-frequent-advice",

@@ -35,6 +35,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import AMPERE, THRESHOLDS, VOLTA, Precision, fp32_products, precision
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
@@ -61,6 +62,12 @@ _ADVICE_AMPERE = Text(
     "Two steps, the cheaper one first: let fp32 products use TF32, which is one line at the start of the program; then "
     "run the forward pass and the loss under torch.autocast in bfloat16.",
 )
+_CODE_BFLOAT16 = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
+_ADVICE_TF32_ALLOWED = Text(
+    "tensor-cores-unused-advice-tf32-allowed",
+    "TF32 is allowed already and these products do not take it: run the forward pass and the loss under "
+    "torch.autocast in bfloat16.",
+)
 _ADVICE_PARTLY = Text(
     "tensor-cores-unused-advice-partly",
     "Find what leaves mixed precision: a region with autocast switched off, a .float() on the way, or a module that is "
@@ -77,7 +84,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["product_share"]:
         return
     low, high = map(facts.gpu_per_step, products.saved_ns)
-    summary, advice, code = _texts(used)
+    summary, advice, code = _texts(facts, used)
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["product_share"], "share", products.places),),
         Change("gpu", (low, high), _BASIS(), claims=products.claims),
@@ -89,12 +96,16 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _texts(used: Precision) -> tuple[Text | None, Text | None, str | None]:
+def _texts(facts: Facts, used: Precision) -> tuple[Text | None, Text | None, str | None]:
     """Summary, advice and code that differ from the rule's."""
     if used.capability is None:
         return _SUMMARY_UNKNOWN, None, None
     if used.uses_tensor_cores:
         return _SUMMARY_PARTLY, _ADVICE_PARTLY, None
+    if _settings.uses_autocast(facts):
+        return None, _ADVICE_PARTLY, None
+    if used.capability >= AMPERE and _settings.matmul_tf32(facts):
+        return None, _ADVICE_TF32_ALLOWED, _CODE_BFLOAT16
     if used.capability >= AMPERE:
         return None, _ADVICE_AMPERE, 'torch.set_float32_matmul_precision("high")'
     return None, None, None

@@ -81,9 +81,11 @@ RULE = Rule(
     title=Text("tensor-created-on-cpu-title", "Tensors are made on the CPU and then moved"),
     summary=Text(
         "tensor-created-on-cpu-summary",
-        "{calls:number} tensors per step are made on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
+        "{calls:count} tensors per step are made on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
         "time per step ({share:share}).",
         note="operator is a name such as aten::zeros",
+        one="{calls:count} tensor per step is made on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
+        "time per step ({share:share}).",
     ),
     advice=Text(
         "tensor-created-on-cpu-advice",

@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import THRESHOLDS, fp32_products, precision
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
@@ -46,7 +47,7 @@ _BASIS = Text(
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    if not precision(facts).is_a_switch or not facts.gpu_total_ns:
+    if not precision(facts).is_a_switch or not facts.gpu_total_ns or _settings.matmul_tf32(facts):
         return
     products = fp32_products(facts, limits, tf32=True, only=frozenset({KernelClass.GEMM}))
     share = products.time_ns / facts.gpu_total_ns

@@ -115,6 +115,8 @@ RULE = Rule(
         "zero-grad-fill-summary",
         "Each zero_grad fills {fills:count} gradients with zeros, one after the other: {host:ns} of host time per step "
         "({share:share}), in which the GPU does nothing for {idle:ns}.",
+        one="Each zero_grad fills {fills:count} gradient with zeros: {host:ns} of host time per step ({share:share}), "
+        "in which the GPU does nothing for {idle:ns}.",
     ),
     advice=Text(
         "zero-grad-fill-advice",

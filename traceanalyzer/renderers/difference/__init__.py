@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import TextIO
 
 import msgspec
@@ -17,13 +16,7 @@ from traceanalyzer.report.message import Text
 
 FORMATS = ("terminal", "markdown", "json")
 
-LONGEST_MARKDOWN = 65_000
-"""Characters. A comment on GitHub holds 65,536."""
-
 MARK = "<!-- traceanalyzer diff"
-_TOPS = (20, 12, 7, 4, 2, 1)
-"""Rows of each table, fewer and fewer until the document is short enough."""
-
 _TOP = 5
 _TITLE = Text("diff-title", "{base} compared with {head}", "names of files or runs; base is before, head is after")
 _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base is before, head is after")
@@ -76,20 +69,9 @@ def _markdown(difference: Difference, top: int | None, language: Language) -> st
     from traceanalyzer.renderers import markdown  # noqa: PLC0415 - jinja2 is slow to import
 
     title = language.text(_TITLE, base=_name(difference.base)[:200], head=_name(difference.head)[:200])
-    text = ""
-    for rows in _fewer(top):
-        shown = sections.build(difference, rows)
-        text = markdown.lay_out(MARK, difference.generator, title, shown, language)
-        if len(text) <= LONGEST_MARKDOWN:
-            break
-    return text
-
-
-def _fewer(top: int | None) -> Iterator[int]:
-    """How many rows to try, from what was asked for."""
-    first = _TOPS[0] if top is None else top
-    yield first
-    yield from (rows for rows in _TOPS if rows < first)
+    return markdown.fitted(
+        MARK, difference.generator, title, lambda rows: sections.build(difference, rows), language, top
+    )
 
 
 def _name(side: Side) -> str:

@@ -23,18 +23,6 @@ _MORE = Text(
 )
 _STARTING = Text("html-place-start", "at {start:ns}", "since the first event")
 _RUN = Text("html-run", "{id}: {title}", "id is run-1; title is a heading in a text")
-_PLACES = {
-    "step": Text("place-step", "Step"),
-    "operator": Text("place-operator", "Operator"),
-    "kernel": Text("place-kernel", "Kernel"),
-    "copy": Text("place-copy", "Copy"),
-    "call": Text("place-call", "Call"),
-    "module": Text("place-module", "Module"),
-    "python": Text("place-python", "Python line"),
-    "time": Text("place-time", "Time"),
-    "memory": Text("place-memory", "Memory"),
-    "row": Text("place-row", "Row"),
-}
 _WORD = re.compile(r"[^a-z0-9-]+")
 _PROSE = 4000
 _TITLE = 80
@@ -165,8 +153,8 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, 
         rule=clean(finding.rule),
         run=runs.get(finding.run or ""),
         severity=_word(finding.severity),
-        severity_label=_known(advice.SEVERITIES, finding.severity, language),
-        confidence_label=_known(advice.CONFIDENCES, finding.confidence, language),
+        severity_label=advice.word(advice.SEVERITIES, finding.severity, language),
+        confidence_label=advice.word(advice.CONFIDENCES, finding.confidence, language),
         latent=advice.latent(finding, language),
         title=prose(finding.title, language),
         summary=prose(finding.summary, language),
@@ -194,18 +182,11 @@ def _code(code: str) -> str:
     return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))
 
 
-def _known(texts: dict[str, Text], key: str, language: Language) -> str:
-    return language.text(texts[key]) if key in texts else clean(key)
-
-
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Only what leads to a page: a rule may come from anywhere."""
     for link in links:
-        try:
+        if advice.is_page(link):
             parts = urlsplit(link)
-        except ValueError:
-            continue
-        if parts.scheme in ("https", "http") and parts.netloc and link == clean(link):
             yield link, clean(f"{parts.netloc}{parts.path}").rstrip("/")
 
 
@@ -224,7 +205,7 @@ def _spot(place: Place, language: Language, detail: Detail) -> Spot:
         rest.append(language.quantity(place.value, place.unit))
     if place.start_ns is not None:
         rest.append(language.text(_STARTING, start=place.start_ns))
-    return Spot(_known(_PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest))
+    return Spot(advice.word(advice.PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest))
 
 
 def _together(

@@ -35,6 +35,8 @@ _MATCHED = Text(
     "ranks-matched",
     "{matched:count} of {recorded:count} collectives were matched: {numbered:count} by sequence number, "
     "{ordered:count} by order.",
+    one="{matched:count} of {recorded:count} collectives was matched: {numbered:count} by sequence number, "
+    "{ordered:count} by order.",
 )
 _NOT_MUTUAL = Text(
     "ranks-not-mutual",
@@ -54,7 +56,7 @@ _SPREAD = Text("ranks-clock-spread", "Clocks differ by", "largest difference bet
 
 _RANK = Column(Text("ranks-rank", "Rank"), "")
 _STEP_TIME = Column(Text("ranks-step-time", "Step"), "ns")
-_WAIT = Column(Text("ranks-wait", "Waiting", "exposed waiting for other ranks"), "ns")
+_WAIT = Column(Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns")
 _FILE = Column(Text("ranks-file", "File"), "", is_name=True)
 _RANK_COLUMNS = (
     (_RANK, "rank"),
@@ -192,16 +194,19 @@ def _by_own(found: Ranks) -> list[RankRow]:
 
 
 def _ranks(found: Ranks, top: int) -> Table:
-    return _table("ranks", _RANK_COLUMNS, _by_own(found), top)
+    """On the CPU what of the waiting is exposed is not known, so all of it is shown."""
+    columns = [(c, "wait_ns" if c is _WAIT and found.is_on_host else field) for c, field in _RANK_COLUMNS]
+    return _table("ranks", columns, _by_own(found), top)
 
 
 def _late(found: Ranks, top: int) -> Table:
-    rows = []
-    for late in found.stragglers[:top]:
-        reason = late.excess[0] if late.excess else None
-        part = _PARTS[reason.part]() if reason else None
-        rows.append((late.rank, late.caused_ns, late.steps, part, reason.ns if reason else None))
-    columns = (_RANK, _CAUSED, _IN_STEPS, _REASON, _EXCESS)
+    shown = found.stragglers[:top]
+    columns: tuple[Column, ...] = (_RANK, _CAUSED, _IN_STEPS)
+    rows: list[tuple[Any, ...]] = [(late.rank, late.caused_ns, late.steps) for late in shown]
+    if any(late.excess for late in shown):
+        columns = (*columns, _REASON, _EXCESS)
+        reasons = [(_PARTS[late.excess[0].part](), late.excess[0].ns) if late.excess else ("", None) for late in shown]
+        rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
     return Table("ranks_late", columns, tuple(rows), len(found.stragglers))
 
 

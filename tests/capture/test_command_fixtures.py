@@ -1,0 +1,65 @@
+"""What real captures say: `fixtures/captured/command_*`."""
+
+from __future__ import annotations
+
+import pytest
+
+import traceanalyzer as ta
+from tests.builders.captured import COMMANDED
+from tests.builders.fixture_set import FOLDER
+from tests.capture.capturing import facts
+from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.report.model import Report
+
+
+def trace(name: str) -> ta.Trace:
+    loaded = ta.load(FOLDER / "captured" / f"{name}.json.gz")
+    assert isinstance(loaded, ta.Trace)
+    return loaded
+
+
+def report(name: str) -> Report:
+    return ta.analyze(trace(name))
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in COMMANDED])
+def test_a_capture_is_complete_and_knows_its_overhead(name: str) -> None:
+    found = facts(FOLDER / "captured" / f"{name}.json.gz")
+    assert (found.ended, found.steps_from, found.versions.torch) == ("complete", "optimizer", found.versions.torch)
+    assert (found.versions.torch or "").startswith("2.13")
+    capture = report(name).result("capture", Capture)
+    assert capture is not None
+    assert capture.overhead_share is not None
+
+
+def test_the_settings_of_loader_optimizer_and_autocast_are_there() -> None:
+    found = facts(FOLDER / "captured" / "command_workers.json.gz")
+    assert found.loaders is not None
+    assert (found.loaders[0].workers, found.loaders[0].batch_size) == (2, 8)
+    assert [optimizer.name for optimizer in found.optimizers] == ["AdamW"]
+    assert found.autocast is not None
+    assert (found.autocast[0].device, found.autocast[0].dtype) == ("cpu", "bfloat16")
+
+
+def test_frames_are_relative_and_modules_are_there() -> None:
+    frames = Context(trace("command_stacks")).trace
+    names = {frames.names[code] for code in frames.frames.name.tolist()}
+    assert any(name.startswith("training.py(") for name in names)
+    assert any(name.startswith("nn.Module: Conv2d") for name in names)
+    assert not [name for name in names if name.startswith("/")]
+
+
+def test_the_ranks_exchange_gradients_in_every_pass() -> None:
+    for rank in (0, 1):
+        name = f"command_rank{rank}"
+        found = facts(FOLDER / "captured" / f"{name}.json.gz")
+        assert found.distributed is not None
+        assert (found.distributed.rank, found.distributed.world_size) == (rank, 2)
+        assert found.backward_per_step == 2
+        assert "ddp-sync-in-accumulation" in {finding.rule for finding in report(name).findings}
+
+
+def test_the_compiled_network_is_known_as_such() -> None:
+    assert facts(FOLDER / "captured" / "command_compiled.json.gz").is_compiled is True
+    assert facts(FOLDER / "captured" / "command_workers.json.gz").is_compiled is False

@@ -1,0 +1,173 @@
+"""Charts as files of their own: with what a page would write beside them, and readable on dark ground.
+
+SVG leaves the text to the reader's fonts, and follows the reader's theme. PNG is drawn with the fonts of this machine.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from traceanalyzer._version import __version__
+from traceanalyzer.renderers import charts
+from traceanalyzer.renderers.charts import PALETTE, Bars, Chart, Series, Stacks
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.wrapping import wrap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DARK = {
+    "kernel": "#4fb487",
+    "memcpy": "#d9a23c",
+    "memset": "#b8a47a",
+    "communication": "#c48be0",
+    "runtime": "#e8875f",
+    "dataloader": "#ef7aa4",
+    "cpu_exec": "#6ba8e8",
+    "other": "#8d98a6",
+    "ink": "#e3e8ee",
+    "muted": "#a5afbc",
+    "grid": "#323b46",
+    "paper": "#191f26",
+}
+"""The colours of `PALETTE` on dark ground, as the page has them."""
+
+_TITLE, _LINE, _GAP = 26, 18, 6
+_CELL = 7.2
+"""Width of a character of ordinary text, at most; a Chinese one has two cells."""
+
+_SHARP = 2
+"""Dots of a PNG per CSS pixel."""
+
+_SOFTWARE = f"traceanalyzer {__version__}"
+_BESIDE_SVG = "<svg xmlns:xlink"
+"""Where the document begins: declarations before it say nothing that is not the default."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What stands above a chart."""
+
+    title: str
+    lines: tuple[str, ...]
+    legend: tuple[tuple[Series, ...], ...]
+    """In rows."""
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return _TITLE + _LINE * (len(self.lines) + len(self.legend)) + _GAP
+
+
+def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
+    """The format that it has become, and the file.
+
+    Args:
+        chart: What to draw.
+        language: For the ticks.
+        form: `svg`, or `png`, which becomes SVG where no font of this machine has all glyphs.
+    """
+    fonts = charts.fonts_with(_characters(chart, language)) if form == "png" else None
+    words = _words(chart)
+    with _quiet(), charts.drawn(chart, language, charts.WIDE, words.height, fonts or ()) as figure:
+        _write(words, figure)
+        if fonts:
+            data = io.BytesIO()
+            figure.savefig(data, format="png", dpi=_SHARP * charts.DPI, metadata={"Software": _SOFTWARE})
+            return "png", data.getvalue()
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata=charts.SILENT)
+    return "svg", _alone(text.getvalue(), chart).encode("utf-8")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A font that has no bold face needs no warning."""
+    logger = logging.getLogger("matplotlib.font_manager")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _characters(chart: Chart, language: Language) -> frozenset[str]:
+    """All that may be written: texts, labels, and the numbers and units of ticks."""
+    series = (chart.series,) if isinstance(chart, Bars) else chart.series
+    texts = [chart.title, chart.description, *(part.label for part in series), "■▼0123456789.,- "]
+    texts += [language.quantity(10**power, unit) for unit in ("ns", "bytes") for power in range(0, 13, 3)]
+    if not isinstance(chart, charts.Curves):
+        texts += chart.labels
+    if isinstance(chart, Bars):
+        texts += chart.texts
+    return frozenset("".join(texts))
+
+
+def _words(chart: Chart) -> Words:
+    is_line = isinstance(chart, Stacks) and len(chart.labels) > charts.MOST_BARS
+    series = () if isinstance(chart, Bars) or is_line else chart.series
+    width = int((charts.WIDE - 4) / _CELL)
+    return Words(chart.title, tuple(wrap(chart.description, width)), tuple(_rows(series, width)))
+
+
+def _rows(series: tuple[Series, ...], width: int) -> Iterator[tuple[Series, ...]]:
+    """As many entries in a row as fit."""
+    row: list[Series] = []
+    for part in series:
+        if row and sum(_cells(other) for other in (*row, part)) > width:
+            yield tuple(row)
+            row = []
+        row.append(part)
+    if row:
+        yield tuple(row)
+
+
+def _cells(part: Series) -> int:
+    """Of an entry of the legend, with its square and the gap after it."""
+    from rich.cells import cell_len  # noqa: PLC0415 - slow to import
+
+    return cell_len(part.label) + 5
+
+
+def _write(words: Words, figure: Figure) -> None:
+    width, height = (inches * charts.DPI for inches in figure.get_size_inches())
+
+    def put(x: float, y: float, text: str, color: str, weight: str = "normal") -> None:
+        size = charts.SIZE + (2 if weight == "bold" else 0)
+        figure.text(x / width, 1 - y / height, text, color=PALETTE[color], weight=weight, size=size, va="baseline")
+
+    put(2, 18, words.title, "ink", "bold")
+    y = _TITLE + 12
+    for line in words.lines:
+        put(2, y, line, "muted")
+        y += _LINE
+    for row in words.legend:
+        x = 2.0
+        for part in row:
+            put(x, y, "■", part.role)
+            put(x + 2 * _CELL, y, part.label, "ink")
+            x += _cells(part) * _CELL
+        y += _LINE
+
+
+def _alone(svg: str, chart: Chart) -> str:
+    """Without what is true of every SVG, with its name for those who do not see it, and with colours for the dark."""
+    size, _, rest = svg[svg.index(_BESIDE_SVG) :].partition(">")
+    dark = "".join(
+        f'[style*="{kind}: {light}"]{{{kind}:{DARK[role]}!important}}'
+        for role, light in PALETTE.items()
+        for kind in ("fill", "stroke")
+    )
+    return (
+        f"<!-- traceanalyzer chart {__version__} -->\n"
+        f'{size.replace("pt", "")} role="img" aria-labelledby="title desc">\n'
+        f'<title id="title">{escape(chart.title)}</title>\n<desc id="desc">{escape(chart.description)}</desc>\n'
+        f"<style>@media (prefers-color-scheme: dark){{{dark}}}</style>{rest}"
+    )

@@ -1,0 +1,106 @@
+"""Markdown as GitHub and GitLab render it, short enough for a comment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from traceanalyzer.renderers import sections
+from traceanalyzer.renderers.language import ENGLISH, Language
+from traceanalyzer.renderers.markdown import detail as details
+from traceanalyzer.renderers.markdown.page import Page, Picture
+from traceanalyzer.renderers.markdown.texts import code, escape
+from traceanalyzer.renderers.names import clipped
+from traceanalyzer.renderers.templates import environment
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Generator, Report
+from traceanalyzer.report.section import Section
+
+__all__ = ["MARK", "TOP", "Picture", "code", "escape", "fitted", "render"]
+
+MARK = "<!-- traceanalyzer report"
+TOP = 20
+
+_TITLE = Text("report-title", "Profile of {name}")
+_LEFT_OUT = Text(
+    "markdown-left-out",
+    "{count:count} sections are left out, so that this fits into a comment: {titles}. All of it is in the other "
+    "formats (-o report.html, -o report.json).",
+    "titles of sections, separated by commas",
+    "{count:count} section is left out, so that this fits into a comment: {titles}. All of it is in the other "
+    "formats (-o report.html, -o report.json).",
+)
+_FIRST = ("headline", "findings", "verdict", "overview", "times", "warnings")
+"""Sections that are worth most, in this order; the others follow in the order of the document."""
+
+_TITLE_WIDTH = 200
+_TITLES_WIDTH = 300
+_ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
+"""Characters: every character of a title may need an escape and a break."""
+
+
+def render(
+    report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[Picture] = ()
+) -> str:
+    """The whole report, the first screen first and the rest folded.
+
+    Args:
+        report: The report.
+        top: Rows of each table, where they fit into a comment.
+        language: What people read is in this language.
+        pictures: Charts in files, which stand in place of bars of text.
+    """
+    title = language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
+    return fitted(MARK, report.generator, title, lambda rows: sections.build(report, rows), language, top, pictures)
+
+
+def fitted(
+    mark: str,
+    generator: Generator,
+    title: str,
+    build: Callable[[int], Iterable[Section]],
+    language: Language,
+    top: int | None = None,
+    pictures: Sequence[Picture] = (),
+) -> str:
+    """A document of sections, details folded: with as much as fits into a comment, and what does not is counted.
+
+    Args:
+        mark: How a file begins that this program wrote.
+        generator: Who wrote it.
+        title: Of the document, not yet escaped.
+        build: From the number of rows of each table to the sections.
+        language: What people read is in this language.
+        top: Rows of each table; `TOP` if None.
+        pictures: Charts in files, and the sections that they belong to.
+    """
+
+    def document(parts: Iterable[str], left_out: str = "") -> str:
+        template = environment().get_template("report.md.j2")
+        return template.render(
+            mark=mark, version=generator.version, title=escape(title), sections=parts, left_out=left_out
+        )
+
+    shown: list[tuple[Section, str]] = []
+    for level in details.levels(TOP if top is None else top):
+        page = Page(language, level, pictures)
+        shown = [(section, page.section(section)) for section in build(level.rows)]
+        text = document(part for _, part in shown)
+        if details.fits(text):
+            return text
+    room = details.LONGEST - details.length(document(())) - _ROOM_FOR_LEFT_OUT
+    kept = set(_most_valuable(shown, room))
+    missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
+    titles = clipped(language.list(language.text(section.title) for section in missing), _TITLES_WIDTH)
+    left_out = escape(language.text(_LEFT_OUT, count=len(missing), titles=titles))
+    return document((part for number, (_, part) in enumerate(shown) if number in kept), left_out)
+
+
+def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
+    """Positions of the sections that fit into so many characters, the most valuable taken first."""
+    ranks = {name: rank for rank, name in enumerate(_FIRST)}
+    order = sorted(range(len(shown)), key=lambda number: ranks.get(shown[number][0].id, len(ranks)))
+    for number in order:
+        needed = details.length(shown[number][1]) + 1
+        if needed <= room:
+            room -= needed
+            yield number

@@ -1,0 +1,63 @@
+"""How much of a report a document shows: less and less, until it fits into a comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+LONGEST = 64_990
+"""Characters. A comment on GitHub holds 65,536."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What is shown of what there is; the rest is counted."""
+
+    rows: int
+    """Of a table."""
+    findings: int
+    """In full."""
+    listed: int
+    """Findings in their table."""
+    places: int
+    """Of each evidence."""
+    messages: int
+    """Of a section."""
+    columns: int
+    """Of a table; what a report of this program's own has is less in all but comparisons of many runs."""
+    name: int
+    """Characters of a name out of the trace."""
+    prose: int
+    """Characters of a text."""
+
+
+_FULL = Detail(rows=20, findings=20, listed=60, places=5, messages=200, columns=20, name=100, prose=1500)
+_LESS = (
+    Detail(rows=12, findings=12, listed=40, places=3, messages=30, columns=16, name=100, prose=1000),
+    Detail(rows=7, findings=8, listed=20, places=2, messages=15, columns=14, name=80, prose=700),
+    Detail(rows=4, findings=5, listed=10, places=1, messages=8, columns=10, name=60, prose=400),
+    Detail(rows=2, findings=3, listed=5, places=1, messages=4, columns=6, name=40, prose=250),
+)
+_MANY_ROWS = (500, 200, 100, 50, 20)
+
+
+def levels(top: int) -> Iterator[Detail]:
+    """What to try, one after the other.
+
+    Args:
+        top: Rows of each table that were asked for.
+    """
+    for rows in (top, *(rows for rows in _MANY_ROWS if rows < top)):
+        yield replace(_FULL, rows=rows)
+    for less in _LESS:
+        yield replace(less, rows=min(top, less.rows))
+
+
+def length(text: str) -> int:
+    """Characters as the strictest counts them: those beyond the basic plane are two."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def fits(text: str) -> bool:
+    """Whether a comment holds it."""
+    return length(text) <= LONGEST

@@ -1,0 +1,109 @@
+"""A section as Markdown, with as much of it as a level of detail allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.markdown.advised import Advised
+from traceanalyzer.renderers.markdown.detail import Detail
+from traceanalyzer.renderers.markdown.texts import code, escape, fenced, raw, span
+from traceanalyzer.renderers.names import clipped
+from traceanalyzer.renderers.templates import environment
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.section import Column, Fact, Part, Section, Table
+
+_MORE = Text("table-more", "{shown:count} of {total:count} rows; all are in the JSON report.")
+_MORE_COLUMNS = Text("table-more-columns", "{shown:count} of {total:count} columns; all are in the JSON report.")
+_MORE_MESSAGES = Text("section-more", "{hidden:count} more; all are in the JSON report.")
+_BAR_WIDTH = 30
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart in a file."""
+
+    section: str
+    """The id of the section that it belongs to."""
+    text: str
+    """What it shows, for those who do not see it."""
+    target: str
+    """Where it lies as seen from the document, quoted as in a URL."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """How sections are laid out."""
+
+    language: Language
+    detail: Detail
+    pictures: Sequence[Picture] = ()
+
+    def section(self, section: Section) -> str:
+        """The section, its title included."""
+        messages = [self._say(message) for message in section.messages[: self.detail.messages]]
+        if len(section.messages) > len(messages):
+            messages.append(self._say(_MORE_MESSAGES(hidden=len(section.messages) - len(messages))))
+        return (
+            environment()
+            .get_template("section.md.j2")
+            .render(
+                section=section,
+                messages=messages,
+                pictures=[picture for picture in self.pictures if picture.section == section.id],
+                pictured=bool(self.pictures),
+                findings=Advised.of(section.findings, self.language, self.detail),
+                raw=lambda text: raw(self._plain(text)),
+                text=self._say,
+                value=lambda part: self._say(self.language.quantity(part.value, part.unit)),
+                share=lambda part: self._say(self.language.quantity(part.share, "share")),
+                bar=_bar,
+                labelled=self._fact,
+                titles=lambda table: [self._say(column.title) for column in self._columns(table)],
+                borders=lambda table: [":--" if column.unit == "" else "--:" for column in self._columns(table)],
+                rows=self._rows,
+                more=lambda table: list(self._more(table)),
+                say=self._say,
+                span=span,
+                fenced=fenced,
+            )
+        )
+
+    def _plain(self, text: str | Text | Message) -> str:
+        return clipped(text if isinstance(text, str) else self.language.text(text), self.detail.prose)
+
+    def _say(self, text: str | Text | Message) -> str:
+        return escape(self._plain(text))
+
+    def _fact(self, fact: Fact) -> str:
+        return self._say(self.language.labelled(fact.label, self.language.quantity(fact.value, fact.unit)))
+
+    def _columns(self, table: Table) -> tuple[Column, ...]:
+        return table.columns[: self.detail.columns]
+
+    def _shown(self, table: Table) -> int:
+        """How many rows; one row per figure is no ranking, and is kept."""
+        return len(table.rows) if table.row_units else min(len(table.rows), self.detail.rows)
+
+    def _rows(self, table: Table) -> Iterator[list[str]]:
+        columns = self._columns(table)
+        for number, row in enumerate(table.rows[: self._shown(table)]):
+            yield [self._cell(row[i], table.unit(number, i), column) for i, column in enumerate(columns)]
+
+    def _cell(self, value: Any, unit: str, column: Column) -> str:
+        """Names as code, so that underscores and angle brackets stay what they are."""
+        if not column.is_name or value is None or isinstance(value, Text | Message):
+            return self._say(self.language.quantity(value, unit))
+        return code(clipped(str(value), self.detail.name))
+
+    def _more(self, table: Table) -> Iterator[str]:
+        if self._shown(table) < table.total_rows:
+            yield self._say(_MORE(shown=self._shown(table), total=table.total_rows))
+        if len(self._columns(table)) < len(table.columns):
+            yield self._say(_MORE_COLUMNS(shown=len(self._columns(table)), total=len(table.columns)))
+
+
+def _bar(part: Part) -> str:
+    return "█" * round(part.share * _BAR_WIDTH) or "▏"

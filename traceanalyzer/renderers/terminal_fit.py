@@ -1,0 +1,56 @@
+"""What fits on the first screen: less and less of everything, then fewer sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from traceanalyzer.report.section import Section
+
+LINES = 59
+"""Of one screen (own choice: what a terminal on a laptop's screen shows at once)."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much is shown."""
+
+    rows: int | None = None
+    """Of a table; None is what was asked for."""
+    is_brief: bool = False
+    """Of findings, only what they save and what to do."""
+    has_facts: bool = True
+    messages: int = 50
+    """Of a section; more fill any screen."""
+    lines: int | None = None
+    """Of a message."""
+
+
+LEVELS = (
+    Level(),
+    Level(is_brief=True),
+    Level(is_brief=True, has_facts=False, messages=4, lines=3),
+    Level(rows=3, is_brief=True, has_facts=False, messages=3, lines=3),
+    Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
+)
+
+_KEPT = frozenset({"headline", "findings", "overview", "gpu", "runs", "warnings"})
+"""Sections that are always there."""
+
+
+def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
+    """What to try, one after the other: how much of each section, which sections, and which are left out."""
+    for level in LEVELS:
+        yield level, shown, ()
+    least = LEVELS[-1]
+    optional = [section for section in shown if section.id not in _KEPT]
+    for first in range(len(optional) - 1, -1, -1):
+        left_out = optional[first:]
+        yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)
+
+
+def cut(section: Section, level: Level) -> Section:
+    """As much of the section as the level allows; one row per figure is no ranking, and is kept."""
+    tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
+    facts = section.facts if level.has_facts else ()
+    return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

@@ -1,0 +1,36 @@
+"""Lines of at most so many cells: Chinese breaks between characters, other scripts at blanks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rich.cells import cell_len, chop_cells
+
+_WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+_CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
+"""What may not begin a line."""
+
+_OPENING = "〈《「『【〔〖〘〚（［｛"
+"""What may not end one."""
+
+_PIECE = re.compile(
+    rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[^\s{_WIDE}]+[{_CLOSING}]*|\s+",
+)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The lines of a paragraph; what is longer than a line is cut where the line ends."""
+    lines, line = [], ""
+    for piece in _pieces(text, width):
+        if cell_len(line + piece.rstrip()) > width and line:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece if line else piece.lstrip()
+    return [*lines, line.rstrip()] if line.strip() or not lines else lines
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """What stays together, none of it longer than a line."""
+    for match in _PIECE.finditer(text):
+        yield from chop_cells(match[0], width) if cell_len(match[0]) > width else (match[0],)
