@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ def train(rank: int, init_method: str) -> None:
         model(torch.randn(4, 8)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
+    time.sleep(0.5)  # a thread of gloo that still lets go of its last work would wait for the end of the group forever
     dist.destroy_process_group()
 
 

@@ -12,7 +12,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.renderers import table
 
 CAPTURED = Path(__file__).parents[3] / "fixtures" / "captured"
-NAMES = sorted(path.name.removesuffix(".json.gz") for path in CAPTURED.glob("*.json.gz"))
+NAMES = tuple(sorted(path.name.partition(".")[0] for path in CAPTURED.glob("*.key_averages.txt")))
 
 _HEADING = re.compile(r"^# (.*)\n\n", re.MULTILINE)
 _SORT = re.compile(r"sort_by=(\w+)")
