@@ -119,10 +119,10 @@ def test_the_wheel_says_the_same_as_the_checkout(installed: Path, tmp_path: Path
 
 def test_the_readme_works_from_python(installed: Path, tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (code,) = (c for c in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "import traceanalyzer" in c)
     (tmp_path / "trace.json.gz").write_bytes(TRAINING.read_bytes())
     shown = checked([installed / "python", "-c", code], tmp_path)
-    assert shown.startswith("<!-- traceanalyzer report")
+    assert "<!-- traceanalyzer report" in shown
 
 
 def demo_commands() -> list[str]:
