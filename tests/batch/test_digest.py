@@ -47,7 +47,7 @@ def test_a_record_reads_back() -> None:
     trace = TraceBuilder()
     trace.step(1, 0, 100)
     trace.launch_kernel("ampere_sgemm_128x64_nn", 10, 30, at=5)
-    done = digest.record("x.json", "f", (Output("json", "x.json.report.json", 7),), analyze(read_built(trace)))
+    done = digest.record("x.json", "f", (Output("json", "x.json.report.json", 7),), None, analyze(read_built(trace)))
     data = record.encode(done).encode()
     assert record.decode(data) == done
     assert record.decode(data[:-9]) is None

@@ -35,7 +35,7 @@ CREATE TABLE files (
 CREATE INDEX by_state ON files (state, estimate);
 CREATE INDEX by_folder ON files (folder);
 CREATE INDEX by_run ON files (run);
-CREATE TABLE runs (name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER);
+CREATE TABLE runs (name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, outputs BLOB);
 CREATE TABLE advice (rule TEXT, file INTEGER, severity TEXT, title BLOB, low REAL, high REAL);
 CREATE INDEX by_rule ON advice (rule);
 """

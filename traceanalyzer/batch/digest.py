@@ -13,10 +13,10 @@ from traceanalyzer.batch.record import RECORD_VERSION, Advice, Output, Record, R
 from traceanalyzer.report.model import Finding, Generator, Report
 
 
-def record(name: str, fingerprint: str, outputs: tuple[Output, ...], report: Report) -> Record:
+def record(name: str, fingerprint: str, outputs: tuple[Output, ...], rank: Output | None, report: Report) -> Record:
     """The record of a file whose reports have been written."""
     generator = Generator("traceanalyzer", __version__)
-    return Record(RECORD_VERSION, generator, fingerprint, outputs, row(name, report))
+    return Record(RECORD_VERSION, generator, fingerprint, outputs, row(name, report), rank)
 
 
 def row(name: str, report: Report) -> Row:

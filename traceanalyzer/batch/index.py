@@ -10,6 +10,7 @@ from traceanalyzer._version import __version__
 from traceanalyzer.batch import overview, words
 from traceanalyzer.batch.catalog import Catalog
 from traceanalyzer.batch.overview import Bottleneck, File, RuleRow, RunRow
+from traceanalyzer.batch.record import Output
 from traceanalyzer.batch.spreadsheet import CSV
 from traceanalyzer.batch.storage import Folder
 from traceanalyzer.renderers import markdown
@@ -159,7 +160,7 @@ def _runs(catalog: Catalog, language: Language, total: int) -> Table:
             Cell(language.quantity(row.wasted_ns, "ns")),
             Cell(_bound(first.bound, language)),
             Cell(clean(language.say(first.advice[0].title)) if first.advice else ""),
-            _reports(row.first),
+            _reports(row.outputs),
         )
 
     columns = (
@@ -188,7 +189,7 @@ def _files(catalog: Catalog, language: Language, total: int) -> Table:
             Cell(language.quantity(row.mean_step_ns, "ns")),
             Cell(language.quantity(row.busy_share, "share")),
             Cell(language.quantity(row.wasted_ns, "ns")),
-            _reports(file),
+            _reports(file.outputs),
         )
 
     columns = (
@@ -241,5 +242,5 @@ def _ranks(row: RunRow, language: Language) -> str:
     return language.text(words.MISSING, files=row.files, world=row.world_size, missing=row.missing)
 
 
-def _reports(file: File) -> Cell:
-    return Cell("", links=tuple((output.format, quote(output.name)) for output in file.outputs))
+def _reports(outputs: tuple[Output, ...]) -> Cell:
+    return Cell("", links=tuple((output.format, quote(output.name)) for output in outputs))

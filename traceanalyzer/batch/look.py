@@ -98,7 +98,7 @@ def _recall(file: _New, folder: Folder) -> bytes | None:
     done = record.decode(data) if data else None
     if done is None or done.fingerprint != file.fingerprint:
         return None
-    are_there = all(folder.size(output.name) == output.size_bytes for output in done.outputs)
+    are_there = all(folder.size(output.name) == output.size_bytes for output in done.files)
     return data if are_there else None
 
 

@@ -39,6 +39,8 @@ class RunRow:
     mean_step_ns: float | None
     busy_share: float | None
     wasted_ns: int | None
+    outputs: tuple[Output, ...]
+    """Reports of all ranks together, or of the only file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +71,17 @@ def assign_runs(catalog: Catalog) -> None:
     database = catalog.database
     database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
     database.execute(
-        "INSERT INTO runs SELECT name, world_size, '', wasted FROM files WHERE folder IS NULL AND state = 'done'"
+        "INSERT INTO runs SELECT name, world_size, '', wasted, '[]' FROM files WHERE folder IS NULL AND state = 'done'"
     )
     folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
     for (folder,) in folders:
         query = "SELECT name, rank, world_size, base_ns FROM files WHERE folder = ?"
         members = [Member(*found) for found in database.execute(query, (folder,))]
         for run in runs.group(members):
-            names = [(run.name, name) for _, name in run.ranks]
-            database.executemany("UPDATE files SET run = ? WHERE name = ?", names)
+            ranks = [(run.name, rank, name) for rank, name in run.ranks]
+            database.executemany("UPDATE files SET run = ?, rank = ? WHERE name = ?", ranks)
             database.execute(
-                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted) FROM files"
+                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), '[]' FROM files"
                 " WHERE run = ? AND state = 'done' HAVING count(*)",
                 (run.name, run.world_size, ranges(run.missing), run.name),
             )
@@ -92,8 +94,10 @@ def ranges(missing: Iterable[tuple[int, int]]) -> str:
 
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
     """Runs, the one that wastes most first; those of which nothing is known last."""
-    query = "SELECT name, world_size, missing, wasted FROM runs ORDER BY wasted IS NULL, wasted DESC, name LIMIT ?"
-    for name, world_size, missing, wasted in catalog.database.execute(query, (-1 if limit is None else limit,)):
+    query = (
+        "SELECT name, world_size, missing, wasted, outputs FROM runs ORDER BY wasted IS NULL, wasted DESC, name LIMIT ?"
+    )
+    for name, world_size, missing, wasted, joined in catalog.database.execute(query, (-1 if limit is None else limit,)):
         first: File | None = None
         files, devices, steps, busy = 0, 0, _Mean(), _Mean()
         for file in _files(catalog, "run = ?", (name,), "rank, name"):
@@ -103,7 +107,10 @@ def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
             steps.add(file.row.mean_step_ns)
             busy.add(file.row.busy_share)
         if first is not None:
-            yield RunRow(name, files, world_size, missing, first, devices or None, steps.value, busy.value, wasted)
+            outputs = msgspec.json.decode(joined, type=tuple[Output, ...]) or first.outputs
+            yield RunRow(
+                name, files, world_size, missing, first, devices or None, steps.value, busy.value, wasted, outputs
+            )
 
 
 def files(catalog: Catalog, limit: int | None = None) -> Iterator[File]:

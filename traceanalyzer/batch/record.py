@@ -76,6 +76,13 @@ class Record(msgspec.Struct, frozen=True):
     """See `request.Options.fingerprint`."""
     outputs: tuple[Output, ...]
     row: Row
+    rank: Output | None = None
+    """What a report of the whole run needs of this rank; null of a file that is no rank of a larger run."""
+
+    @property
+    def files(self) -> tuple[Output, ...]:
+        """Everything that was written of the file."""
+        return self.outputs if self.rank is None else (*self.outputs, self.rank)
 
 
 def name_of(name: str) -> str:

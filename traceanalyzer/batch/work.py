@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
-from traceanalyzer import readers, renderers
-from traceanalyzer.batch import digest, names, record
-from traceanalyzer.batch.record import Output
+from traceanalyzer import readers
+from traceanalyzer.batch import digest, joined, record, written
 from traceanalyzer.batch.storage import Folder, is_url, open_folder, open_input
 from traceanalyzer.batch.task import End, Outcome, Task
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError
 from traceanalyzer.pipeline import StepChoice, analyze, load
 from traceanalyzer.readers.source import Source
-from traceanalyzer.renderers import language
-from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
 _REMOTE_BLOCK = 8 << 20
-_rendering = threading.Lock()
-"""Workers of a cluster may be threads; libraries that draw are not made for them."""
 
 
 def process(task: Task, progress: Callable[[int], None]) -> Outcome:
@@ -51,8 +45,9 @@ def _report(task: Task, folder: Folder, progress: Callable[[int], None]) -> byte
     choice = StepChoice(skip_warmup=options.skip_warmup) if isinstance(measured, Trace) else None
     report = analyze(measured, choice, options.config)
     del measured  # the texts of the reports take its place
-    outputs = tuple(_write(task, folder, report, form) for form in options.formats)
-    done = record.encode(digest.record(task.name, task.fingerprint, outputs, report))
+    outputs = written.write(folder, task.name, report, options)
+    rank = joined.keep(folder, task.name, report)
+    done = record.encode(digest.record(task.name, task.fingerprint, outputs, rank, report))
     folder.write(record.name_of(task.name), done)
     return done.encode()
 
@@ -69,14 +64,6 @@ def _load(task: Task, progress: Callable[[int], None]) -> Trace | TableDocument:
             return readers.read(source)
     except OSError as error:
         raise UnusableInputError(f"{name}: cannot be read: {error.strerror or error}") from None
-
-
-def _write(task: Task, folder: Folder, report: Report, form: str) -> Output:
-    with _rendering:
-        text = renderers.render(report, form, task.options.top, language.of(task.options.language))
-    name = names.report_name(task.name, renderers.FORMATS[form][0])
-    folder.write(name, text)
-    return Output(form, name, len(text.encode("utf-8", "replace")))
 
 
 def _reason(task: Task, message: str) -> str:

@@ -13,6 +13,9 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.report.model import Report, Source, TraceSummary
 
+ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle")
+"""Results of a saved report that `of_report` uses."""
+
 
 @dataclass(frozen=True)
 class Member:
