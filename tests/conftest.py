@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import locale
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ settings.register_profile(
     "full", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("full" if os.environ.get("TRACEANALYZER_FULL") == "1" else "ci")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs so; programs that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _NO_CORPUS = "TRACEANALYZER_CORPUS is not set"
 

@@ -25,6 +25,8 @@ def plain(report: Report) -> Any:
     """A report as data, without what the clock's origin and the size of the file change."""
     data = msgspec.to_builtins(report)
     data["trace"].pop("base_ns")
+    if ranks := data["analyses"].get("rank_facts"):
+        ranks.pop("clock_ns")
     data["source"].pop("size_bytes")
     return data
 

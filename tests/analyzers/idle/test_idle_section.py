@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.analyzers.memory.report_with import report_with
+from tests.analyzers.memory.report_with import in_english, report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import idle
@@ -26,13 +26,13 @@ def test_causes_that_occur_are_listed_the_greatest_first() -> None:
     causes, longest, streams = build(report_with("idle", idle.analyze(Context(read_built(trace)))), 5)
     assert all(section.is_detail for section in (causes, longest, streams))
     (table,) = causes.tables
-    assert table.rows == (
+    assert in_english(table.rows) == (
         (0, "Waiting for the DataLoader", 60 * US, 60 / 89, 60 / 200, 1),
         (0, "Launch-bound: host in operators", 19 * US, 19 / 89, 19 / 200, 2),
         (0, "Host code outside operators", 10 * US, 10 / 89, 10 / 200, 1),
     )
     assert table.total_rows == 3
-    assert longest.tables[0].rows[0] == (
+    assert in_english(longest.tables[0].rows)[0] == (
         0,
         20 * US,
         84 * US,
@@ -50,7 +50,7 @@ def test_lines_have_a_column_where_there_are_some_and_gaps_without_anything_say_
     trace.launch_kernel("first", 0, 60, at=0)
     trace.launch_kernel("second", 80, 20, at=75)
     _, longest, _ = build(report_with("idle", idle.analyze(Context(read_built(trace)))), 5)
-    assert [row[4:] for row in longest.tables[0].rows] == [
+    assert [row[4:] for row in in_english(longest.tables[0].rows)] == [
         ("(nothing recorded)", None, "(no further activity)"),
         ("(nothing recorded)", "train.py(3): main", "second"),
     ]
