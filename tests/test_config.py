@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer import config
+from traceanalyzer import config, renderers
 from traceanalyzer.analyzers.roofline import Roofline
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -41,6 +41,8 @@ def test_a_project_without_settings_is_no_error(tmp_path: Path) -> None:
         ("[gpu]\nfp32 = true\n", "positive number"),
         ("[gpu]\nname = 3\n", "text is needed"),
         ("gpu = 3\n", "no table"),
+        ('format = "htlm"\n', "did you mean html"),
+        ('format = ["json", 3]\n', "list of them, is needed"),
         ("[gpu\n", "no TOML"),
     ],
 )
@@ -49,6 +51,10 @@ def test_a_wrong_setting_is_one_line(text: str, says: str, tmp_path: Path) -> No
     with pytest.raises(UsageError, match=says) as caught:
         config.load(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_formats_are_those_of_reports() -> None:
+    assert (*renderers.FORMATS, *renderers.BINARY) == config.FORMATS
 
 
 def test_configured_peaks_replace_those_of_the_table() -> None:

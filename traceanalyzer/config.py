@@ -11,9 +11,11 @@ from typing import Any
 
 from traceanalyzer.errors import UsageError
 
-_SETTINGS = ("gpu", "rules", "select", "ignore", "language", "top", "fail-on")
+_SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "fail-on")
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 """Of findings, the mildest first."""
+FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
+"""Of reports, as `renderers` makes them."""
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "int8",
 )  # fmt: skip
@@ -35,6 +37,8 @@ class Config:
 
     language: str = "en"
     """Of what people read: a code, or auto."""
+    formats: tuple[str, ...] = ()
+    """Where neither an option nor a suffix says the format: all of them in a batch, else the first."""
     top: int | None = None
     """Rows of each ranking; the format's own number if None."""
     fail_on: str | None = None
@@ -86,6 +90,7 @@ def _config(settings: Mapping[str, Any], name: str) -> Config:
         select=_ids(settings, "select", name),
         ignore=_ids(settings, "ignore", name),
         language=_text(settings, name),
+        formats=_formats(settings.get("format", []), name),
         top=_top(settings.get("top"), name),
         fail_on=_severity(settings.get("fail-on"), name),
     )
@@ -96,6 +101,18 @@ def _text(settings: Mapping[str, Any], name: str) -> str:
     if not isinstance(found, str):
         raise UsageError(f'{name}: language = {found!r}: a code such as "ru" is needed')
     return found
+
+
+def _formats(value: Any, name: str) -> tuple[str, ...]:
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
+        raise UsageError(f'{name}: format = {value!r}: a format such as "html", or a list of them, is needed')
+    for entry in found:
+        if entry not in FORMATS:
+            near = difflib.get_close_matches(entry, FORMATS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)} is needed"
+            raise UsageError(f"{name}: format = {entry!r}: {hint}")
+    return tuple(dict.fromkeys(found))
 
 
 def _top(value: Any, name: str) -> int | None:

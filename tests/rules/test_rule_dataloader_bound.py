@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import findings, report
-from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
+from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, on_the_host, training
 
 RULE = "dataloader-bound"
 
@@ -26,6 +26,15 @@ def test_a_loader_slower_than_the_rest_is_not_hidden_by_one_worker() -> None:
     low, high = finding.saving.wall_ns_per_step
     assert high == pytest.approx(9_000_000, rel=0.01)
     assert low == pytest.approx(0.8 * 3_000_000, rel=0.02)
+
+
+def test_without_a_gpu_there_is_nothing_to_pin_for() -> None:
+    (finding,) = findings(on_the_host(), RULE)
+    assert finding.advice.id == "dataloader-bound-advice-host"
+    assert finding.code is not None
+    assert "num_workers" in finding.code
+    assert "pin_memory" not in finding.code
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
 
 
 def test_a_table_tells_at_least_what_nothing_else_can_hide() -> None:

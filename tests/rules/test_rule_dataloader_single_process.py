@@ -7,6 +7,7 @@ import pytest
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report, skipped
+from tests.rules.situations.dataloader_bound import on_the_host
 from tests.rules.situations.dataloader_single_process import LOADER, WORKERS, fires, fires_in_a_table
 from tests.rules.situations.h2d_pageable import fires as without_loader
 
@@ -35,6 +36,11 @@ def test_only_the_waits_for_loaders_without_workers_count() -> None:
     (finding,) = findings(looping(step), RULE)
     assert finding.evidence[0].observed == pytest.approx(0.1, rel=0.01)
     assert {place.name for place in finding.evidence[0].where} == {LOADER}
+
+
+def test_without_a_gpu_there_is_nothing_to_pin_for() -> None:
+    (finding,) = findings(on_the_host(LOADER), RULE)
+    assert finding.code == "DataLoader(dataset, num_workers=2, persistent_workers=True)"
 
 
 def test_without_a_loader_nothing_can_be_said() -> None:

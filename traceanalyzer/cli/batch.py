@@ -39,9 +39,7 @@ FAILED = 1
 @click.option(
     "--top", type=click.IntRange(min=1), metavar="N", help="Rows of each ranking  [default: the format's own]."
 )
-@click.option(
-    "--lang", default="en", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en]."
-)
+@click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
 @click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
 @click.option("--select", multiple=True, metavar="RULE", help="Only this rule. Repeat for several.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not this rule. Repeat for several.")
@@ -57,7 +55,7 @@ def command(
     memory: str | None,
     cluster: str | None,
     top: int | None,
-    lang: str,
+    lang: str | None,
     skip_warmup: int,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -85,12 +83,14 @@ def command(
       2    unusable input or usage
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    settings = config.load().choosing(select, ignore)
+    settled = tuple(form for form in settings.formats if form in formats())
     options = Options(
-        formats=tuple(dict.fromkeys(forms)) or default_formats(),
-        top=top,
+        formats=tuple(dict.fromkeys(forms)) or settled or default_formats(),
+        top=top or settings.top,
         skip_warmup=skip_warmup,
-        config=config.load().choosing(select, ignore),
-        language=language.of(lang).code,
+        config=settings,
+        language=language.of(lang or settings.language).code,
     )
     request = Request(
         inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force

@@ -95,6 +95,8 @@ def _report(trace: Path) -> None:
     """As `traceanalyzer report` prints it."""
     from traceanalyzer import config  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.pipeline import analyze, load  # noqa: PLC0415
-    from traceanalyzer.renderers import terminal  # noqa: PLC0415
+    from traceanalyzer.renderers import language, terminal  # noqa: PLC0415
 
-    terminal.show(analyze(load(trace), config=config.load()), sys.stdout)
+    settings = config.load()
+    spoken = language.of(settings.language)
+    terminal.show(analyze(load(trace), config=settings), sys.stdout, top=settings.top, language=spoken)

@@ -182,12 +182,15 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
     return Assets(Path(folder), form or "svg")
 
 
-def targets(outputs: Sequence[str], form: str | None, suffixes: dict[str, str] | None = None) -> list[Target]:
+def targets(
+    outputs: Sequence[str], form: str | None, settled: Sequence[str] = (), suffixes: Mapping[str, str] | None = None
+) -> list[Target]:
     """Where to write and in which format; the screen if nothing is said.
 
     Args:
         outputs: What `-o` says.
         form: What `--format` says.
+        settled: What the configuration says; its first is that of outputs whose name says nothing.
         suffixes: Suffixes of formats that only one command has.
 
     Raises:
@@ -195,10 +198,18 @@ def targets(outputs: Sequence[str], form: str | None, suffixes: dict[str, str] |
     """
     if not outputs:
         return [Target(SCREEN, form or "terminal")]
-    if SCREEN in outputs and form is None:
+    return [Target(path, form or _format_of(path, settled, suffixes or {})) for path in outputs]
+
+
+def _format_of(path: str, settled: Sequence[str], suffixes: Mapping[str, str]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix in suffixes:
+        return suffixes[suffix]
+    if settled and not suffix:
+        return settled[0]
+    if path == SCREEN:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    own = suffixes or {}
-    return [Target(path, form or own.get(Path(path).suffix.lower()) or renderers.format_of(path)) for path in outputs]
+    return renderers.format_of(path)
 
 
 def exit_if_found(report: Report, fail_on: str | None) -> None:

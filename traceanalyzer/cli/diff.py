@@ -54,9 +54,7 @@ _CODES = {"passed": 0, "regression": REGRESSION, "inconclusive": INCONCLUSIVE}
 @click.option(
     "--top", type=click.IntRange(min=1), metavar="N", help="Rows of each table  [default: 5, in Markdown 20]."
 )
-@click.option(
-    "--lang", default="en", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en]."
-)
+@click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
 @click.option("--steps", type=Steps(), help="Only the steps A to B of traces, both included.")
 @click.option(
     "--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps of traces out."
@@ -71,7 +69,7 @@ def command(
     form: str | None,
     limit: float | None,
     top: int | None,
-    lang: str,
+    lang: str | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
     force: bool,
@@ -101,8 +99,10 @@ def command(
       3    inconclusive (only with --fail-on-regression)
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    settings = config.load()
     targets = _targets(outputs, form)
-    spoken = language.of(lang)
+    spoken = language.of(lang or settings.language)
+    top = top or settings.top
     first, last = steps or (None, None)
     with ExitStack() as stack:
 
@@ -110,7 +110,7 @@ def command(
             return stack.enter_context(reading(file, quiet=quiet))
 
         choice = StepChoice(first, last, skip_warmup)
-        found = diff(base, head, limit=limit, steps=choice, config=config.load(), progress=progress)
+        found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress)
     for path, name in targets:
         if path != "-":
             output.write(Path(path), formats.render(found, name, top, spoken), force=force)

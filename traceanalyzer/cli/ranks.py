@@ -91,7 +91,7 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load().choosing(select, ignore)
-    targets = delivery.targets(outputs, form)
+    targets = delivery.targets(outputs, form, settings.formats)
     spoken = language.of(lang or settings.language)
     first, last = steps or (None, None)
     measured = _measure(inputs, StepChoice(first, last, skip_warmup), quiet=quiet)

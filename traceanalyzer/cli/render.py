@@ -62,7 +62,7 @@ def command(
       2    unusable input or usage
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
-    wanted = delivery.targets(outputs, form)
+    wanted = delivery.targets(outputs, form, settings.formats)
     charts = delivery.assets(assets, assets_format, wanted)
     spoken = language.of(lang or settings.language)
     saved = stored.decode(_read(report), report)

@@ -85,8 +85,8 @@ def command(
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
     key_averages().table(). The content decides.
 
-    Without -o it prints the first screen: how long a step is, where it goes, how busy the GPU is, and the
-    most expensive operators and kernels. A .txt is the table that key_averages().table() would print.
+    Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
+    step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
 
     \b
     Examples:
@@ -107,7 +107,7 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load().choosing(select, ignore)
-    targets = delivery.targets(outputs, form, {".txt": TABLE})
+    targets = delivery.targets(outputs, form, settings.formats, {".txt": TABLE})
     charts = delivery.assets(assets, assets_format, targets)
     spoken = language.of(lang or settings.language)
     first, last = steps or (None, None)

@@ -9,6 +9,14 @@ from traceanalyzer.rules.change import Change
 CONTENTION = 0.2
 """Own choice. In the one pair that was measured (ResNet-50, 0 and 4 workers) 12 % of the predicted saving was lost."""
 
+FEW_WORKERS = 2
+"""Own choice: where the training itself needs the cores, and their number is not known."""
+
+
+def code_without_gpu() -> str:
+    """Nothing copies to a device, so nothing is to be pinned."""
+    return f"DataLoader(dataset, num_workers={FEW_WORKERS}, persistent_workers=True)"
+
 
 def with_workers(average: Average, basis: Message, share: float = 1.0) -> Change:
     """At most the exposed waiting; at least what one worker beside the rest of the step saves, less a fifth.

@@ -38,7 +38,7 @@ from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
 from traceanalyzer.rules import _settings
-from traceanalyzer.rules._loader import CONTENTION, with_workers
+from traceanalyzer.rules._loader import CONTENTION, code_without_gpu, with_workers
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -74,7 +74,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     params = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
     workers = _settings.workers(facts)
     if not workers:
-        yield Draft((evidence,), with_workers(average, _BASIS(contention=CONTENTION)), params)
+        change = with_workers(average, _BASIS(contention=CONTENTION))
+        if facts.resources.gpu_ns is None:
+            yield Draft((evidence,), change, params, advice=_ADVICE_HOST, code=code_without_gpu())
+        else:
+            yield Draft((evidence,), change, params)
         return
     change = Change(
         "loader",
@@ -107,6 +111,11 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, summary=_SUMMARY_TABLE)
 
 
+_ADVICE_HOST = Text(
+    "dataloader-bound-advice-host",
+    "Let worker processes prepare batches during the step. They need cores of their own: give the training fewer "
+    "threads (torch.set_num_threads) where all are in use, and add workers while the step gets shorter.",
+)
 _ADVICE_WORKERS = Text(
     "dataloader-bound-advice-workers",
     "The {workers:count} workers of the loader cannot keep up. Add some if cores are free and look whether the step "
@@ -123,7 +132,7 @@ _SUMMARY_TABLE = Text(
 
 RULE = Rule(
     id="dataloader-bound",
-    title=Text("dataloader-bound-title", "The GPU waits for the DataLoader"),
+    title=Text("dataloader-bound-title", "Steps wait for the DataLoader"),
     summary=Text(
         "dataloader-bound-summary",
         "For {wait:ns} of a step of {step:ns} ({share:share}) the program waits for its next batch and nothing else "

@@ -73,9 +73,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _code(facts: Facts) -> str | None:
     """With as many workers as the machine has room for, where that is known, and without what is there already."""
     workers = _settings.starting_workers(facts)
+    is_on_host = facts.resources.gpu_ns is None
     if workers is None:
-        return None
-    pinning = "" if _settings.all_pinned(facts) else "pin_memory=True, "
+        return _loader.code_without_gpu() if is_on_host else None
+    pinning = "" if is_on_host or _settings.all_pinned(facts) else "pin_memory=True, "
     return f"DataLoader(dataset, num_workers={workers}, {pinning}persistent_workers=True)"
 
 

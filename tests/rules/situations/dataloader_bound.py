@@ -31,6 +31,18 @@ def fires() -> TraceBuilder:
     return training(4000, 6000)
 
 
+def on_the_host(name: str = LOADER) -> TraceBuilder:
+    """The same training without a GPU."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            host.range(name, 4000)
+            with host.op("aten::mm", 5, 6000):
+                pass
+    return finish(trace)
+
+
 def fires_in_a_table() -> str:
     """Most host time is in the loader's row, and the GPU has little to do."""
     return _table(loader="900.000ms", others="100.000ms", device="200.000ms")
