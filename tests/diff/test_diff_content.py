@@ -55,6 +55,14 @@ def test_a_fixed_finding_is_compared_with_what_it_promised() -> None:
     assert found.prediction.agreement == "as-predicted"
 
 
+def test_fixed_findings_about_one_wait_promise_it_once() -> None:
+    found = loader_fixed()
+    loader = [f for f in found.findings if f.status == "fixed" and f.resource == "loader"]
+    assert len(loader) > 1
+    assert found.prediction is not None
+    assert found.prediction.predicted_ns[1] == pytest.approx(40e6, rel=0.05)
+
+
 def test_the_other_way_round_the_finding_is_new() -> None:
     found = diff(report(training()), report(training(SLOW_LOADER, loader_us=41_000)))
     new = {finding.rule: finding for finding in found.findings if finding.status == "new"}

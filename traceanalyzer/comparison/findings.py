@@ -105,18 +105,29 @@ def predict(
     base: Measurement, head: Measurement, changes: Iterable[FindingChange], times: StepTime | None
 ) -> Prediction | None:
     """What all fixed findings promised against what a step gained; None where nothing promised anything."""
-    promised = [c.predicted_wall_ns for c in changes if c.status == "fixed" and c.predicted_wall_ns is not None]
+    fixed = [c for c in changes if c.status == "fixed"]
+    promised = [c.predicted_wall_ns for c in fixed if c.predicted_wall_ns is not None]
     before, after = base.step_ns, head.step_ns
     if not promised or before is None or after is None or max(high for _, high in promised) <= 0:
         return None
     # Savings overlap, so together they are at least the largest and at most their sum.
-    low, high = max(low for low, _ in promised), min(before, sum(high for _, high in promised))
+    low, high = max(low for low, _ in promised), min(before, _most(fixed, base.resources))
     measured = before - after
     interval = _negated(times.mean.interval_ns) if times is not None else None
     reached = interval or (measured - _SLACK * high, measured + _SLACK * high)
     agreement = "less" if reached[1] < low else "more" if reached[0] > high else "as-predicted"
     message = _MESSAGES[agreement](low=low, high=high, measured=measured)
     return Prediction((low, high), measured, interval, agreement, message)
+
+
+def _most(fixed: Iterable[FindingChange], resources: Resources | None) -> float:
+    """The sum of savings, of each resource no more than there was of it."""
+    sums: defaultdict[str | None, float] = defaultdict(float)
+    for change in fixed:
+        if change.predicted_wall_ns is not None:
+            sums[change.resource] += change.predicted_wall_ns[1]
+    limits = {name: getattr(resources, f"{name}_ns", None) for name in sums}
+    return sum(value if (limit := limits[name]) is None else min(value, limit) for name, value in sums.items())
 
 
 def _negated(interval: Interval | None) -> Interval | None:
