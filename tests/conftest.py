@@ -20,9 +20,10 @@ settings.register_profile(
 )
 settings.load_profile("full" if os.environ.get("TRACEANALYZER_FULL") == "1" else "ci")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts background jobs so; programs that tests interrupt would inherit it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Background jobs of a shell ignore the one, nohup's the other; programs that tests interrupt would inherit that.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 _NO_CORPUS = "TRACEANALYZER_CORPUS is not set"
 
