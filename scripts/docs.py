@@ -25,7 +25,7 @@ from traceanalyzer.trace.capture_facts import CaptureFacts
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "docs" / "report.schema.json"
 FACTS = ROOT / "docs" / "capture.schema.json"
-PAGES = ("README.md", "docs/metrics.md")
+PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md")
 
 
 def schema() -> str:

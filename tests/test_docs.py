@@ -40,7 +40,8 @@ def test_generated_parts_are_up_to_date() -> None:
 
 def test_a_stale_page_would_be_noticed(tmp_path: Path) -> None:
     """The same check on a copy with one number of the README changed."""
-    for name in ("scripts/docs.py", "docs/report.schema.json", "fixtures/synthetic/gpu_training.json.gz"):
+    fixtures = [f"fixtures/synthetic/gpu_training{suffix}.json.gz" for suffix in ("", "_fed")]
+    for name in ("scripts/docs.py", "docs/report.schema.json", *fixtures):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())

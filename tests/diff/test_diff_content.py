@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from sides import QUIET, report, training
@@ -11,6 +13,7 @@ from traceanalyzer.comparison import diff
 from traceanalyzer.report.difference import Change, Difference
 from traceanalyzer.report.model import Report
 
+SYNTHETIC = Path(__file__).parents[2] / "fixtures" / "synthetic"
 SLOW_LOADER = [us + 40_000 for us in QUIET]
 
 
@@ -43,6 +46,14 @@ def test_the_part_that_changed_is_named() -> None:
     assert parts["kernel"].clear is False
     assert found.attribution is not None
     assert "DataLoader" in found.attribution.text
+
+
+def test_a_drift_within_a_side_does_not_hide_what_is_far_apart() -> None:
+    """Its waits become shorter from step to step, which alone would be called noise."""
+    found = diff(SYNTHETIC / "gpu_training.json.gz", SYNTHETIC / "gpu_training_fed.json.gz")
+    parts = {part.id: part for part in found.parts}
+    assert parts["dataloader"].clear is True
+    assert parts["kernel"].clear is False
 
 
 def test_a_fixed_finding_is_compared_with_what_it_promised() -> None:

@@ -19,7 +19,7 @@ from .oddities import (
 )
 from .planted import planted_faults
 from .serving import serving_graphs
-from .training import ddp_nccl, gpu_training, no_profiler_step, old_categories, rocm_training
+from .training import ddp_nccl, gpu_training, gpu_training_fed, no_profiler_step, old_categories, rocm_training
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "tensor cores in convolutions, not in the linear layer",
         ".json.gz",
     ),
+    Situation(gpu_training_fed, "faster than `gpu_training`, by the DataLoader's part of the step", ".json.gz"),
     Situation(
         planted_faults,
         "each fault of `examples/planted_faults.py`: `.item()` three times per step and pauses, zeros from the CPU, "
@@ -111,6 +112,7 @@ __all__ = [
     "forked_processes",
     "gpu_step_annotations",
     "gpu_training",
+    "gpu_training_fed",
     "kernels_without_launch",
     "mtia",
     "no_profiler_step",

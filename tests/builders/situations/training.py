@@ -16,6 +16,11 @@ def gpu_training() -> TraceBuilder:
     return train(Plan(loader_us=4200, metadata=_CUDA_12), "6021345118.402")
 
 
+def gpu_training_fed() -> TraceBuilder:
+    """The training of `gpu_training` with more workers in its loader: batches are there when they are needed."""
+    return train(Plan(loader_us=150, seed=7, metadata=_CUDA_12), "7033298441.115")
+
+
 def old_categories() -> TraceBuilder:
     """Three steps on a V100 as torch 1.8 wrote them: other categories, string threads, whole microseconds."""
     plan = Plan(
