@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "full", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -56,6 +56,13 @@ def corpus() -> Path:
     path = Path(folder)
     assert (path / "corpus").is_dir(), f"TRACEANALYZER_CORPUS: no folder corpus/ in {path}"
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What the package's own fixtures reach is covered; measuring the rest, too, costs minutes and says no more."""
+    for item in items:
+        if "corpus" in getattr(item, "fixturenames", ()) or item.get_closest_marker("browser"):
+            item.add_marker("no_cover")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

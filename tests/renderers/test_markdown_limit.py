@@ -65,7 +65,7 @@ def test_names_of_100_000_characters_fit(piece: str) -> None:
     assert "\n## What to change\n" in text
 
 
-@pytest.mark.parametrize("piece", WORST[:3], ids=ascii)
+@pytest.mark.parametrize("piece", WORST[:2], ids=ascii)
 def test_thousands_of_everything_fit(piece: str) -> None:
     report = grown(piece * 5000, 3000)
     text = check(report)
@@ -75,7 +75,7 @@ def test_thousands_of_everything_fit(piece: str) -> None:
     assert [row[0] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
 
 
-@given(names, st.integers(0, 30), st.integers(1, 500), st.sampled_from([None, 1, 7, 5000]))
+@given(names, st.integers(0, 30), st.integers(1, 200), st.sampled_from([None, 1, 7, 5000]))
 def test_no_report_is_too_long(name: str, count: int, times: int, top: int | None) -> None:
     check(grown(name * times, count), top)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from table_generator import HARMLESS, LOSSY, OLD_STYLE, STYLES, tables, unnumbered
 from table_writer import Style, write_table
@@ -19,7 +19,6 @@ def parsed(text: str) -> TableDocument:
 
 
 @pytest.mark.parametrize("change", HARMLESS)
-@settings(max_examples=40, deadline=None)
 @given(table=tables(), style=STYLES)
 def test_tables_are_read_back(change: str, table: ProfilerTable, style: Style) -> None:
     # Frames beyond their column leave open how many pieces make a row.
@@ -45,7 +44,6 @@ def test_tables_are_read_back(change: str, table: ProfilerTable, style: Style) -
         ("full-width blanks", "wrapped at 80"),
     ],
 )
-@settings(max_examples=20, deadline=None)
 @given(table=tables())
 def test_two_changes_at_once(first: str, second: str, table: ProfilerTable) -> None:
     assume(not {"source_location", "flops"} <= set(table.columns))
@@ -54,7 +52,6 @@ def test_two_changes_at_once(first: str, second: str, table: ProfilerTable) -> N
     assert [unnumbered(t) for t in found.tables] == [table]
 
 
-@settings(max_examples=60, deadline=None)
 @given(table=tables(old=True))
 def test_tables_of_old_releases_are_read_back(table: ProfilerTable) -> None:
     found = parsed(write_table(table, OLD_STYLE))
@@ -63,7 +60,6 @@ def test_tables_of_old_releases_are_read_back(table: ProfilerTable) -> None:
 
 
 @pytest.mark.parametrize("change", LOSSY)
-@settings(max_examples=60, deadline=None)
 @given(table=tables(words=["aten::mul", "void f<4>", "модель"]), style=STYLES)
 def test_moved_columns_are_found_by_their_looks(change: str, table: ProfilerTable, style: Style) -> None:
     assume("overload_name" not in table.columns)
@@ -73,7 +69,6 @@ def test_moved_columns_are_found_by_their_looks(change: str, table: ProfilerTabl
     assert not found.losses
 
 
-@settings(max_examples=60, deadline=None)
 @given(table=tables(), style=STYLES)
 def test_printing_what_was_read_is_stable(table: ProfilerTable, style: Style) -> None:
     once = write_table(table, style)
@@ -81,14 +76,12 @@ def test_printing_what_was_read_is_stable(table: ProfilerTable, style: Style) ->
     assert write_table(found, style) == once
 
 
-@settings(max_examples=40, deadline=None)
 @given(first=tables(), second=tables(), gap=st.sampled_from(["", "\n", "\n\n## Next\n\n", "some words\n"]))
 def test_tables_after_each_other(first: ProfilerTable, second: ProfilerTable, gap: str) -> None:
     found = parsed(write_table(first) + gap + write_table(second))
     assert [unnumbered(t) for t in found.tables] == [first, second]
 
 
-@settings(max_examples=200, deadline=None)
 @given(table=tables(), data=st.data())
 def test_cut_tables_hold_what_was_there_before_the_cut(table: ProfilerTable, data: st.DataObject) -> None:
     text = write_table(table)
@@ -121,7 +114,6 @@ def assert_says_nothing_else(part: TableRow, whole: TableRow) -> None:
             assert value == truth
 
 
-@settings(max_examples=200, deadline=None)
 @given(table=tables(), flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=30))
 def test_flipped_bytes_never_raise(table: ProfilerTable, flips: list[tuple[int, int]]) -> None:
     data = bytearray(write_table(table).encode())
@@ -136,7 +128,6 @@ def test_flipped_bytes_never_raise(table: ProfilerTable, flips: list[tuple[int, 
 ALPHABET = st.sampled_from([*"-=#<>&;|` \t\r\n\x1b[0m:%.9sNameCPUtol\xa0\u3000\0", "Self CPU %", "  ", "--", "Name"])
 
 
-@settings(max_examples=300, deadline=None)
 @given(text=st.lists(ALPHABET, max_size=200).map("".join) | st.text())
 def test_no_text_raises(text: str) -> None:
     assert parsed(text).tables == () or sniff(text)
