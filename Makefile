@@ -18,15 +18,15 @@ demo: $(READY) ## Set up and write a report from a fixture into demo/
 	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.html -o demo/report.md -o demo/report.json
 
 test: $(READY) ## Set up and run the tests
-	$(BIN)/python -m pytest -n auto --cov=traceanalyzer --cov-report=term
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
 	$(TORCH_VENV)/bin/python -m pytest -m torch
 
 check: lint types contracts docs test ## Everything that CI checks
 
-check-full: $(READY) ## The tests with the large counts (minutes to hours)
-	TRACEANALYZER_FULL=1 $(BIN)/python -m pytest -n auto
+check-full: $(READY) ## The tests with the large counts, and what they reach (minutes to hours)
+	TRACEANALYZER_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov=traceanalyzer --cov-report=term
 
 lint: $(READY) ## Style of the code
 	$(BIN)/ruff check .
