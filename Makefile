@@ -21,7 +21,7 @@ test: $(READY) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
-	$(TORCH_VENV)/bin/python -m pytest -m torch
+	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal
 
 check: lint types contracts docs test ## Everything that CI checks
 
