@@ -36,7 +36,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Task], None
             return real_process(task, progress)
 
         monkeypatch.setattr(work, "process", process)
-        monkeypatch.setattr(pool, "context", lambda preload: multiprocessing.get_context("fork"))
+        monkeypatch.setattr(worker, "context", lambda formats: multiprocessing.get_context("fork"))
 
     return install
 
@@ -93,7 +93,7 @@ def test_workers_that_cannot_start_end_the_batch(tmp_path: Path, monkeypatch: py
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("processes cannot be forked here")
     monkeypatch.setattr(worker, "_serve", lambda connection: os._exit(5))
-    monkeypatch.setattr(pool, "context", lambda preload: multiprocessing.get_context("fork"))
+    monkeypatch.setattr(worker, "context", lambda formats: multiprocessing.get_context("fork"))
     with pytest.raises(UsageError, match="exit code 5 before its first file"):
         batch(population(tmp_path / "in", 3, 0), tmp_path / "out")
 
@@ -158,7 +158,7 @@ def test_what_runs_together_fits_together(needs: list[int], memory: int, jobs: i
     files = Files(needs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "Worker", Instantly)
-        Pool(files, jobs, memory).run()  # type: ignore[arg-type]
+        Pool(files, jobs, memory, multiprocessing.get_context()).run()  # type: ignore[arg-type]
     assert sorted(files.done) == sorted(needs), "every file is analyzed, however large"
     assert files.most <= max([memory, *needs], default=0)
     assert files.most_files <= jobs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
 
 from traceanalyzer.batch import estimate, machine
 from traceanalyzer.batch.queue import Queue
-from traceanalyzer.batch.worker import Read, Ready, Worker, context
+from traceanalyzer.batch.worker import Read, Ready, Worker
 from traceanalyzer.errors import UsageError
 
 _RESERVE_SHARE = 0.2
@@ -37,9 +37,9 @@ def processes(jobs: int | None, memory: int) -> int:
 class Pool:
     """Runs the files of a queue until none is left."""
 
-    def __init__(self, queue: Queue, jobs: int, memory: int, preload: Sequence[str] = ()) -> None:
+    def __init__(self, queue: Queue, jobs: int, memory: int, how: BaseContext) -> None:
         self._queue, self._jobs, self._memory = queue, jobs, memory
-        self._context = context(preload)
+        self._context = how
         self._workers: list[Worker] = []
 
     def run(self) -> None:

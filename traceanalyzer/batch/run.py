@@ -10,7 +10,7 @@ import msgspec
 
 from traceanalyzer._version import __version__
 from traceanalyzer.batch import catalog as catalogs
-from traceanalyzer.batch import discovery, index, joined, overview, spreadsheet
+from traceanalyzer.batch import discovery, index, joined, overview, spreadsheet, worker
 from traceanalyzer.batch.catalog import Catalog, Counts
 from traceanalyzer.batch.look import look_at
 from traceanalyzer.batch.pool import Pool, budget, processes
@@ -62,8 +62,7 @@ def run(request: Request, progress: Progress) -> Result:
         if request.cluster is not None:
             import_module("traceanalyzer.batch.cluster").run(queue, request.cluster)
         else:
-            formats = [f"traceanalyzer.renderers.{name}" for name in request.options.formats]
-            Pool(queue, processes(request.jobs, memory), memory, formats).run()
+            Pool(queue, processes(request.jobs, memory), memory, worker.context(request.options.formats)).run()
         overview.assign_runs(catalog)
         joined.write(catalog, folder, request.options, progress)
         return Result(catalog.counts(), _tell(catalog, folder, request, progress))

@@ -9,6 +9,8 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from traceanalyzer.batch import overview
 from traceanalyzer.batch.catalog import Catalog
 from traceanalyzer.batch.overview import File
@@ -71,7 +73,7 @@ def write_parquet(catalog: Catalog, folder: Folder) -> str:
         MissingDependencyError: pyarrow is not installed.
     """
     try:
-        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        pyarrow, parquet, json = map(import_module, ("pyarrow", "pyarrow.parquet", "pyarrow.json"))
     except ImportError:
         raise MissingDependencyError("pyarrow", extra="parquet") from None
     kinds = {"string": pyarrow.string(), "int64": pyarrow.int64(), "float64": pyarrow.float64()}
@@ -80,9 +82,15 @@ def write_parquet(catalog: Catalog, folder: Folder) -> str:
     rows = _rows(catalog)
     with folder.creating(PARQUET) as file, parquet.ParquetWriter(file, schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
-            columns = zip(*group, strict=True)
-            arrays = [pyarrow.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-            writer.write_batch(pyarrow.record_batch(arrays, schema=schema))
+            # By way of JSON, because arrays from Python's lists make pyarrow import pandas.
+            lines = b"\n".join(msgspec.json.encode(dict(zip(schema.names, row, strict=True))) for row in group)
+            writer.write_table(
+                json.read_json(
+                    pyarrow.BufferReader(lines),
+                    json.ReadOptions(use_threads=False, block_size=len(lines)),
+                    json.ParseOptions(explicit_schema=schema),
+                )
+            )
     return PARQUET
 
 

@@ -9,8 +9,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from typing import Any
@@ -36,17 +38,36 @@ class Ready:
     """The worker has started: from now on it is a file that it dies of."""
 
 
-def context(preload: Sequence[str]) -> BaseContext:
-    """How processes start: from a server that has imported all modules, so that a new one costs nothing.
+def context(formats: Sequence[str]) -> BaseContext:
+    """How processes start: from a server that imports all modules once, so that a new one costs nothing.
+
+    The server starts here, beside what the caller does next.
 
     Args:
-        preload: Modules that every worker needs.
+        formats: Of the reports that workers write.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["traceanalyzer.batch.work", *preload])
+    server.set_forkserver_preload(
+        ["traceanalyzer.batch.work", *(f"traceanalyzer.renderers.{name}" for name in formats)]
+    )
+    with _no_interrupts():
+        import_module("multiprocessing.forkserver").ensure_running()
     return server
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """What starts here ignores Ctrl-C from its first moment on: the parent decides what it means."""
+    if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Worker:

@@ -7,8 +7,8 @@ import sys
 import click
 
 from traceanalyzer import config
+from traceanalyzer.batch import worker
 from traceanalyzer.batch.request import Options, Request, default_formats, formats
-from traceanalyzer.batch.run import run
 from traceanalyzer.cli import one_line
 from traceanalyzer.cli.batch_progress import showing
 from traceanalyzer.renderers import language
@@ -95,6 +95,10 @@ def command(
     request = Request(
         inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force
     )
+    if cluster is None:
+        worker.context(options.formats)  # imports there what it needs, beside what is imported here
+    from traceanalyzer.batch.run import run  # noqa: PLC0415 - takes half a second
+
     with showing(quiet=quiet) as progress:
         result = run(request, progress)
     counts = result.counts
