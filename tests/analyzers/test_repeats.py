@@ -84,3 +84,20 @@ def test_only_the_program_loops(parent: str, found: int) -> None:
 def test_loops_that_may_carry_a_state_are_marked(name: str) -> None:
     (row,) = analyzed(looping(["aten::select", name] * 12))
     assert row.is_carrying
+
+
+def test_what_autograd_evaluates_for_a_loop_is_its_own() -> None:
+    """Twelve turns of two operators and one operator after them; backward on a thread of its own, last to first."""
+    trace, engine = TraceBuilder(), 4297
+    trace.step(2, 0, 2000)
+    for turn in range(12):
+        trace.op("aten::select", 20 * turn, 10)
+        trace.op("aten::mul", 20 * turn + 10, 10, sequence=turn)
+    trace.op("aten::sum", 240, 10, sequence=12)
+    for number, sequence in enumerate(range(12, -1, -1)):
+        name = "autograd::engine::evaluate_function: XBackward0"
+        trace.op(name, 300 + 100 * number, 50, sequence=sequence, fwd_thread=1, tid=engine)
+    trace.launch_kernel("k", 1500, 30, at=1502, tid=engine)  # in the evaluation of the first turn
+    (row,) = analyzed(trace)
+    assert (row.turns, row.host_ns, row.backward_ns) == (12, 240_000, 12 * 50_000)
+    assert row.idle_ns == 240_000 + 12 * 50_000 - 30_000

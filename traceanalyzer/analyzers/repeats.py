@@ -16,6 +16,8 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.modules.backward import forward_nodes
+from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace import marks
@@ -58,8 +60,10 @@ class Repeat(msgspec.Struct, frozen=True):
     """In how many steps."""
     host_ns: int
     """From the start of the first to the end of the last operator of each run."""
+    backward_ns: int
+    """In which autograd evaluated what the runs made necessary."""
     idle_ns: int | None
-    """The part in which no device worked; null where no device activity was recorded."""
+    """The part of both in which no device worked; null where no device activity was recorded."""
     is_carrying: bool
     """It has an operator of which loops are made that carry a state from turn to turn."""
     longest_start_ns: int
@@ -95,9 +99,12 @@ def analyze(context: Context) -> Repeats:
         names = tuple(int(context.host.name[node]) for node in run.turn)
         parent = int(context.host.tree.parent[run.turn[0]])
         found.setdefault((names, _parent_name(context, parent), line), []).append(run)
+    if not found:
+        return Repeats(())
     device = context.trace.device
     busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
-    rows = [_row(context, key, own, busy) for key, own in found.items()]
+    backward = _Backward(context)
+    rows = [_row(context, key, own, busy, backward) for key, own in found.items()]
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
 
 
@@ -168,10 +175,33 @@ def _parent_name(context: Context, parent: int) -> str | None:
     return name
 
 
-def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Intervals) -> Repeat:
+class _Backward:
+    """Evaluations of autograd by the time of the operators that made them necessary."""
+
+    def __init__(self, context: Context) -> None:
+        tree = context.host.tree
+        evaluations, source = forward_nodes(context, context.once(owners))
+        known = source != NO_PARENT
+        order = np.argsort(tree.start_ns[source[known]], kind="stable")
+        self._source, evaluations = source[known][order], evaluations[known][order]
+        self._thread = context.trace.host.thread[context.host.row]
+        self._called = tree.start_ns[self._source]
+        self._start, self._end = tree.start_ns[evaluations], tree.end_ns[evaluations]
+
+    def of(self, run: _Run, start: int, end: int) -> tuple[I64, I64]:
+        """Starts and ends of the evaluations that go back to a run."""
+        low, high = np.searchsorted(self._called, (start, end))
+        own = self._thread[self._source[low:high]] == self._thread[run.turn[0]]
+        return self._start[low:high][own], self._end[low:high][own]
+
+
+def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Intervals, backward: _Backward) -> Repeat:
     tree, names = context.host.tree, context.trace.names
     start = tree.start_ns[[run.turn[0] for run in own]]
     end = tree.end_ns[[run.last for run in own]]
+    later = [backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)]
+    later_start, later_end = (np.concatenate(side) for side in zip(*later, strict=True))
+    both_start, both_end = np.concatenate((start, later_start)), np.concatenate((end, later_end))
     operators = tuple(names[context.host.name[node]] for node in own[0].turn)
     longest = int((end - start).argmax())
     line = key[2]
@@ -184,7 +214,10 @@ def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Inter
         most_turns=max(run.turns for run in own),
         steps=len(set(step_names(context.steps, start)) - {None}),
         host_ns=int((end - start).sum()),
-        idle_ns=int((end - start - busy.within(start, end)).sum()) if len(context.trace.device) else None,
+        backward_ns=int((later_end - later_start).sum()),
+        idle_ns=int((both_end - both_start - busy.within(both_start, both_end)).sum())
+        if len(context.trace.device)
+        else None,
         is_carrying=any(_CARRYING.match(name) for name in operators),
         longest_start_ns=int(start[longest]),
     )

@@ -11,8 +11,8 @@ What to do:
     Write the loop as operations on the whole tensor: broadcasting, `torch.where`, `gather`, `cumsum`, or `torch.vmap`.
 
 How the saving is estimated:
-    Host time of all turns but one, at most. At least half of that, because the operators on the whole tensor take
-    longer than those on a piece.
+    Host time of all turns but one, at most, and of what autograd evaluates for them. At least half of that, because the
+    operators on the whole tensor take longer than those on a piece.
 
 When it is wrong:
     Loops in which a turn needs the last one's result (recurrent layers, decoding): loops with matrix products,
@@ -41,7 +41,8 @@ _KEPT = 0.5
 _SUBJECT = Text("loop-vectorizable-subject", "turns of the loop in a row")
 _BASIS = Text(
     "loop-vectorizable-basis",
-    "at most the host time of all turns but one; at least half, because operators on the whole tensor take longer",
+    "at most the host time of all turns but one, with that of their backward pass; at least half, because operators on "
+    "the whole tensor take longer",
 )
 _NO_TABLE = Text(
     "loop-vectorizable-no-table",
@@ -56,7 +57,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[Draft]:
-    removed = facts.host_per_step(row.host_ns * (1 - row.runs / row.turns))
+    taken = row.host_ns + row.backward_ns
+    removed = facts.host_per_step(taken * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
     kind, name = ("operator", " ".join(row.operators)) if row.python_line is None else ("python", row.python_line)
@@ -68,7 +70,7 @@ def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[D
         exposed = (_KEPT * idle, idle)
     claims = {f"operator:{row.operators[0]}": removed}
     change = Change("host", (_KEPT * removed, removed), _BASIS(), exposed, claims)
-    params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": facts.host_per_step(row.host_ns)}
+    params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": facts.host_per_step(taken)}
     yield Draft((evidence,), change, params, ceiling="high")
 
 
@@ -78,7 +80,7 @@ RULE = Rule(
     summary=Text(
         "loop-vectorizable-summary",
         "{turns:count} times in a row the program calls {operators}, each time on another piece: {time:ns} of host "
-        "time per step.",
+        "time per step, with the backward pass of it.",
         note="operators is a list of names such as aten::select",
     ),
     advice=Text(
@@ -105,7 +107,7 @@ RULE = Rule(
             "host_share",
             0.01,
             "share",
-            "host time of all turns but one over the step",
+            "host time of all turns but one, and of their backward pass, over the step",
             "own choice, because less cannot be told from noise",
         ),
     ),
