@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.compare import default_sources, grow_apart
+from benchmarks.compare import compile_package, default_sources, grow_apart
 from traceanalyzer.batch.estimate import peak_bytes
 from traceanalyzer.batch.peek import peek
 
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     options = parser.parse_args(arguments)
+    compile_package()
     with tempfile.TemporaryDirectory(prefix="traceanalyzer-benchmark-") as name:
         folder = Path(name)
         traces = make(folder / "in", options.files, options.mb)

@@ -5,6 +5,7 @@ on the same file; one replica exists at a time.
 """
 
 import argparse
+import compileall
 import json
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import traceanalyzer
 from benchmarks.grow import Grown, grow
 from benchmarks.measure import measure_in_turns
 from benchmarks.results import BASELINE, OURS, Comparison, Replica, Start
@@ -85,8 +87,14 @@ def measure_start(sources: dict[str, Path], folder: Path, runs: int) -> Start:
     return Start(small_traces, started["python"], started["help"])
 
 
+def compile_package() -> None:
+    """As installing does; a checkout is compiled on first use, or, where nothing may be written, on every one."""
+    compileall.compile_dir(str(Path(traceanalyzer.__file__).parent), quiet=1)
+
+
 def compare(sources: dict[str, Path], folder: Path, sizes: list[float], runs: int) -> Comparison:
     """Measure everything."""
+    compile_package()
     replicas = []
     for name, path in sources.items():
         for megabytes in sizes:
