@@ -35,6 +35,18 @@ def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.8 * CALL)
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("Optimizer.step#SGD.step", "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"),
+        ("Optimizer.step#RMSprop.step", "torch.optim.RMSprop(model.parameters(), lr=lr, foreach=True)"),
+    ],
+)
+def test_the_code_keeps_the_optimizer(name: str, code: str) -> None:
+    (finding,) = findings(training(200, name=name), RULE)
+    assert finding.code == code
+
+
 def test_a_table_has_calls_of_arithmetic() -> None:
     (finding,) = findings(fires_in_a_table(), RULE)
     assert finding.confidence == "C"

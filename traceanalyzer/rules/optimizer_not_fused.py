@@ -49,6 +49,13 @@ _ARITHMETIC = 0.8
 _SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
 _IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
 
+_CLASS = re.compile(r"#(\w+)\.step$")
+_OPTION = {
+    **dict.fromkeys(("Adam", "AdamW", "SGD", "Adagrad"), "fused"),
+    **dict.fromkeys(("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"), "foreach"),
+}
+"""How torch.optim's classes update all parameters at once (torch 2.4; their documentation)."""
+
 _SUBJECT = Text("optimizer-not-fused-subject", "launches of one update of the parameters")
 _SUBJECT_TABLE = Text(
     "optimizer-not-fused-subject-table", "in-place arithmetic for each update of the parameters, calls"
@@ -88,7 +95,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         )
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}
-        yield Draft(evidence, change, params, advice=_ADVICE_REFUSED if _settings.refuses_lists(facts) else None)
+        advice = _ADVICE_REFUSED if _settings.refuses_lists(facts) else None
+        yield Draft(evidence, change, params, advice=advice, code=_code(row.name))
 
 
 def _is_loop(row: Optimizer) -> bool:
@@ -119,7 +127,15 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
     change = Change("host", (_LEAST * host, _MOST * host), _BASIS_TABLE(least=_LEAST, most=_MOST))
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
-    yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE)
+    code = _code(rows[0].name)
+    yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE, code=code)
+
+
+def _code(call: str) -> str | None:
+    """With the optimizer that the program uses; None where it is none of torch's."""
+    found = _CLASS.search(call)
+    option = _OPTION.get(found[1]) if found else None
+    return f"torch.optim.{found[1]}(model.parameters(), lr=lr, {option}=True)" if found and option else None
 
 
 _ADVICE_REFUSED = Text(
@@ -176,7 +192,7 @@ RULE = Rule(
             "own choice, because half of less is not above the noise of a step",
         ),
     ),
-    code="torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)",
+    code="torch.optim.AdamW(model.parameters(), lr=lr, fused=True)",
     links=(
         "https://docs.pytorch.org/docs/stable/optim.html",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
