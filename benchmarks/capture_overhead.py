@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+# The types are checked with torch and without it.
 import torch  # type: ignore[import-not-found,unused-ignore]
 from torch import nn  # type: ignore[import-not-found,unused-ignore]
 from torch.utils.data import DataLoader, TensorDataset  # type: ignore[import-not-found,unused-ignore]

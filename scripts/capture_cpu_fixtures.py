@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+# The types are checked with torch and without it.
 import torch  # type: ignore[import-not-found,unused-ignore]
 from torch import nn  # type: ignore[import-not-found,unused-ignore]
 from torch.profiler import ProfilerActivity, profile, schedule  # type: ignore[import-not-found,unused-ignore]

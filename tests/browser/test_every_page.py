@@ -52,11 +52,11 @@ def check_layout(shown: Opened) -> None:
 
 
 def check_access(shown: Opened, axe: str) -> None:
-    """Light with all rules, dark with those that depend on colours."""
+    """Light with all rules, dark with those that depend on colours, and with all where there is time."""
     shown.unfold()
     assert shown.violations(axe) == []
     shown.page.emulate_media(color_scheme="dark")
-    assert shown.violations(axe, "color-contrast", "link-in-text-block") == []
+    assert shown.violations(axe, *(() if FULL else ("color-contrast", "link-in-text-block"))) == []
 
 
 @pytest.mark.parametrize("path", SOME, ids=lambda path: path.name)

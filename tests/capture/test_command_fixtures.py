@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import traceanalyzer as ta
@@ -26,7 +28,7 @@ def report(name: str) -> Report:
 @pytest.mark.parametrize("name", [entry.name for entry in COMMANDED])
 def test_a_capture_is_complete_and_knows_its_overhead(name: str) -> None:
     found = facts(FOLDER / "captured" / f"{name}.json.gz")
-    assert (found.ended, found.steps_from, found.versions.torch) == ("complete", "optimizer", found.versions.torch)
+    assert (found.ended, found.steps_from) == ("complete", "optimizer")
     assert (found.versions.torch or "").startswith("2.13")
     capture = report(name).result("capture", Capture)
     assert capture is not None
@@ -57,9 +59,27 @@ def test_the_ranks_exchange_gradients_in_every_pass() -> None:
         assert found.distributed is not None
         assert (found.distributed.rank, found.distributed.world_size) == (rank, 2)
         assert found.backward_per_step == 2
-        assert "ddp-sync-in-accumulation" in {finding.rule for finding in report(name).findings}
+        (finding,) = (finding for finding in report(name).findings if finding.rule == "ddp-sync-in-accumulation")
+        assert finding.saving is None
+        assert "0 ns" not in finding.summary.text, "gloo runs on the CPU: what the exchange takes is not known"
 
 
 def test_the_compiled_network_is_known_as_such() -> None:
     assert facts(FOLDER / "captured" / "command_compiled.json.gz").is_compiled is True
     assert facts(FOLDER / "captured" / "command_workers.json.gz").is_compiled is False
+
+
+FOUND = {
+    "command_rank0": {"ddp-sync-in-accumulation"},
+    "command_rank1": {"ddp-sync-in-accumulation"},
+    "command_stacks": {"dataloader-bound"},
+    "command_workers": {"dataloader-bound"},
+    "training_workers": {"dataloader-bound"},
+}
+"""What is wrong with the captured programs; with the others, nothing is."""
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "captured").glob("*.json.gz")), ids=lambda path: path.name)
+def test_real_captures_have_the_findings_that_they_should(path: Path) -> None:
+    found = {finding.rule for finding in ta.analyze(ta.load(path)).findings}
+    assert found == FOUND.get(path.name.removesuffix(".json.gz"), set())

@@ -45,6 +45,13 @@ _BASIS = Text(
     "the all-reduces of all passes but the last one; of the part that nothing hides at least {least:share}, because "
     "what is waiting for other ranks may move to the last pass",
 )
+_SUMMARY_HOST = Text(
+    "ddp-sync-in-accumulation-summary-host",
+    "{early:count} of {passes:count} backward passes exchange gradients although another pass follows before the "
+    "update (updates: {updates:count}). How long that takes is not recorded.",
+    one="{early:count} of {passes:count} backward passes exchanges gradients although another pass follows before "
+    "the update (updates: {updates:count}). How long that takes is not recorded.",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -53,13 +60,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     where = tuple(Place("time", "backward", value=e.time_ns, unit="ns", start_ns=e.start_ns) for e in found.examples)
     evidence = Evidence(_SUBJECT(), found.early_exchanges, limits["early_exchanges"], "count", where)
+    params: dict[str, float] = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges}
+    if found.time_ns is None or found.exposed_ns is None:
+        yield Draft((evidence,), None, params, severity="info", summary=_SUMMARY_HOST)
+        return
     time, exposed = facts.host_per_step(found.time_ns), facts.host_per_step(found.exposed_ns)
-    change = None
-    if found.time_ns:
-        claims = {"communication": time}
-        change = Change("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
-    params = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges, "time": time}
-    yield Draft((evidence,), change, params, severity="info")
+    claims = {"communication": time}
+    change = Change("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
+    yield Draft((evidence,), change, {**params, "time": time}, severity="info")
 
 
 RULE = Rule(

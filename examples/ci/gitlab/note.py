@@ -11,13 +11,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 MARK = "<!-- traceanalyzer "
 """How every Markdown file of traceanalyzer begins."""
 
 
-def call(method: str, url: str, body: str | None = None) -> object:
+def call(method: str, url: str, body: str | None = None) -> Any:
     """One request; the answer is JSON.
 
     Raises:
@@ -35,7 +36,7 @@ def main() -> None:
     merge_request = f"{os.environ['CI_PROJECT_ID']}/merge_requests/{os.environ['CI_MERGE_REQUEST_IID']}"
     notes = f"{os.environ['CI_API_V4_URL']}/projects/{merge_request}/notes"
     found = call("GET", f"{notes}?per_page=100&sort=desc&order_by=created_at")
-    mine = [note["id"] for note in found if note["body"].startswith(MARK)]  # type: ignore[attr-defined]
+    mine = [note["id"] for note in found if note["body"].startswith(MARK)]
     if mine:
         call("PUT", f"{notes}/{mine[0]}", body)
     else:

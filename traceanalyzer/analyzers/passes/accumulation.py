@@ -27,8 +27,8 @@ class Exchange(msgspec.Struct, frozen=True):
 
     start_ns: int
     collectives: int
-    time_ns: int
-    """Of their kernels on the device."""
+    time_ns: int | None
+    """Of their kernels on the device; null where there are none, as on a CPU."""
 
 
 class Accumulation(msgspec.Struct, frozen=True):
@@ -42,9 +42,9 @@ class Accumulation(msgspec.Struct, frozen=True):
     """Passes, other than the last before an update, that exchange about as much as the last one."""
     collectives: int
     """All-reduces of these passes."""
-    time_ns: int
-    """Durations of their kernels."""
-    exposed_ns: int
+    time_ns: int | None
+    """Durations of their kernels; null where there are none, as on a CPU."""
+    exposed_ns: int | None
     """The part in which no other kernel runs."""
     examples: tuple[Exchange, ...]
     """At most five, the longest first."""
@@ -70,8 +70,9 @@ def find(context: Context) -> Accumulation | None:
     by_time = time >= _SAME * time[last]
     early = ~is_last & (count > 0) & (count >= _SAME * count[last]) & by_time
     rows = [kernels[0][first[number] : after[number]] for number in np.flatnonzero(early).tolist()]
+    on_device = len(kernels[0]) > 0
     found = [
-        Exchange(int(bounds[0][number]), int(count[number]), int(time[number]))
+        Exchange(int(bounds[0][number]), int(count[number]), int(time[number]) if on_device else None)
         for number in np.flatnonzero(early).tolist()
     ]
     return Accumulation(
@@ -79,9 +80,9 @@ def find(context: Context) -> Accumulation | None:
         passes=len(several),
         early_exchanges=len(found),
         collectives=sum(exchange.collectives for exchange in found),
-        time_ns=sum(exchange.time_ns for exchange in found),
-        exposed_ns=_exposed(context, np.concatenate(rows)) if rows else 0,
-        examples=tuple(sorted(found, key=lambda exchange: (-exchange.time_ns, exchange.start_ns))[:_SHOWN]),
+        time_ns=sum(exchange.time_ns or 0 for exchange in found) if on_device else None,
+        exposed_ns=_exposed(context, np.concatenate([kernels[0][:0], *rows])) if on_device else None,
+        examples=tuple(sorted(found, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
     )
 
 
