@@ -30,8 +30,9 @@ def late(extra: int, **how: object):  # type: ignore[no-untyped-def]
 def test_it_is_worth_what_the_others_wait() -> None:
     (finding,) = findings(late(400), RULE)
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((300_000, 300_000)), "three of four ranks wait 400 us"
-    assert finding.saving.wall_ns_per_step == pytest.approx((300_000, 300_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((400_000, 400_000)), "a step is as long on all ranks"
+    assert finding.saving.wall_ns_per_step == pytest.approx((400_000, 400_000))
+    assert "each other rank waits 400.0 us per step" in finding.summary.text
     assert "rank 2" in finding.summary.text
     assert "computes for 400.0 us longer" in finding.summary.text
 
@@ -40,13 +41,13 @@ def test_at_least_what_it_is_later_than_the_next() -> None:
     (finding,) = findings(run(4, [Meeting(lambda r, s: 1000 + {2: 400, 1: 300}.get(r, 0))]), RULE)
     assert finding.saving is not None
     # ranks 0 and 3 wait 400 us and rank 1 100 us; without rank 2 they would wait 300, 300 and 0 us for rank 1
-    assert finding.saving.direct_ns_per_step == pytest.approx((300_000 / 4, 900_000 / 4))
+    assert finding.saving.direct_ns_per_step == pytest.approx((300_000 / 3, 900_000 / 3))
 
 
 def test_two_late_ranks_gain_nothing_for_sure() -> None:
     (finding,) = findings(run(4, [Meeting(lambda r, s: 1000 + 400 * (r in (1, 2)))]), RULE)
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == (0, pytest.approx(200_000))
+    assert finding.saving.direct_ns_per_step == (0, pytest.approx(800_000 / 3))
     assert "another rank is as late" in finding.saving.basis.text
 
 

@@ -27,7 +27,7 @@ MOST = 8192
 _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
 
-_MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier"})
+_MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Nobody can finish before everybody has come."""
 
 _ALONE = Text("skip-no-ranks", "the trace names no rank and has no collectives: there is nothing to compare")
@@ -54,8 +54,11 @@ class CollectiveKind(msgspec.Struct, frozen=True):
     shapes: str | None
     """Input shapes of the host range, as recorded."""
     is_mutual: bool
-    """No rank can finish before all have come: `all_reduce`, `all_gather`, `reduce_scatter`, `barrier`, and
-    `all_to_all` with equal parts. Not so: messages between two ranks, from or to one, and of unequal parts."""
+    """No rank can finish before all have come: `all_reduce`, `all_gather`, `reduce_scatter`, `barrier` and
+    `all_to_all`, whatever its kernels are called. Not so: messages between two ranks, and from or to one."""
+    is_even: bool = True
+    """Every rank sends as much as any other, so that durations differ by waiting alone. Unknown, and then not
+    assumed, of an `all_to_all` that does not say that its parts are equal."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):
@@ -76,7 +79,7 @@ class RankCollectives(msgspec.Struct, frozen=True):
     sequence: tuple[int | None, ...]
     """Number of the operation within its group, the same on all ranks; null where it is not recorded."""
     step: tuple[int | None, ...]
-    """Position in `steps` of the step that called it; null between steps."""
+    """Position in `steps` of the step whose mark holds the call; null between steps."""
     start_ns: tuple[int, ...]
     duration_ns: tuple[int, ...]
     exposed_ns: tuple[int | None, ...]
@@ -142,10 +145,13 @@ def _clock(context: Context) -> int | None:
 
 
 def _step_of(context: Context, called: I64) -> I64:
-    """The position of the step that contains a time, or -1."""
-    steps = context.steps
-    step = np.searchsorted(steps.start_ns, called, side="right") - 1
-    inside = (step >= 0) & (called < np.append(steps.end_ns, 0)[step]) & (step < MOST)
+    """The position of the step that contains a call, or -1.
+
+    By the marks themselves: how far the device's work moves a step differs from rank to rank.
+    """
+    start, end = context.steps.mark_ns or (context.steps.start_ns, context.steps.end_ns)
+    step = np.searchsorted(start, called, side="right") - 1
+    inside = (step >= 0) & (called < np.append(end, 0)[step]) & (step < MOST)
     return np.where(inside, step, UNKNOWN)
 
 
@@ -175,12 +181,14 @@ def _kinds(
 def _kind(facts: Collective, name: str, shapes: str, groups: Pool[ProcessGroup]) -> CollectiveKind:
     found = operation(facts.name) if facts is not NO_COLLECTIVE else None
     found = found or operation(name)
+    is_even = found != "all_to_all" or _has_equal_parts(facts)
     return CollectiveKind(
         operation=found,
         group=groups.encode(ProcessGroup(facts.group or None, facts.ranks or None, facts.group_size)),
-        message_bytes=message_bytes(found, facts),
+        message_bytes=message_bytes(found, facts) if is_even else None,  # each rank sends its own
         shapes=shapes or None,
-        is_mutual=found in _MUTUAL or (found == "all_to_all" and _has_equal_parts(facts)),
+        is_mutual=found in _MUTUAL,
+        is_even=is_even,
     )
 
 

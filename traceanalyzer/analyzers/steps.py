@@ -34,6 +34,8 @@ class Steps:
 
     cut: int = 0
     """Steps at the end that were left out, because the recording ended within them."""
+    mark_ns: tuple[I64, I64] | None = None
+    """Start and end of the marks themselves, before the device's work moved the steps; None: as the steps."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -45,7 +47,8 @@ class Steps:
 
     def take(self, rows: slice) -> Steps:
         """Some of the steps."""
-        return Steps(self.names[rows], self.start_ns[rows], self.end_ns[rows], self.found_by, self.cut)
+        marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
+        return Steps(self.names[rows], self.start_ns[rows], self.end_ns[rows], self.found_by, self.cut, marks)
 
 
 def find(trace: Trace, kind: U8, links: Links) -> Steps:
@@ -60,7 +63,8 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
     marked = np.flatnonzero(kind == Kind.STEP)
     if len(marked):
         names = tuple(str(step_number(trace.names[n])) for n in host.name[marked].tolist())
-        raw = Steps(names, host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked], "ProfilerStep")
+        start, end = host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
+        raw = Steps(names, start, end, "ProfilerStep", mark_ns=(start, end))
         return _extend(trace, links, raw, drop_tail=True)
     operators = np.flatnonzero((host.category == Category.OPERATOR) | (host.category == Category.PYTHON))
     if len(operators):
@@ -144,7 +148,7 @@ def _extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps
         last = int(device_end[events].max()) if len(events) else int(start[step])
         previous = end[step] = max(int(end[step]), last, int(start[step]))
     kept = _without_tail(counts) if drop_tail and len(raw) > 1 else len(raw)
-    return Steps(raw.names, start, end, raw.found_by, len(raw) - kept).take(slice(0, kept))
+    return Steps(raw.names, start, end, raw.found_by, len(raw) - kept, raw.mark_ns).take(slice(0, kept))
 
 
 def _without_tail(counts: I64) -> int:

@@ -14,12 +14,13 @@ What to do:
     An idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
 
 How the saving is estimated:
-    At most the exposed waiting for this rank, mean over all ranks. At least the part of it by which the rank came
-    later than the next one, because for that one the others would wait then.
+    At most the exposed waiting for this rank, mean over the other ranks: a step takes equally long on all of them. At
+    least the part of it by which the rank came later than the next one, because for that one they would wait then.
 
 When it is wrong:
-    Clocks differ between hosts, so durations are compared, not starts. Messages between two ranks and all-to-all with
-    unequal parts do not wait for everybody and do not count; nor do broadcasts. A last batch that is larger on one rank
+    Clocks differ between hosts, so durations are compared, not starts; only an all-to-all whose parts may be unequal is
+    judged by its starts as well, on clocks that are compared by the ends of collectives. Messages between two ranks and
+    broadcasts do not wait for everybody and do not count. A last batch that is larger on one rank
     shows in one step only. With two ranks and few steps, chance makes one the later one in all of them. If traces of
     ranks are missing, the rank that is really late may be among these.
 
@@ -43,11 +44,11 @@ _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean ov
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")
 _BASIS = Text(
     "comm-straggler-basis",
-    "at most all waiting for this rank that nothing hides; at least what it comes later than the next one",
+    "at most all waiting of another rank for this one that nothing hides; at least what it comes later than the next one",
 )
 _TWO_LATE = Text(
     "comm-straggler-basis-two",
-    "at most all waiting for this rank that nothing hides; at least nothing, because another rank is as late",
+    "at most all waiting of another rank for this one that nothing hides; at least nothing, because another rank is as late",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
@@ -63,18 +64,18 @@ _FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to tell a late rank
 _NO_TABLE = Text("comm-straggler-no-table", "a printed table is of one rank")
 _COMPUTES = Text(
     "comm-straggler-computes",
-    "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
-    "steps. It computes for {excess:ns} longer than they do in the median.",
+    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+    "{counted:count} steps. It computes for {excess:ns} longer than they do in the median.",
 )
 _LOADS = Text(
     "comm-straggler-loads",
-    "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
-    "steps. It waits {excess:ns} longer for its input than they do in the median.",
+    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+    "{counted:count} steps. It waits {excess:ns} longer for its input than they do in the median.",
 )
 _IDLES = Text(
     "comm-straggler-idles",
-    "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
-    "steps. Its GPU idles {excess:ns} longer than theirs in the median.",
+    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+    "{counted:count} steps. Its GPU idles {excess:ns} longer than theirs in the median.",
 )
 _SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
 
@@ -87,6 +88,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     late = found.stragglers[0]
     share, in_steps = late.caused_ns / found.mean_step_ns, late.steps / found.counted_steps
+    others = len(found.ranks) / (len(found.ranks) - 1)
     if share < limits["wait_share"] or in_steps < limits["step_share"] or late.share < limits["of_waiting"]:
         return
     evidence = (
@@ -96,13 +98,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     reason = late.excess[0] if late.excess else None
     params = {
         "rank": late.rank,
-        "wait": late.caused_ns,
-        "share": share,
+        "wait": late.caused_ns * others,
+        "share": share * others,
         "steps": late.steps,
         "counted": found.counted_steps,
         "excess": reason.ns if reason else None,
     }
-    yield Draft(evidence, _change(late), params, summary=_SUMMARIES[reason.part] if reason else None)
+    yield Draft(evidence, _change(late, others), params, summary=_SUMMARIES[reason.part] if reason else None)
 
 
 def _comparison(facts: Facts) -> Ranks:
@@ -116,10 +118,11 @@ def _comparison(facts: Facts) -> Ranks:
     return found
 
 
-def _change(late: Straggler) -> Change:
-    direct = (min(late.gap_ns, late.caused_ns), late.caused_ns)
-    basis = _BASIS() if direct[0] > 0 else _TWO_LATE()
-    return Change("communication", direct, basis, direct, {"communication:waiting": late.caused_ns})
+def _change(late: Straggler, others: float) -> Change:
+    """A step of the run is as long on the late rank, which waits for nobody, as on those that wait."""
+    low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
+    basis = _BASIS() if low > 0 else _TWO_LATE()
+    return Change("communication", (low, high), basis, (low, high), {"communication:waiting": high})
 
 
 def _places(late: Straggler) -> tuple[Place, ...]:
@@ -139,8 +142,8 @@ RULE = Rule(
     title=Text("comm-straggler-title", "One rank is late, and the others wait for it"),
     summary=Text(
         "comm-straggler-summary",
-        "The other ranks wait {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of {counted:count} "
-        "steps.",
+        "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+        "{counted:count} steps.",
     ),
     advice=Text(
         "comm-straggler-advice",

@@ -34,7 +34,8 @@ def test_two_sampled_ranks_give_one_report(corpus: Path) -> None:
 
 
 def test_collectives_are_matched_by_size_and_order(corpus: Path) -> None:
-    """Worked out from the files: one of two reductions per step and both gathers have the same input on both ranks.
+    """Worked out from the files: one of two reductions per step and both gathers have the same input on both ranks;
+    no all-to-all has.
 
     Their ends by the files' clocks, in us: 307389 and 307334, 627817 and 628149, 1182485 and 1182493, 1249534 and
     1249345; their durations 11727 and 8370, 42496 and 42744, 36158 and 13838, 63644 and 62163.
@@ -43,7 +44,7 @@ def test_collectives_are_matched_by_size_and_order(corpus: Path) -> None:
     assert found is not None
     matching = found.matching
     assert (matching.recorded, matching.matched, matching.by_sequence) == (20, 8, 0)
-    assert (matching.not_mutual, matching.unmatched, matching.contradicted) == (8, 4, 0)
+    assert (matching.not_mutual, matching.unmatched, matching.contradicted) == (0, 12, 0)
     first, second = found.ranks
     assert first.wait_ns == (3357 + 22320 + 1481) * 1000 / 2
     assert second.wait_ns == 248 * 1000 / 2

@@ -8,7 +8,8 @@ import pytest
 
 from tests.analyzers.ranks.joining import by_rank, joined
 from tests.builders import TraceBuilder
-from tests.builders.ranks import Meeting, run
+from tests.builders.ranks import BASE_NS, Meeting, run
+from tests.builders.trace import distributed_info
 from traceanalyzer.analyzers import rank_facts
 
 
@@ -75,8 +76,8 @@ def test_what_does_not_overlap_in_time_is_not_the_same() -> None:
         ("all_gather_into_tensor", 4_000_000, True),
         ("reduce_scatter_tensor", 250_000, True),
         ("all_to_all", None, True),
-        ("all_to_all", 900_000, False),
-        ("all_to_allv", None, False),
+        ("all_to_all", 900_000, True),
+        ("all_to_allv", None, True),
         ("broadcast", None, False),
         ("reduce", None, False),
         ("send", None, False),
@@ -87,6 +88,41 @@ def test_only_collectives_in_which_all_wait_for_all_count(operation: str, out: i
     found = joined(run(2, [Meeting(even, operation=operation, out_nelems=out)]))
     assert found.matching.recorded == 8
     assert (found.matching.matched, found.matching.not_mutual) == ((8, 0) if is_mutual else (0, 8))
+
+
+def test_a_collective_is_what_it_was_called_as() -> None:
+    """NCCL carries an all-to-all out with the kernels of messages between two ranks."""
+    traces = run(2, [Meeting(even, operation="all_to_all")], sequence=False)
+    for event in (event for trace in traces for event in trace.events):
+        if "ncclDevKernel" in str(event["name"]):
+            event["name"] = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+        event["args"] = {k: v for k, v in event.get("args", {}).items() if "nelems" not in k}  # type: ignore[attr-defined]
+    found = joined(traces)
+    assert (found.matching.matched, found.matching.not_mutual) == (8, 0)
+    assert [row.last for row in found.ranks] == [0, 4]
+
+
+def test_unequal_parts_say_nothing_of_waiting_without_clocks() -> None:
+    found = joined(run(2, [Meeting(even, operation="all_to_allv")], clock=False))
+    assert (found.matching.matched, found.matching.not_mutual) == (0, 8)
+
+
+def test_calls_belong_to_the_step_whose_mark_holds_them() -> None:
+    """On rank 0 the device is behind, so that its steps end after the next one has called; on rank 1 it is not."""
+    traces = []
+    for rank in range(2):
+        trace = TraceBuilder(base_ns=BASE_NS, distributed=distributed_info(rank, 2))
+        for step in range(3):
+            start = 1000 * step
+            trace.step(step, start, 995)
+            trace.op("aten::mm", start + 1, 5)
+            at = start + 20
+            trace.collective("all_reduce", start + 800, 300 - 100 * rank, at=at, host_dur=35, nelems=9, ranks=(0, 1))
+            if not rank:
+                trace.launch_kernel("behind", start + 1100, 30, at=start + 60)
+        traces.append(trace)
+    found = joined(traces)
+    assert (found.matching.matched, found.matching.unmatched) == (6, 0)
 
 
 def test_groups_of_one_name_and_other_ranks_are_others() -> None:

@@ -52,9 +52,17 @@ def trap_messages_between_two() -> Run:
     return run(4, [meeting(always(2), operation="recv")])
 
 
+def fires_for_unequal_parts() -> Run:
+    """Whatever a rank sends to each of the others, all of them need what the late one sends."""
+    return run(4, [meeting(always(2), operation="all_to_allv")], sequence=False)
+
+
 def trap_unequal_parts() -> Run:
     """A rank that gets fewer rows is done earlier, and nobody waited for it."""
-    return run(4, [meeting(always(2), operation="all_to_allv")])
+    others_get_more = Meeting(
+        lambda rank, step: 1000, operation="all_to_allv", lag=lambda rank, step: 400 * (rank != 2)
+    )
+    return run(4, [others_get_more])
 
 
 def trap_uneven_last_batch() -> Run:

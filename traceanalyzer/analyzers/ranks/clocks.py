@@ -1,7 +1,7 @@
 """How far are the clocks of the ranks apart?
 
-A mutual collective ends on all ranks at nearly the same time. What clocks differ by is the median, over the collectives
-that two ranks have in common, of the difference of the ends. Ranks that have none in common are compared along a chain
+A mutual collective in which all send as much ends on all ranks at nearly the same time. What clocks differ by is the
+median, over the collectives that two ranks have in common, of the difference of the ends. Ranks that have none in common are compared along a chain
 of ranks that have: each group's members with its lowest rank, over the pairs with the most collectives first.
 """
 
@@ -52,9 +52,9 @@ def check(table: Table, matched: Matched) -> tuple[Matched, dict[int, Offset]]:
     Returns:
         What remains, and the clock of each rank by position; ranks that have nothing in common with others have none.
     """
-    clocks = estimate(table, matched)
+    clocks = _estimate(table, matched)
     sound = matched.only(_overlap(table, matched, clocks))
-    return sound, estimate(table, sound)
+    return sound, _estimate(table, sound)
 
 
 def _overlap(table: Table, matched: Matched, clocks: dict[int, Offset]) -> Bool:
@@ -77,9 +77,13 @@ def aligned(table: Table, matched: Matched, clocks: dict[int, Offset]) -> tuple[
     return start, start + table.dur_ns[matched.rows]
 
 
-def estimate(table: Table, matched: Matched) -> dict[int, Offset]:
-    """The clock of every rank that was matched with another."""
-    links = _links(table, matched)
+def _estimate(table: Table, matched: Matched) -> dict[int, Offset]:
+    """The clock of every rank that was matched with another.
+
+    Of ranks that only exchange parts which may be unequal, the clocks stay as recorded: taking their ends for the same
+    would take every difference in sending for waiting.
+    """
+    links = _links(table, matched.only(table.is_even[matched.rows][matched.opens]))
     found: dict[int, Offset] = {}
     for root in sorted(links):
         if root not in found:

@@ -20,7 +20,8 @@ class Matched:
     """Rows of a table that are collectives which several ranks have."""
 
     rows: I64
-    """Ordered by collective, then by duration: the rank that came last is the first of its collective."""
+    """Ordered by collective, then by duration, once `waits` has looked at it by waiting: the rank that came last is
+    the first of its collective."""
     collective: I64
     """Of each row, 0..count-1."""
     count: int
@@ -31,6 +32,10 @@ class Matched:
     def opens(self) -> I64:
         """Where each collective begins."""
         return np.searchsorted(self.collective, np.arange(self.count))
+
+    def ordered(self, order: I64) -> Matched:
+        """In another order within collectives."""
+        return Matched(self.rows[order], self.collective[order], self.count, self.by_sequence[order])
 
     def only(self, kept: Bool) -> Matched:
         """Some of the collectives."""

@@ -146,7 +146,8 @@ class Matching(msgspec.Struct, frozen=True):
     by_sequence: int
     """Of these by number; the rest by order within step, group, operation and size."""
     not_mutual: int
-    """Messages between two ranks, from or to one, and of unequal parts: nobody has to wait for everybody."""
+    """Messages between two ranks, and from or to one: nobody has to wait for everybody. And unequal parts without
+    clocks that could tell waiting from sending."""
     unmatched: int
     """No other rank has it, or ranks have different numbers of it."""
     contradicted: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.rank_facts import CollectiveKind, ProcessGroup, RankFacts
@@ -49,8 +50,18 @@ class Table:
 
     @property
     def is_mutual(self) -> Bool:
-        """Nobody can finish before all have come."""
-        found: Bool = np.array([kind.is_mutual for kind in self.kinds] or [False], np.bool_)[self.kind]
+        """Nobody can finish before all have come, and what of a duration is waiting can be told.
+
+        Of unequal parts the starts tell it, for which the clocks of all ranks must be known.
+        """
+        told = [kind.is_mutual and (kind.is_even or self.has_clocks) for kind in self.kinds]
+        found: Bool = np.array(told or [False], np.bool_)[self.kind]
+        return found
+
+    @property
+    def is_even(self) -> Bool:
+        """Every rank sends as much as any other."""
+        found: Bool = np.array([kind.is_even for kind in self.kinds] or [True], np.bool_)[self.kind]
         return found
 
 
@@ -97,7 +108,7 @@ def build(members: Sequence[RankFacts]) -> Table:
 
 
 def _moved(kind: CollectiveKind, groups: list[int]) -> CollectiveKind:
-    return CollectiveKind(kind.operation, groups[kind.group], kind.message_bytes, kind.shapes, kind.is_mutual)
+    return msgspec.structs.replace(kind, group=groups[kind.group])
 
 
 def _known(values: Sequence[int | None]) -> I64:

@@ -3,6 +3,9 @@
 In a mutual collective the rank that comes last has the shortest duration: it only transfers. Every other rank waits for
 the rest of its own duration. Durations need no common clock.
 
+Where parts may be unequal, a longer duration may be a longer transfer. There the rank that starts last, by a common
+clock, came last, and no other waits for longer than until that start.
+
 A rank may be late only because it waited for another one before, in a smaller group. So each rank carries along how
 much every other has delayed it, and what ranks wait for is passed on to whoever delayed the last one.
 """
@@ -26,13 +29,13 @@ class Waits:
     """Per matched row, in the order of `Matched.rows`; ns."""
 
     wait: I64
-    """Duration beyond the shortest of the collective."""
+    """Duration beyond the shortest of the collective; of unequal parts only until the last rank has started."""
     exposed: I64
     """The part of it in which no other kernel runs; all of it where that is not known."""
     transfer: I64
-    """The shortest duration of the collective."""
+    """The shortest duration of the collective; of unequal parts what remains of the rank's own."""
     is_last: Bool
-    """The one rank with the shortest duration; none where two have it."""
+    """The one rank that waits for none; nobody where two do."""
     counts: Bool
     """Called within a step: means per step are over these."""
 
@@ -49,23 +52,39 @@ class Blame:
     """By rank: what goes away if it comes no later than the next one."""
 
 
-def measure(table: Table, matched: Matched) -> Waits:
-    """The waits of all matched collectives."""
+def measure(table: Table, matched: Matched, start_ns: I64) -> tuple[Matched, Waits]:
+    """The waits of all matched collectives.
+
+    Args:
+        table: The collectives.
+        matched: Those that several ranks have.
+        start_ns: When each row starts, by a common clock.
+
+    Returns:
+        The matched rows, in each collective the rank that came last first; and the waits in this order.
+    """
     dur = table.dur_ns[matched.rows]
-    opens = matched.opens
-    least = dur[opens][matched.collective]
-    wait = dur - least
-    exposed = table.exposed_ns[matched.rows]
+    is_even = table.is_even[matched.rows]
+    before_last = _last(start_ns, matched) - start_ns
+    wait = dur - dur[matched.opens][matched.collective]
+    wait = np.where(is_even, wait, np.minimum(wait, before_last))
+    order = np.lexsort((table.member[matched.rows], np.where(is_even, 0, before_last), wait, matched.collective))
+    ordered, dur, wait = matched.ordered(order), dur[order], wait[order]
+    exposed = table.exposed_ns[ordered.rows]
     is_first = np.zeros(len(dur), np.bool_)
-    is_first[opens] = True
-    follows = np.append(dur[1:], 0)
-    return Waits(
+    is_first[ordered.opens] = True
+    return ordered, Waits(
         wait=wait,
         exposed=np.where(exposed == UNKNOWN, wait, np.minimum(wait, exposed)),
-        transfer=least,
-        is_last=is_first & (follows > dur),
-        counts=table.step[matched.rows] != UNKNOWN,
+        transfer=dur - wait,
+        is_last=is_first & (np.append(wait[1:], 0) > 0),
+        counts=table.step[ordered.rows] != UNKNOWN,
     )
+
+
+def _last(start_ns: I64, matched: Matched) -> I64:
+    """For each row the latest start of its collective."""
+    return np.maximum.reduceat(start_ns, matched.opens)[matched.collective] if matched.count else start_ns
 
 
 def blame(table: Table, matched: Matched, waits: Waits, end_ns: I64) -> Blame:

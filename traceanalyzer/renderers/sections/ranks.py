@@ -40,9 +40,10 @@ _MATCHED = Text(
 )
 _NOT_MUTUAL = Text(
     "ranks-not-mutual",
-    "{count:count} are messages between two ranks, from or to one, or of unequal parts: they say nothing of waiting.",
-    one="{count:count} is a message between two ranks, from or to one, or of unequal parts: it says nothing of "
-    "waiting.",
+    "{count:count} are messages between two ranks, from or to one, or of unequal parts without a common clock: they say "
+    "nothing of waiting.",
+    one="{count:count} is a message between two ranks, from or to one, or of unequal parts without a common clock: it "
+    "says nothing of waiting.",
 )
 _CONTRADICTED = Text(
     "ranks-contradicted",
@@ -122,7 +123,8 @@ _CLOCKS = Text("ranks-clocks-title", "Clocks")
 _CLOCKS_MEAN = Text(
     "ranks-clocks-mean",
     "A collective ends everywhere at nearly the same time; what clocks differ by is the median of the ends, with a "
-    "95 % interval. Waiting is measured by durations, so it does not depend on clocks.",
+    "95 % interval. Waiting is measured by durations, so it does not depend on clocks; only where parts may be unequal "
+    "do they tell who came last.",
 )
 _AHEAD = Column(Text("ranks-clock-ahead", "Ahead by", "its clock shows a later time"), "ns")
 _LOW = Column(Text("ranks-clock-low", "At least"), "ns")
