@@ -48,7 +48,7 @@ def test_two_late_ranks_gain_nothing_for_sure() -> None:
     (finding,) = findings(run(4, [Meeting(lambda r, s: 1000 + 400 * (r in (1, 2)))]), RULE)
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == (0, pytest.approx(800_000 / 3))
-    assert "another rank is as late" in finding.saving.basis.text
+    assert "one more is as late" in finding.saving.basis.text
 
 
 def test_numbers_and_order_say_the_same() -> None:

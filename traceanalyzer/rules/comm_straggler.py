@@ -44,11 +44,11 @@ _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean ov
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")
 _BASIS = Text(
     "comm-straggler-basis",
-    "at most all waiting of another rank for this one that nothing hides; at least what it comes later than the next one",
+    "at most all that another rank waits for this one, hidden by nothing; at least what it is later than the next one",
 )
 _TWO_LATE = Text(
     "comm-straggler-basis-two",
-    "at most all waiting of another rank for this one that nothing hides; at least nothing, because another rank is as late",
+    "at most all that another rank waits for this one, hidden by nothing; at least nothing: one more is as late",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",

@@ -1,8 +1,9 @@
 """How far are the clocks of the ranks apart?
 
 A mutual collective in which all send as much ends on all ranks at nearly the same time. What clocks differ by is the
-median, over the collectives that two ranks have in common, of the difference of the ends. Ranks that have none in common are compared along a chain
-of ranks that have: each group's members with its lowest rank, over the pairs with the most collectives first.
+median, over the collectives that two ranks have in common, of the difference of the ends. Ranks that have none in
+common are compared along a chain of ranks that have: each group's members with its lowest rank, over the pairs with the
+most collectives first.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from traceanalyzer.trace import marks
@@ -46,31 +46,36 @@ def is_dataloader(row: TableRow) -> bool:
     return marks.is_dataloader(row.name)
 
 
-def classify(rows: Iterable[TableRow]) -> list[Kind]:
+def classify(rows: Iterable[TableRow], shaped: Collection[str] = ()) -> list[Kind]:
     """The kind of each row of one table.
 
     A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has
     a host row of the same name or a name that no kernel has.
+
+    Args:
+        rows: All rows of the table.
+        shaped: Names that have shapes in another table of the same profile.
     """
     rows = list(rows)
-    on_host = {row.name for row in rows if not _is_device_row(row)}
-    return [_kind(row, on_host) for row in rows]
+    on_host = {row.name for row in rows if not is_device_row(row)}
+    return [_kind(row, on_host, shaped) for row in rows]
 
 
-def _is_device_row(row: TableRow) -> bool:
+def is_device_row(row: TableRow) -> bool:
+    """Nothing of it ran on the host."""
     return not row.self_cpu_ns and not row.cpu_total_ns and bool(row.self_device_ns or row.device_total_ns)
 
 
-def _kind(row: TableRow, on_host: set[str]) -> Kind:
+def _kind(row: TableRow, on_host: set[str], shaped: Collection[str]) -> Kind:
     if _COPY.match(row.name):
         return Kind.COPY
     if row.name.startswith(_MARKS):
         return Kind.ANNOTATION
-    if _is_device_row(row):
+    if is_device_row(row):
         is_kernel = row.name not in on_host and _KERNEL.search(row.name)
         return Kind.KERNEL if is_kernel else Kind.ANNOTATION
     if _RUNTIME.match(row.name):
         return Kind.RUNTIME
     # Until torch 1.7 operators had no namespace; a row with shapes is an operator, whatever its name.
-    has_shapes = row.input_shapes not in (None, "[]", "")
+    has_shapes = row.input_shapes not in (None, "[]", "") or row.name in shaped
     return Kind.OPERATOR if _OPERATOR.search(row.name) or has_shapes else Kind.ANNOTATION

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
+from traceanalyzer.analyzers.tables import rows as joined
 from traceanalyzer.analyzers.tables import shape_costs
-from traceanalyzer.analyzers.tables.kinds import Kind, classify, is_dataloader, is_sync
+from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader, is_sync
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
 
@@ -84,17 +86,15 @@ class RunView:
     tables: tuple[ProfilerTable, ...]
     positions: tuple[int, ...]
 
-    @property
+    @cached_property
     def by_name(self) -> list[tuple[TableRow, Kind]]:
-        """Each row once, from the tables that are not grouped by shape where there are any."""
-        flat = [table for table in self.tables if "input_shapes" not in table.columns]
-        return _distinct(flat or self.tables)
+        """Each event once, whatever its tables are grouped by."""
+        return joined.by_name(self.tables)
 
-    @property
+    @cached_property
     def by_shape(self) -> list[TableRow]:
-        """Operator rows of the tables that are grouped by shape, each once."""
-        grouped = [table for table in self.tables if "input_shapes" in table.columns]
-        return [row for row, kind in _distinct(grouped) if kind is Kind.OPERATOR]
+        """Each operator once for each of its shapes."""
+        return joined.by_shape(self.tables)
 
 
 def group(document: TableDocument) -> tuple[RunView, ...]:
@@ -123,19 +123,6 @@ def _view(document: TableDocument, number: int, positions: list[int]) -> RunView
     tables = tuple(document.tables[position] for position in positions)
     title = next((table.section for table in tables if table.section), None) or tables[0].title
     return RunView(f"run-{number}", title, tables, tuple(positions))
-
-
-def _distinct(tables: Iterable[ProfilerTable]) -> list[tuple[TableRow, Kind]]:
-    """Rows of several tables of one profile; what is printed twice alike is one row."""
-    seen: dict[object, tuple[TableRow, Kind]] = {}
-    for table in tables:
-        copies: dict[object, int] = {}  # within one table, equal rows are different events (cut names)
-        for row, kind in zip(table.rows, classify(table.rows), strict=True):
-            what = (row.name, row.overload_name, row.input_shapes, row.source_location, row.calls)
-            identity = (*what, row.self_cpu_ns, row.cpu_total_ns, row.self_device_ns, row.device_total_ns)
-            copies[identity] = copies.get(identity, 0) + 1
-            seen.setdefault((identity, copies[identity]), (row, kind))
-    return list(seen.values())
 
 
 def analyze(view: RunView) -> Run:

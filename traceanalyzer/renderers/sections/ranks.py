@@ -40,8 +40,8 @@ _MATCHED = Text(
 )
 _NOT_MUTUAL = Text(
     "ranks-not-mutual",
-    "{count:count} are messages between two ranks, from or to one, or of unequal parts without a common clock: they say "
-    "nothing of waiting.",
+    "{count:count} are messages between two ranks, from or to one, or of unequal parts without a common clock: they "
+    "say nothing of waiting.",
     one="{count:count} is a message between two ranks, from or to one, or of unequal parts without a common clock: it "
     "says nothing of waiting.",
 )

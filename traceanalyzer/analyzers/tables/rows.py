@@ -1,0 +1,102 @@
+"""The rows of several tables of one profile, each once: by name, or by name and shapes.
+
+Torch groups by more than the name if it is asked to (input shapes, stack, overload), and then prints an event in
+several rows. What is asked by name must not depend on that: such rows are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from traceanalyzer.analyzers.tables.kinds import Kind, classify, is_device_row
+from traceanalyzer.trace.document import ProfilerTable, TableRow
+
+_DETAILS = frozenset({"input_shapes", "source_location", "overload_name"})
+"""Columns of tables that are grouped by more than the name."""
+_SUMS = (
+    "self_cpu_share",
+    "self_cpu_ns",
+    "cpu_total_share",
+    "cpu_total_ns",
+    "self_device_ns",
+    "self_device_share",
+    "device_total_share",
+    "device_total_ns",
+    "cpu_mem_bytes",
+    "self_cpu_mem_bytes",
+    "device_mem_bytes",
+    "self_device_mem_bytes",
+    "calls",
+    "flops",
+)
+
+
+def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, Kind]]:
+    """Each event once; cut names may stand for several, and stay apart."""
+    rows = _joined(_distinct(_coarsest(tables)), with_shapes=False)
+    shaped = {row.name for table in tables for row in table.rows if row.input_shapes not in (None, "[]", "")}
+    return list(zip(rows, classify(rows, shaped), strict=True))
+
+
+def by_shape(tables: Sequence[ProfilerTable]) -> list[TableRow]:
+    """Each operator once for each of its shapes; nothing of tables that print none."""
+    grouped = [table for table in tables if "input_shapes" in table.columns]
+    rows = _joined(_distinct(_coarsest(grouped)), with_shapes=True)
+    return [row for row, kind in zip(rows, classify(rows), strict=True) if kind is Kind.OPERATOR]
+
+
+def _coarsest(tables: Sequence[ProfilerTable]) -> list[ProfilerTable]:
+    """Those with the fewest details: the others hold the same events again, in more rows."""
+    details = [_DETAILS.intersection(table.columns) for table in tables]
+    fewest = min(details, key=len, default=frozenset())
+    return [table for table, own in zip(tables, details, strict=True) if own == fewest]
+
+
+def _distinct(tables: Iterable[ProfilerTable]) -> list[TableRow]:
+    """Rows of tables that are grouped alike; what is printed twice alike is one row."""
+    seen: dict[object, TableRow] = {}
+    for table in tables:
+        copies: dict[object, int] = {}  # within one table, equal rows are different events (cut names)
+        for row in table.rows:
+            what = (row.name, row.overload_name, row.input_shapes, row.source_location, row.calls)
+            identity = (*what, row.self_cpu_ns, row.cpu_total_ns, row.self_device_ns, row.device_total_ns)
+            copies[identity] = copies.get(identity, 0) + 1
+            seen.setdefault((identity, copies[identity]), row)
+    return list(seen.values())
+
+
+def _joined(rows: Sequence[TableRow], *, with_shapes: bool) -> list[TableRow]:
+    """One row for each whole name, where wanted for each of its shapes; a range's device row is not its host row."""
+    found: dict[object, list[TableRow]] = {}
+    for position, row in enumerate(rows):
+        key: object = (row.name, is_device_row(row), row.input_shapes if with_shapes else None)
+        is_cut = row.name_truncated or (with_shapes and row.shapes_truncated)
+        found.setdefault(position if is_cut else key, []).append(row)
+    return [members[0] if len(members) == 1 else _sum_up(members, with_shapes) for members in found.values()]
+
+
+def _sum_up(rows: Sequence[TableRow], with_shapes: bool) -> TableRow:
+    """Sums of what is known; unknown is what cannot be added."""
+    sums: dict[str, Any] = {name: _sum([getattr(row, name) for row in rows]) for name in _SUMS}
+    nodes = {row.node_id for row in rows}
+    return replace(
+        rows[0],
+        **sums,
+        is_async=any(row.is_async for row in rows),
+        overload_name=None,
+        cpu_avg_ns=None,
+        device_avg_ns=None,
+        flops_per_second=None,
+        node_id=nodes.pop() if len(nodes) == 1 else None,
+        input_shapes=rows[0].input_shapes if with_shapes else None,
+        shapes_truncated=False,
+        source_location=(),
+        resolution={name: sum(row.resolution.get(name, 0) for row in rows) for name in rows[0].resolution},
+    )
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
