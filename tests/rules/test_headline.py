@@ -6,7 +6,8 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
-from tests.rules.judging import report
+from tests.builders.trace import distributed_info
+from tests.rules.judging import report, table
 from tests.rules.situations.dataloader_bound import LOADER, training
 
 
@@ -85,3 +86,100 @@ def test_without_device_events(operator: str, expected: str) -> None:
         with thread.annotation(f"ProfilerStep#{number}"):
             thread.leaf(operator, 1000)
     assert bound(finish(trace)) == expected
+
+
+def said(trace: TraceBuilder) -> str:
+    (found,) = report(trace).headlines
+    return found.message.text
+
+
+def test_a_kernel_that_no_name_explains_is_of_no_class() -> None:
+    (found,) = report(steps(host=10, kernel="acme_secret_sauce", gpu=5000)).headlines
+    assert found.bound == "gpu"
+    assert "matrix" not in found.message.text
+    assert "move data" not in found.message.text
+
+
+def test_compiled_kernels_are_guessed_and_not_asserted() -> None:
+    (found,) = report(steps(host=10, kernel="triton_poi_fused_add_0", gpu=5000)).headlines
+    assert found.bound == "gpu-memory"
+    assert "do not tell" in found.message.text
+
+
+@pytest.mark.parametrize("sign", ["nccl:all_to_all", "aten::cudnn_convolution", "npu::npu_format_cast"])
+def test_a_name_tells_of_a_device_that_was_not_recorded(sign: str) -> None:
+    trace = TraceBuilder(devices=())
+    thread = Host(trace, at=10)
+    for number in range(3):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            thread.leaf("aten::mm", 1000)
+            with thread.annotation(sign):
+                thread.leaf("aten::add", 10)
+    (found,) = report(finish(trace)).headlines
+    assert found.bound == "none"
+    assert f"{sign} tells of an accelerator" in found.message.text
+
+
+@pytest.mark.parametrize("name", ["aten::cudnn_is_acceptable", "aten::_scaled_dot_product_flash_attention_for_cpu"])
+def test_what_runs_on_the_cpu_too_tells_of_no_device(name: str) -> None:
+    trace = TraceBuilder(devices=())
+    thread = Host(trace, at=10)
+    for number in range(3):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            thread.leaf(name, 1000)
+    assert bound(finish(trace)) == "host"
+
+
+def test_events_of_a_device_that_is_not_understood_are_events() -> None:
+    trace = TraceBuilder(devices=())
+    thread = Host(trace, at=10)
+    with thread.annotation("ProfilerStep#0"):
+        thread.leaf("aten::mm", 1000)
+    trace.events.append(
+        {"ph": "X", "cat": "mtia_ccp_events", "name": "pe_exe", "pid": 17, "tid": 1, "ts": 20, "dur": 500}
+    )
+    assert "mtia_ccp_events tells of an accelerator" in said(finish(trace))
+
+
+@pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce"])
+def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
+    rows = [
+        {"Name": name, "Self CPU": "50.000ms", "CPU total": "50.000ms", "# of Calls": 1} for name in ("aten::mm", row)
+    ]
+    (found,) = report(table(rows, cpu="100.000ms")).headlines
+    assert found.bound == "none"
+    assert f"{row} tells of an accelerator" in found.message.text
+
+
+def test_a_slow_first_step_is_told_with_the_mean() -> None:
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(4):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            with thread.op("aten::mm", 10, 2):
+                thread.launch(Work("ampere_sgemm_128x64_nn", 5000 if number else 50_000), stream)
+            thread.wait(stream)
+    assert "This mean includes the first step of 50.0" in said(finish(trace))
+    assert "This mean" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
+
+
+def test_one_rank_does_not_tell_waiting_from_sending() -> None:
+    for ranks, is_told in ((4, True), (1, False)):
+        trace = TraceBuilder(distributed=distributed_info(0, ranks))
+        for number in range(3):
+            trace.step(number, 1000 * number, 990)
+            trace.op("aten::mm", 1000 * number + 1, 5)
+            trace.collective("all_reduce", 1000 * number + 100, 800, at=1000 * number + 20, nelems=9, ranks=(0, 1))
+        text = said(trace)
+        assert "Bound by communication" in text
+        assert ("the trace of one rank cannot tell" in text) is is_told
+
+
+def test_work_after_the_last_operator_is_told() -> None:
+    """Without marks a step lasts until the last operator; a graph may run for longer."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 100)
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 50, 10, at=20)
+    trace.launch("cudaGraphLaunch", 110, 5, correlation=77)
+    trace.kernel("acme", 200, 900, correlation=77)
+    assert "of the GPU's recorded work lies outside of the steps" in said(trace)

@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.marks import is_of_accelerator
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
@@ -44,6 +45,11 @@ class StepResources(msgspec.Struct, frozen=True):
     recorded_device_ns: int
     """Durations of the device events of the whole recording, or of the chosen steps: of those whose launch was
     recorded, because others belong to earlier work; of all where most have no launch."""
+    outside_device_ns: int = 0
+    """The part of it that lies outside of the steps."""
+    unread_device: str | None = None
+    """Where no device event was understood: the category of events, call, name or device that tells of an accelerator
+    all the same; null where nothing does."""
 
 
 def analyze(context: Context) -> StepResources:
@@ -54,7 +60,7 @@ def analyze(context: Context) -> StepResources:
     kernels, collectives = _kernels(context, device)
     loader = _union(trace.host, context.kind == Kind.DATALOADER) & within
     waiting = (_waiting(context) & within) - loader
-    count = len(steps)
+    count, recorded = len(steps), _recorded(context)
 
     def mean(times: Intervals) -> float:
         return times.length / count
@@ -70,16 +76,36 @@ def analyze(context: Context) -> StepResources:
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
-        recorded_device_ns=_recorded(context),
+        recorded_device_ns=int(context.trace.device.dur_ns[recorded].sum()),
+        outside_device_ns=_outside(context, recorded, within),
+        unread_device=_unread_device(context),
     )
 
 
-def _recorded(context: Context) -> int:
+def _unread_device(context: Context) -> str | None:
+    """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header."""
+    trace = context.trace
+    if len(trace.device):
+        return None
+    unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
+    calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]
+    named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
+    names = [trace.names[name] for name in trace.host.name[named].tolist()]
+    devices = [device.name or str(device.id) for device in trace.info.devices]
+    return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)
+
+
+def _recorded(context: Context) -> Bool:
+    """The device events that count."""
     device = context.trace.device
     scope = context.in_scope(device.start_ns)
-    everything = int(device.dur_ns[scope].sum())
-    linked = int(device.dur_ns[scope & (context.links.launch != NO_PARENT)].sum())
-    return linked if 2 * linked >= everything else everything
+    linked = scope & (context.links.launch != NO_PARENT)
+    return linked if 2 * int(device.dur_ns[linked].sum()) >= int(device.dur_ns[scope].sum()) else scope
+
+
+def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
+    start, dur = context.trace.device.start_ns[rows], context.trace.device.dur_ns[rows]
+    return int((dur - steps.within(start, start + dur)).sum())
 
 
 def _busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:

@@ -70,6 +70,7 @@ BOUNDS = {
     "host": Text("batch-bound-host", "host"),
     "gpu-compute": Text("batch-bound-gpu-compute", "GPU compute"),
     "gpu-memory": Text("batch-bound-gpu-memory", "GPU memory"),
+    "gpu": Text("batch-bound-gpu", "GPU"),
     "communication": Text("batch-bound-communication", "communication"),
     "none": Text("batch-bound-none", "nothing in particular"),
 }

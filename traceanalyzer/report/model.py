@@ -213,7 +213,7 @@ class Headline(msgspec.Struct, frozen=True):
 
     run: str | None
     bound: str
-    """`input`, `host`, `gpu-compute`, `gpu-memory`, `communication` or `none`."""
+    """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none`."""
     message: Message
     share: float | None
     """Of the step, that the bound takes."""

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
-from traceanalyzer.analyzers.launches import Launches
-from traceanalyzer.analyzers.operators import Operators
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
-from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.trace.kernel_classes import kernel_class
+from traceanalyzer.trace.marks import is_of_accelerator
 
 _BUSY = 0.8
 """Own choice: of a GPU that works for four fifths of a step, it is the GPU's work that has to shrink."""
 _WORTH = 0.15
 """Own choice: a smaller loss does not bound a run; the findings tell what it is worth."""
-_DEVICE_OPERATOR = re.compile(r"cudnn|cuda|miopen|nccl|rccl|xccl|hccl|mtia|flash_attention", re.IGNORECASE)
-"""Operators that only run on an accelerator."""
 _LOSSES = frozenset({"input", "host", "communication"})
 _COMPUTE = frozenset({"gemm", "convolution", "attention"})
-"""Classes of kernels that arithmetic bounds at the sizes of training; all others mostly move data."""
+"""Classes of kernels that arithmetic bounds at the sizes of training."""
+_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer"})
+"""Classes that mostly move data. Compiled kernels and what no name explains may be either."""
+_MOSTLY = 0.5
+_WARM_UP = 1.5
+"""A first step of more than this times the median of the others is still warming up, as for the warning of it."""
 
 _WITH_GPU = {
     "input": Text(
@@ -107,6 +110,38 @@ _NO_GPU = Text(
     "headline-no-gpu",
     "What bounds a step of {step:ns} cannot be told: the recording has no events of the device.",
 )
+_UNREAD = Text(
+    "headline-unread-device",
+    "What bounds a step of {step:ns} cannot be told: {sign} tells of an accelerator, but the recording has no events "
+    "of it that are understood.",
+    note="sign is the name of an event, a category of events, or a device",
+)
+_SOME_GPU = Text(
+    "headline-gpu",
+    "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels do "
+    "not tell what most of this time goes into.",
+)
+_SOME_GPU_OF_TABLE = Text(
+    "headline-table-gpu",
+    "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its kernels "
+    "do not tell what most of this time goes into.",
+)
+_ONE_RANK = Text(
+    "headline-one-rank",
+    "{headline} How much of that is waiting, the trace of one rank cannot tell: compare all ranks (traceanalyzer "
+    "ranks).",
+    note="headline is a sentence",
+)
+_FIRST_STEP = Text(
+    "headline-first-step",
+    "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
+    note="headline is a sentence",
+)
+_OUTSIDE = Text(
+    "headline-outside",
+    "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
+    note="headline is a sentence",
+)
 
 
 @dataclass(frozen=True)
@@ -124,17 +159,45 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     if bound is None:
         largest = max(found.times.values(), default=0.0)
         share = largest / facts.step_ns if facts.step_ns else None
-        return Headline(facts.run, "none", _nothing(facts), share, facts.resources, combined)
+        return Headline(facts.run, "none", _qualified(facts, _nothing(facts)), share, facts.resources, combined)
     share = found.times[bound] / facts.step_ns
     message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
-    return Headline(facts.run, bound, message, share, facts.resources, combined)
+    if bound == "communication" and _is_one_rank(facts):
+        message = _ONE_RANK(headline=message)
+    return Headline(facts.run, bound, _qualified(facts, message), share, facts.resources, combined)
+
+
+def _is_one_rank(facts: Facts) -> bool:
+    """Others may be late, and nothing of them is known."""
+    alone = facts.summary is not None and facts.summary.world_size == 1
+    return facts.find("ranks", Ranks) is None and not alone
+
+
+def _qualified(facts: Facts, message: Message) -> Message:
+    """With what makes a mean misleading: a first step that is no other's like, and work outside of the steps."""
+    first, *others = _durations(facts) or [0]
+    if len(others) > 1 and first > _WARM_UP * median(others):
+        message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
+    own = facts.find("resources", StepResources)
+    outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
+    return _OUTSIDE(headline=message, share=outside) if outside > _MOSTLY else message
+
+
+def _durations(facts: Facts) -> list[float]:
+    """Of marked steps, in their order; of several ranks the means."""
+    if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
+        return []
+    breakdown, ranks = facts.find("step_breakdown", StepBreakdown), facts.find("ranks", Ranks)
+    if ranks is not None:
+        return [step.mean_ns for step in ranks.steps]
+    return [step.duration_ns for step in breakdown.steps] if breakdown else []
 
 
 def _bound(times: Mapping[str, float], step: float) -> str | None:
     """The GPU if it is busy, else the largest loss if it is worth naming."""
     if not step:
         return None
-    gpu = max((name for name in times if name.startswith("gpu-")), key=lambda name: times[name], default=None)
+    gpu = max((name for name in times if name.startswith("gpu")), key=lambda name: times[name], default=None)
     if gpu is not None and times[gpu] >= _BUSY * step:
         return gpu
     losses = {name: ns for name, ns in times.items() if name in _LOSSES and ns >= _WORTH * step}
@@ -147,7 +210,8 @@ def _nothing(facts: Facts) -> Message:
         return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
     busy = facts.resources.gpu_ns
     if busy is None:
-        return _NO_GPU(step=facts.step_ns)
+        sign = _sign(facts)
+        return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
@@ -157,13 +221,14 @@ def _of_trace(facts: Facts) -> _Parts:
     if resources.gpu_ns is None:
         return _Parts(_without_device(facts, loader), _WITHOUT_GPU)
     communication = resources.exposed_communication_ns or 0.0
+    gpu, text = _gpu_bound(facts)
     times = {
-        _gpu_bound(facts): resources.gpu_ns - communication,
+        gpu: resources.gpu_ns - communication,
         "input": loader,
         "communication": communication,
         "host": _starved(facts, resources, step - resources.gpu_ns - loader),
     }
-    return _Parts(times, _WITH_GPU)
+    return _Parts(times, _WITH_GPU | ({gpu: text} if text else {}))
 
 
 def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
@@ -175,10 +240,7 @@ def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
 
 def _without_device(facts: Facts, loader: float) -> dict[str, float]:
     """A training on the CPU is bound by it; a recording that misses its device tells nothing."""
-    launched = facts.find("launches", Launches) or facts.find("synchronizations", Synchronizations)
-    found = facts.find("operators", Operators)
-    on_device = any(_DEVICE_OPERATOR.search(row.name) for row in found.rows) if found else False
-    if launched or on_device or (facts.summary and facts.summary.devices):
+    if _sign(facts):
         return {"input": loader}
     breakdown = facts.find("step_breakdown", StepBreakdown)
     collectives = breakdown.average.communication_ns if breakdown and breakdown.average else 0.0
@@ -191,32 +253,56 @@ def _of_table(facts: Facts) -> _Parts:
     if critical == "loader":
         return _Parts({"input": budget.cap("loader", budget.loader)}, _OF_TABLE)
     if critical == "host":
+        if not budget.gpu and _sign(facts):
+            return _Parts({}, _WITHOUT_GPU)
         return _Parts({"host": budget.host}, _OF_TABLE if budget.gpu else _WITHOUT_GPU)
-    return _Parts({_gpu_bound(facts): budget.gpu}, _OF_TABLE)
+    gpu, text = _gpu_bound(facts)
+    return _Parts({gpu: budget.gpu}, _OF_TABLE | ({gpu: text} if text else {}))
 
 
-def _gpu_bound(facts: Facts) -> str:
-    """`gpu-compute` if more of the classified kernel time computes than moves data."""
-    times = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
-    compute = sum(ns for name, ns in times.items() if name in _COMPUTE)
-    return "gpu-compute" if 2 * compute >= sum(times.values()) else "gpu-memory"
+def _sign(facts: Facts) -> str | None:
+    """What tells that an accelerator took part of which nothing else is known."""
+    if facts.table is None:
+        own = facts.find("resources", StepResources)
+        return own.unread_device if own else None
+    rows = [] if facts.view is None else facts.view.by_name
+    return next((row.name for row, kind in rows if kind is Kind.RUNTIME or is_of_accelerator(row.name)), None)
 
 
-def _recorded_classes(facts: Facts) -> dict[str, int]:
-    """Kernel time by class; collectives are neither."""
+def _gpu_bound(facts: Facts) -> tuple[str, Text | None]:
+    """What takes most of the GPU's time, and the text if that is more than the names of kernels prove.
+
+    `gpu-compute` or `gpu-memory` is the larger of what is known, compiled kernels counting as moving data; without
+    any `gpu-memory` would be a guess, so then it is `gpu`.
+    """
+    times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
+    compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
+    text = _SOME_GPU if facts.table is None else _SOME_GPU_OF_TABLE
+    if max(compute, moving) >= _MOSTLY * total > 0:
+        return "gpu-compute" if compute >= moving else "gpu-memory", None
+    if compute + moving + times.get("triton", 0) < _MOSTLY * total or not total:
+        return "gpu", text
+    return "gpu-compute" if compute > moving + times.get("triton", 0) else "gpu-memory", text
+
+
+def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Kernel time by class and of all kernels; collectives are neither."""
     found = facts.find("kernel_classes", KernelClasses)
-    return {row.name: row.total_ns for row in found.rows if row.name != "communication"} if found else {}
+    if found is None:
+        return {}, 0
+    times = {row.name: row.total_ns for row in found.rows}
+    return times, found.total_ns - times.pop("communication", 0)
 
 
-def _printed_classes(facts: Facts) -> dict[str, int]:
-    """Device time by class of kernel, of the rows that are printed."""
+def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Device time by class of kernel and of all kernels, of the rows that are printed."""
     times: dict[str, int] = {}
     try:
         rows = facts.kernels
     except Missing:
-        return times
+        return times, 0
     for row in rows:
         known = kernel_class(row.name)
-        if known is not None:
-            times[known.value] = times.get(known.value, 0) + row.total_ns
-    return times
+        name = known.value if known is not None else ""
+        times[name] = times.get(name, 0) + row.total_ns
+    return times, sum(times.values()) - times.pop("communication", 0)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 _STEP = re.compile(r"ProfilerStep#(\d+)")
+_ACCELERATOR = re.compile(
+    r"cudnn(?!_is_acceptable)|cuda|miopen|nccl|rccl|xccl|hccl|mtia|\b[nxh]pu|flash_attention(?!\w*_for_cpu)",
+    re.IGNORECASE,
+)
 
 COLLECTIVES = frozenset(
     f"{backend}:{operation}"
@@ -47,3 +51,8 @@ def is_optimizer(name: str) -> bool:
 def is_collective(name: str) -> bool:
     """A host range of a collective."""
     return name in COLLECTIVES
+
+
+def is_of_accelerator(name: str) -> bool:
+    """An operator, annotation, call or category of events that exists only where an accelerator works."""
+    return _ACCELERATOR.search(name) is not None

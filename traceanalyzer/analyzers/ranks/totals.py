@@ -54,8 +54,10 @@ def _mean(resources: Sequence[StepResources]) -> StepResources:
         return sum(v * n for v, n in values) / sum(n for _, n in values) if values else None
 
     means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
-    sums = {"steps": steps, "recorded_device_ns": sum(own.recorded_device_ns for own in resources)}
-    return msgspec.convert({**means, **sums, "device": _DEVICE}, StepResources)
+    sums = {f: sum(getattr(own, f) for own in resources) for f in ("recorded_device_ns", "outside_device_ns")}
+    unread = next((own.unread_device for own in resources if own.unread_device), None)
+    found = {**means, **sums, "steps": steps, "device": _DEVICE, "unread_device": unread}
+    return msgspec.convert(found, StepResources)
 
 
 def _breakdown(averages: Sequence[tuple[Average, int]]) -> StepBreakdown:
