@@ -7,6 +7,8 @@ from making import MS, SHAPED, document, row, table
 
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.tables.runs import Run, analyze, group
+from traceanalyzer.pipeline import analyze as report_on
+from traceanalyzer.renderers.sections.runs import build
 from traceanalyzer.trace.document import ProfilerTable
 
 
@@ -179,3 +181,19 @@ def test_doubts_name_their_run() -> None:
         ("q-no-steps-in-table", "run-1"),
     ]
     assert "gpu" in skipped
+
+
+def test_many_tables_are_listed_and_not_compared() -> None:
+    report = report_on(document(*(table(row("aten::mm", 10 + n), cpu=100 + n) for n in range(16))))
+    sections = {section.id: section for section in build(report, 10)}
+    assert "runs-operators" not in sections
+    assert "tables of 16 different totals" in sections["runs"].messages[0].text
+    (listed,) = sections["runs"].tables
+    assert len(listed.rows) == 16
+    assert all(any(row[column] is not None for row in listed.rows) for column in range(len(listed.columns)))
+
+
+def test_a_run_without_any_of_the_operators_has_no_column() -> None:
+    report = report_on(document(table(row("aten::mm", 10, 5), device=10), table(row("gemm_kernel", 0, 7), device=11)))
+    sections = {section.id: section for section in build(report, 10)}
+    assert len(sections["runs-operators"].tables[0].columns) == 2

@@ -19,7 +19,15 @@ _COMPARED = Text("runs-compared-title", "Runs side by side")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
 _METRIC = Column(Text("runs-metric", "Per step"), "")
 _OPERATOR = Column(Text("runs-operator", "Operator"), "", is_name=True)
+_NUMBERED = Column(Text("runs-run-id", "Run"), "")
 _TITLE_WIDTH = 24
+_SIDE_BY_SIDE = 4
+"""Own choice: more columns fit no screen, and are not a comparison of before and after."""
+_MANY = Text(
+    "runs-many",
+    "The text holds tables of {runs:count} different totals: of several runs, of ranks, or of phases of a run.",
+    note="always five or more",
+)
 
 _BOUND = Text(
     "runs-bound",
@@ -79,8 +87,11 @@ _SHAPE_COLUMNS = (
 def build(report: Report, top: int) -> Iterator[Section]:
     """The runs of a document; nothing for a trace."""
     runs = report.result("runs", tuple[Run, ...]) or ()
-    if len(runs) > 1:
+    if len(runs) > _SIDE_BY_SIDE:
+        yield Section("runs", _COMPARED, messages=(_MANY(runs=len(runs)),), tables=(_listed(runs),))
+    elif len(runs) > 1:
         yield Section("runs", _COMPARED, tables=(_compared(runs),))
+    if 1 < len(runs) <= _SIDE_BY_SIDE:
         yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),))
     for run in runs:
         yield from _run(run, top, alone=len(runs) == 1)
@@ -152,6 +163,14 @@ def _compared(runs: tuple[Run, ...]) -> Table:
     return Table("runs", columns, rows, len(rows), row_units=tuple(unit for _, unit, _ in known))
 
 
+def _listed(runs: tuple[Run, ...]) -> Table:
+    """The same figures the other way round."""
+    figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
+    known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
+    columns = (_NUMBERED, *(Column(label, unit) for label, unit, _ in known))
+    return Table("runs", columns, tuple((run.id, *(value(run) for _, _, value in known)) for run in runs), len(runs))
+
+
 def _column(run: Run, unit: str) -> Column:
     return Column(_RUN(title=shorten(clean(run.title or run.id), _TITLE_WIDTH)), unit)
 
@@ -164,8 +183,10 @@ def _operators_compared(runs: tuple[Run, ...], top: int) -> Table:
             if not hot.name_truncated and (time := _time(run, hot)) is not None:
                 costs.setdefault(hot.name, [None] * len(runs))[position] = time / run.steps
     ranked = sorted(costs.items(), key=lambda item: (-max(c or 0 for c in item[1]), item[0]))
-    columns = (_OPERATOR, *(_column(run, "ns") for run in runs))
-    return Table("runs_operators", columns, tuple((name, *values) for name, values in ranked[:top]), len(ranked))
+    shown = [place for place in range(len(runs)) if any(values[place] is not None for _, values in ranked[:top])]
+    columns = (_OPERATOR, *(_column(runs[place], "ns") for place in shown))
+    rows = tuple((name, *(values[place] for place in shown)) for name, values in ranked[:top])
+    return Table("runs_operators", columns, rows, len(ranked))
 
 
 def _time(run: Run, hot: Hot) -> int | None:
