@@ -9,6 +9,8 @@ from tests.rules.situations.copies_materialized import COPY, cloning, copying
 from traceanalyzer.analyzers import conversions
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.conversions import Conversions
+from traceanalyzer.pipeline import analyze as report_on
+from traceanalyzer.renderers.sections.copies import build
 
 US = 1000
 
@@ -73,3 +75,17 @@ def test_a_trace_without_copies_has_none() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 5)
     assert analyzed(trace) == Conversions((), 0)
+
+
+def test_copies_of_graphs_and_compiled_code_are_counted_and_not_explained() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.op("aten::copy_", 10, 30)
+    trace.memcpy("DtoD", 1 << 20, 60, 20, at=20)
+    trace.annotation("CompiledFunction", 200, 300)
+    for number in range(3):
+        trace.memcpy("DtoD", 1 << 20, 300 + 30 * number, 20, at=210 + 20 * number)
+    found = analyzed(trace)
+    assert (found.device_copies, found.device_copies_here) == (4, 1)
+    shown = [section for section in build(report_on(read_built(trace)), 10) if section.id == "copies"]
+    assert "made 1 of 4 copies" in shown[0].messages[0].text

@@ -74,6 +74,10 @@ class Conversions(msgspec.Struct, frozen=True):
     """At most 60."""
     hidden_rows: int
     """Rows with less time."""
+    device_copies: int = 0
+    """All copies within a device's memory (`Memcpy DtoD`), whoever made them."""
+    device_copies_here: int = 0
+    """Those that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy without it."""
 
 
 def missing(context: Context) -> Message | None:
@@ -84,8 +88,9 @@ def missing(context: Context) -> Message | None:
 def analyze(context: Context) -> Conversions:
     """Group the copies by who asked for them, of what shape and type."""
     nodes = _copies(context)
+    within = _within_device(context, nodes)
     if not len(nodes):
-        return Conversions((), 0)
+        return Conversions((), 0, *within)
     asking = _asking(context, nodes)
     keys = _keys(context, nodes, asking)
     first, groups = group(*keys)
@@ -103,7 +108,18 @@ def analyze(context: Context) -> Conversions:
         )
         for g in order[:_SHOWN].tolist()
     ]
-    return Conversions(tuple(rows), max(0, count - _SHOWN))
+    return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
+
+
+def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
+    """How many copies within a device's memory there are, and how many of them these nodes launched."""
+    device, names = context.trace.device, context.trace.names
+    within = names.where(lambda name: host_activity.direction(name) == "DtoD")[device.name]
+    rows = (device.category == Category.MEMCPY) & within & context.in_scope(device.start_ns)
+    node = context.links.device_node()[rows]
+    found = np.zeros(len(context.host.tree) + 1, np.bool_)
+    found[nodes] = True
+    return int(rows.sum()), int(found[context.host.top()[node[node != NO_PARENT]]].sum())
 
 
 def _copies(context: Context) -> I64:

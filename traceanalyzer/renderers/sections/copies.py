@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from traceanalyzer.analyzers.conversions import Conversions
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Section, Table
 
 TITLE = Text("copies-title", "Copies and fills")
+_UNEXPLAINED = Text(
+    "copies-unexplained",
+    "An operator that the advice about copies looks at made {here:count} of {all:count} copies within the GPU's memory; "
+    "the others come from graphs, compiled code, libraries, or the exchange of gradients.",
+)
 _COLUMNS = (
     (Column(Text("copies-name", "Name"), "", is_name=True), "name"),
     (Column(Text("copies-calls", "Calls"), "count"), "calls"),
@@ -29,5 +35,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if copies is None or not copies.rows:
         return
     rows = tuple(tuple(getattr(row, field) for _, field in _COLUMNS) for row in copies.rows[:top])
+    asked = report.result("conversions", Conversions)
+    unexplained = asked is not None and asked.device_copies_here < asked.device_copies
+    messages = (_UNEXPLAINED(here=asked.device_copies_here, all=asked.device_copies),) if asked and unexplained else ()
     table = Table("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
-    yield Section("copies", TITLE, tables=(table,), is_detail=True)
+    yield Section("copies", TITLE, messages=messages, tables=(table,), is_detail=True)
