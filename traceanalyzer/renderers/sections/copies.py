@@ -13,8 +13,8 @@ from traceanalyzer.report.section import Column, Section, Table
 TITLE = Text("copies-title", "Copies and fills")
 _UNEXPLAINED = Text(
     "copies-unexplained",
-    "An operator that the advice about copies looks at made {here:count} of {all:count} copies within the GPU's memory; "
-    "the others come from graphs, compiled code, libraries, or the exchange of gradients.",
+    "Operators that the advice about copies looks at made {here:count} of {all:count} copies within the GPU's memory; "
+    "the others may be of graphs, compiled code, libraries, or the exchange of gradients.",
 )
 _COLUMNS = (
     (Column(Text("copies-name", "Name"), "", is_name=True), "name"),
