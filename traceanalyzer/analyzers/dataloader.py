@@ -95,14 +95,11 @@ def is_in_process(name: str) -> bool | None:
 
 def _outermost(context: Context) -> I64:
     """Positions of waits that lie in no other wait."""
-    is_wait = np.append(context.host.kind == Kind.DATALOADER, False)
-    parent = np.append(context.host.tree.parent, NO_PARENT)
+    is_wait, tree = context.host.kind == Kind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
-    above, inside = parent[rows], np.zeros(len(rows), np.bool_)
-    while (above != NO_PARENT).any():
-        inside |= is_wait[above]
-        above = parent[above]
-    return rows[~inside]
+    around = np.append(tree.nearest(is_wait), NO_PARENT)[tree.parent[rows]]
+    outermost: I64 = rows[around == NO_PARENT]
+    return outermost
 
 
 def _loader(context: Context, code: int, rows: I64) -> Loader:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceanalyzer.trace.table import I32, I64, Array
+from traceanalyzer.trace.table import I32, I64, Array, Bool
 
 NO_PARENT = -1
 
@@ -73,6 +73,19 @@ class Tree:
                 found[asked] = np.where(inside < 0, NO_PARENT, inside + part.start)
         return found
 
+    def nearest(self, marked: Bool) -> I64:
+        """For each slice, itself or its nearest ancestor that is marked, -1 for none.
+
+        Every slice points to its parent, a marked one to itself; each round follows two pointers at once, so that
+        the rounds are as many as the levels have binary digits.
+        """
+        own = np.arange(len(self))
+        ends = marked | (self.parent == NO_PARENT)
+        pointer = np.where(ends, own, self.parent)
+        while not ends[pointer].all():
+            pointer = pointer[pointer]
+        return np.where(marked[pointer], pointer, NO_PARENT)
+
     def sums(self, values: I64) -> I64:
         """For each slice, the sum of a value over it and all its descendants."""
         total = np.concatenate(([0], np.cumsum(values)))
@@ -131,15 +144,22 @@ def _closed_before(start: I64, end: I64) -> I64:
 
 def _find_parents(depth: Array, parent: Array) -> None:
     """The parent is the last slice before that is one less deep."""
-    parent[:] = NO_PARENT
-    if not len(depth):
-        return
-    order = np.argsort(depth.astype(np.int16) if depth.max() < 2**15 else depth, kind="stable")
-    bounds = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    for level in range(1, int(depth.max()) + 1):
-        above = order[bounds[level - 1] : bounds[level]]
-        here = order[bounds[level] : bounds[level + 1]]
-        parent[here] = above[np.searchsorted(above, here) - 1]
+    keys, order = _by_level(depth)
+    wanted = keys - _room(depth)  # one level up, before this slice; sorted as the keys are
+    found = np.searchsorted(keys, wanted) - 1
+    nested = depth[order] > 0
+    parent[order] = np.where(nested, order[found], NO_PARENT)
+
+
+def _by_level(depth: Array) -> tuple[I64, I64]:
+    """Numbers that sort slices by depth, then position, in this order; and the position of each."""
+    order = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")
+    return depth[order] * _room(depth) + order, order
+
+
+def _room(depth: Array) -> np.int64:
+    """Numbers that each level takes in those of `_by_level`."""
+    return np.int64(len(depth) + 1)
 
 
 def _clip(start: I64, end: I64) -> int:
@@ -166,10 +186,8 @@ def _innermost(start: I64, end: I64, depth: I32, times: I64) -> I64:
     ended = np.searchsorted(np.sort(end[~instant]), times, side="right") + instants_before
     wanted = started - ended - 1  # depth of the innermost open slice
     found = np.full(len(times), NO_PARENT, np.int64)
-    order = np.argsort(depth, kind="stable")
-    by_depth = depth[order]
-    for level in np.unique(wanted[wanted >= 0]).tolist():
-        at_level = order[np.searchsorted(by_depth, level) : np.searchsorted(by_depth, level, side="right")]
-        asked = np.flatnonzero(wanted == level)
-        found[asked] = at_level[np.searchsorted(at_level, started[asked]) - 1]
+    keys, order = _by_level(depth)
+    inside = np.flatnonzero(wanted >= 0)
+    last = np.searchsorted(keys, wanted[inside] * _room(depth) + started[inside]) - 1
+    found[inside] = order[last]
     return found

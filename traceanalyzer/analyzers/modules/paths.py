@@ -40,11 +40,18 @@ class Paths:
 
     def subtree_sums(self, values: I64) -> I64:
         """For each place, the sum over it and all places below."""
-        sums = values.copy()
-        for level in range(int(self.depth.max(initial=0)), 0, -1):
-            here = np.flatnonzero(self.depth == level)
-            np.add.at(sums, self.parent[here], sums[here])
-        return sums
+        total = np.concatenate(([0], np.cumsum(values)))
+        return total[self._after()] - total[:-1]
+
+    def _after(self) -> I64:
+        """For each place, the one after the last below it: the next that is no deeper."""
+        after = np.full(len(self), len(self), np.int64)
+        open_: list[int] = []
+        for place, depth in enumerate(self.depth.tolist()):
+            after[open_[depth:]] = place
+            del open_[depth:]
+            open_.append(place)
+        return after
 
 
 def paths(context: Context, owners: Owners) -> Paths:
