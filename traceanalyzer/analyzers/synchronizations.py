@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import Waits
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.idle import causes
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
@@ -161,6 +161,15 @@ def _chains(context: Context, node: I64) -> I64:
     return chain
 
 
+def too_deep(context: Context) -> int:
+    """How many waits lie in more operators than tell them apart."""
+    above = context.once(_named_above)
+    around = _first_named(context, context.links.node[context.once(host_activity.waits).row])
+    for _ in range(OPERATORS):
+        around = above[around]
+    return int((around != NO_PARENT).sum())
+
+
 def _first_named(context: Context, position: I64) -> I64:
     """For each node, itself or its nearest ancestor that is named; -1 for none."""
     return np.append(context.once(_nearest_named), NO_PARENT)[position]
@@ -250,10 +259,10 @@ def _devices(context: Context, waits: Waits) -> I64:
     linked = np.flatnonzero((launch != NO_PARENT) & (device.device != UNKNOWN))
     by_launch = linked[np.argsort(launch[linked], kind="stable")]
     calls = launch[by_launch]
-    for thread in np.unique(waits.thread).tolist():
-        own = by_launch[context.trace.launches.thread[calls] == thread]
-        if len(own):
-            rows = np.flatnonzero(waits.thread == thread)
+    launched = {thread: by_launch[rows] for thread, rows in members(context.trace.launches.thread[calls])}
+    for thread, rows in members(waits.thread):
+        own = launched.get(thread)
+        if own is not None:
             before = np.searchsorted(launch[own], waits.row[rows], side="right") - 1
             where[rows] = device.device[own[np.maximum(before, 0)]]
     return where
