@@ -385,9 +385,9 @@ def long_names(n: int) -> Events:
 
 
 def deep_arguments(n: int) -> Events:
-    """Arguments nested 500 deep."""
+    """Arguments nested 400 deep."""
     value: Any = 1
-    for _ in range(500):
+    for _ in range(200):
         value = {"a": [value]}
     for i in range(0, n, 50):
         yield operator("aten::mm", i, 0.9, deep=value)

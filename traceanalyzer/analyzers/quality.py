@@ -10,6 +10,7 @@ import numpy as np
 from traceanalyzer.analyzers import dataloader, synchronizations
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.steps import NESTED
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -57,6 +58,8 @@ def _steps(context: Context) -> Iterator[Loss]:
         return
     if len(steps) < _FEW_STEPS:
         yield Loss("q-few-steps", len(steps))
+    if steps.nested:
+        yield Loss("q-nested-steps", steps.nested, {"around": NESTED})
     if steps.cut:
         yield Loss("q-last-step-cut", steps.cut)
     length = steps.end_ns - steps.start_ns

@@ -197,6 +197,11 @@ _TEXTS = (
         "The trace names {count:count} loaders; the {described:count} that are waited for longest are described.",
     ),
     Text(
+        "q-nested-steps",
+        "{count:count} marked steps start within {around:count} others or more, and were left out.",
+        one="{count:count} marked step starts within {around:count} others or more, and was left out.",
+    ),
+    Text(
         "q-deep-waits",
         "{count:count} waits lie in more than {told_apart:count} operators: the innermost tell them apart.",
         one="{count:count} wait lies in more than {told_apart:count} operators: the innermost tell it from others.",
