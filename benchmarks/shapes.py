@@ -20,7 +20,7 @@ from itertools import repeat
 from pathlib import Path
 
 from benchmarks import shape_traces
-from benchmarks.compare import default_sources, grow_apart, report_command
+from benchmarks.compare import FIXTURES, grow_apart, report_command
 from benchmarks.measure import CommandError, Run, run_once
 
 ORDINARY = "ordinary"
@@ -88,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ordinary_row(folder: Path, sizes: Sequence[float]) -> Row:
-    """Traces of the first source of `compare`, grown."""
-    source = next(iter(default_sources().values()))
+    """A fixture of the project, grown: small enough for every size."""
+    source = FIXTURES / "gpu_training.json.gz"
     trace = folder / "ordinary.json"
     found: list[tuple[float, Run]] = []
     for size in sizes:
