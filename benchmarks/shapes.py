@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks import shape_traces
 from benchmarks.compare import FIXTURES, grow_apart, report_command
 from benchmarks.measure import CommandError, Run, run_once
+from benchmarks.shape_events import Events
 
 ORDINARY = "ordinary"
 LIMIT = 5
@@ -98,7 +99,7 @@ def ordinary_row(folder: Path, sizes: Sequence[float]) -> Row:
     return _row(ORDINARY, found)
 
 
-def row(folder: Path, shape: Callable[[int], shape_traces.Events], sizes: Sequence[float]) -> Row:
+def row(folder: Path, shape: Callable[[int], Events], sizes: Sequence[float]) -> Row:
     """One shape at all sizes; written by another process, so that this one stays small."""
     trace = folder / "shape.json"
     found: list[tuple[float, Run]] = []

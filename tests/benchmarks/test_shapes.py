@@ -10,6 +10,7 @@ import pytest
 
 import traceanalyzer
 from benchmarks import shape_traces
+from benchmarks.shape_events import Events
 from traceanalyzer.errors import UnusableInputError
 
 EMPTY = frozenset({"counters"})
@@ -17,7 +18,7 @@ EMPTY = frozenset({"counters"})
 
 
 @pytest.mark.parametrize("shape", shape_traces.SHAPES, ids=lambda shape: shape.__name__)
-def test_a_report_of_each_shape(shape: Callable[[int], shape_traces.Events], tmp_path: Path) -> None:
+def test_a_report_of_each_shape(shape: Callable[[int], Events], tmp_path: Path) -> None:
     path = tmp_path / "shape.json"
     events = shape_traces.write(shape, path, 0.02)
     assert len(json.loads(path.read_text(encoding="utf-8"))["traceEvents"]) == events
