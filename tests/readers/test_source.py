@@ -262,3 +262,43 @@ def test_errors_of_the_file_system_are_ours(tmp_path: Path, monkeypatch: pytest.
 def test_one_byte(library: ModuleType) -> None:
     assert library is source_module.inflate_library
     assert read_all(b"{") == (b"{", [])
+
+
+@pytest.mark.parametrize(
+    ("before", "unit"),
+    [
+        (b'{"traceEvents": [', b"}"),
+        (b'{"traceEvents": [', b" "),
+        (b'{"traceEvents": [', b"{},"),
+        (b'{"traceEvents": [{"name": "', b"a"),
+        (b'{"traceEvents": [{"args": {"a": [', b"0,"),
+        (b'{"displayTimeUnit": "', b"m"),
+        (b'{"displayTimeUnit": "ms",', b"\n"),
+        (b"", b"a"),
+    ],
+)
+def test_much_out_of_next_to_nothing_is_refused_before_it_is_read(
+    before: bytes, unit: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "_STRETCH", 1 << 18)
+    source = opened(member(before + unit * (40_000_000 // len(unit))))
+    with pytest.raises(UnusableInputError, match=r"^some.json.gz: is no trace: [\d,]+ compressed bytes") as error:
+        source.readall()
+    assert "\n" not in str(error.value)
+
+
+def test_a_bomb_may_follow_what_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_STRETCH", 1 << 18)
+    source = opened(member(TEXT * 3) + member(b"}" * 40_000_000))
+    with pytest.raises(UnusableInputError, match="times as many"):
+        source.readall()
+
+
+def test_a_text_that_repeats_itself_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_STRETCH", 1 << 16)
+    assert read_all(member(TEXT * 20)) == (TEXT * 20, [])
+
+
+@given(st.binary(max_size=40_000).filter(lambda name: b"\0" not in name))
+def test_a_long_file_name_in_the_header_is_skipped(name: bytes) -> None:
+    assert read_all(member(TEXT, FNAME, name + b"\0")) == (TEXT, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,3 +168,55 @@ def test_no_slices() -> None:
     tree, rows = build([])
     assert (len(tree), rows, tree.clipped) == (0, [], 0)
     assert tree.innermost(np.array([0], np.int32), np.array([5], np.int64)).tolist() == [NO_PARENT]
+
+
+@given(slices, st.lists(st.booleans(), min_size=30, max_size=30))
+def test_nearest_is_the_first_marked_one_on_the_way_up(given_slices: list[Slice], marks: list[bool]) -> None:
+    tree, _ = build(given_slices)
+    marked = np.array(marks[: len(tree)], np.bool_)
+    expected = []
+    for position in range(len(tree)):
+        above = position
+        while above != NO_PARENT and not marked[above]:
+            above = int(tree.parent[above])
+        expected.append(above)
+    assert tree.nearest(marked).tolist() == expected
+
+
+@given(slices, st.lists(st.tuples(st.sampled_from([0, 1, 7, 40_000]), st.integers(-3, 45)), max_size=20))
+def test_threads_far_apart_in_time_nest_as_near_ones(given_slices: list[Slice], points: list[tuple[int, int]]) -> None:
+    """Times so large that threads one after another leave 64 bits."""
+    far = 2**56
+    near, tree = build(given_slices)[0], build([(t, start * far, dur * far) for t, start, dur in given_slices])[0]
+    assert tree.parent.tolist() == near.parent.tolist()
+    assert tree.depth.tolist() == near.depth.tolist()
+    assert tree.after.tolist() == near.after.tolist()
+    assert tree.clipped == near.clipped
+    assert tree.end_ns.tolist() == [end * far for end in near.end_ns.tolist()]
+    thread, times = (np.array([point[i] for point in points], np.int64) for i in range(2))
+    innermost = near.innermost(thread.astype(np.int32), times).tolist()
+    assert tree.innermost(thread.astype(np.int32), times * far).tolist() == innermost
+
+
+def test_levels_and_threads_are_no_work_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    for name in ("searchsorted", "argsort", "sort", "where", "flatnonzero"):
+        function = getattr(np, name)
+
+        def counted(*args: object, name: str = name, function: Any = function, **kwargs: object) -> object:
+            calls.append(name)
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(np, name, counted)
+
+    def work(given_slices: list[Slice]) -> int:
+        calls.clear()
+        tree, _ = build(given_slices)
+        tree.innermost(np.zeros(len(tree), np.int32), tree.start_ns)
+        return len(calls)
+
+    def nested(levels: int) -> list[Slice]:
+        return [(0, level, 2 * (levels - level)) for level in range(levels)]
+
+    assert work(nested(3_000)) == work(nested(3))
+    assert work([(thread, thread, 5) for thread in range(3_000)]) == work([(thread, thread, 5) for thread in range(3)])

@@ -199,17 +199,13 @@ def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
     trace, host = context.trace, context.host
     tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
     described = trace.device.collective[kernels].astype(np.int64)
-    host_name = np.full(len(kernels), -1, np.int64)
     node = context.links.device_node()[kernels]
-    while (asked := np.flatnonzero(node != NO_PARENT)).size:
-        here = node[asked]
-        row = np.where(host.category[here] == Category.FRAME, UNKNOWN, host.row[here])  # rows of another table
-        own = np.append(trace.host.collective, 0)[row]
-        described[asked] = np.where(described[asked] > 0, described[asked], own)
-        names = host.name[here]
-        host_name[asked] = np.where((host_name[asked] < 0) & tells[names], names, host_name[asked])
-        node[asked] = host.tree.parent[here]
-    return described, host_name
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
+    own = np.append(trace.host.collective, 0)[row]
+    described_by = np.append(host.tree.nearest(own > 0), NO_PARENT)[node]
+    named_by = np.append(host.tree.nearest(tells[host.name]), NO_PARENT)[node]
+    described = np.where(described > 0, described, np.append(own, 0)[described_by])
+    return described, np.append(host.name, -1)[named_by].astype(np.int64)
 
 
 def _device(context: Context, number: int) -> DeviceCommunication:

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.module_classes import class_codes, class_name
-from traceanalyzer.analyzers.modules.owners import innermost_of, owners
+from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
@@ -129,7 +129,7 @@ def _copies(context: Context) -> I64:
     nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))
     kept = ~_crossing(context)[nodes]
     foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name] | (host.kind == Kind.DATALOADER)
-    kept &= innermost_of(host.tree, foreign)[nodes] == NO_PARENT
+    kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
     row = host.row[nodes]
     call = host_activity.innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
     copies: I64 = nodes[kept & (call == NO_PARENT)]
@@ -154,14 +154,9 @@ def _asks(name: str) -> bool:
 
 def _asking(context: Context, nodes: I64) -> I64:
     """For each copy, the outermost operator around it that only copies."""
-    host, asks = context.host, np.append(context.trace.names.where(_asks)[context.host.name], False)
-    found = nodes.copy()
-    while True:
-        parent = host.tree.parent[found]
-        up = asks[parent] & (parent != NO_PARENT)
-        if not up.any():
-            return found
-        found[up] = parent[up]
+    host = context.host
+    asks = np.append(context.trace.names.where(_asks)[host.name], False)
+    return host.tree.nearest(~asks[host.tree.parent])[nodes]
 
 
 def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
@@ -171,7 +166,7 @@ def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
     plain = np.append(~np.isin(host.kind, (Kind.OPERATOR, Kind.MODULE)), True)
     of_class = np.append(context.once(class_codes)[host.name], NO_PARENT)
     found = context.once(owners)
-    backward = np.append(innermost_of(host.tree, found.is_evaluation), NO_PARENT)[nodes] != NO_PARENT
+    backward = np.append(host.tree.nearest(found.is_evaluation), NO_PARENT)[nodes] != NO_PARENT
     launched = context.once(node_times).device_total_ns[nodes] > 0
     row = host.row[nodes]
     return (

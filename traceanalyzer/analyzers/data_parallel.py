@@ -14,7 +14,6 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
-from traceanalyzer.analyzers.modules.owners import innermost_of
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.starvation import IdleTime, ended_earlier, summed
 from traceanalyzer.report.message import Message, Text
@@ -103,7 +102,7 @@ def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
     """Duration of each call without the span of the wrapped module's operators."""
     host, names = context.host, context.trace.names
     distributes = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
-    plain = (host.kind == Kind.OPERATOR) & (innermost_of(host.tree, distributes) == NO_PARENT)
+    plain = (host.kind == Kind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
     plain &= host.name != names.code(_RANGE)
     nodes = np.flatnonzero(plain)
     thread = context.trace.host.thread[host.row[nodes]]
@@ -132,7 +131,7 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
 def _distribution(context: Context) -> tuple[Distribution, ...]:
     host, names, times = context.host, context.trace.names, context.once(node_times)
     matches = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
-    outer = np.append(innermost_of(host.tree, matches), NO_PARENT)[host.tree.parent] == NO_PARENT
+    outer = np.append(host.tree.nearest(matches), NO_PARENT)[host.tree.parent] == NO_PARENT
     nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
     found = []
     for code in np.unique(host.name[nodes]).tolist():

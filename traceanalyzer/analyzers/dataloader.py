@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.analyzers.sums import members
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -22,6 +23,9 @@ _NO_LOADER = Text(
     "the trace has no wait for a DataLoader: none was used, or it marks nothing in the trace",
 )
 _SHOWN = 5
+
+LOADERS = 200
+"""Loaders that are described, those that are waited for longest (own choice: each epoch may make one)."""
 
 
 class LongWait(msgspec.Struct, frozen=True):
@@ -62,7 +66,7 @@ class Loader(msgspec.Struct, frozen=True):
 
 
 class DataLoader(msgspec.Struct, frozen=True):
-    """Loaders, the one that is waited for longest first."""
+    """Loaders, the one that is waited for longest first; at most 200."""
 
     loaders: tuple[Loader, ...]
 
@@ -82,7 +86,12 @@ def analyze(context: Context) -> DataLoader:
     rows = _outermost(context)
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
     rows = rows[context.in_scope(tree.start_ns[rows])]
-    loaders = [_loader(context, code, rows[names[rows] == code]) for code in np.unique(names[rows]).tolist()]
+    device = context.trace.device
+    busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
+    waits = dict(members(names[rows]))
+    time = {code: int((tree.end_ns[rows[own]] - tree.start_ns[rows[own]]).sum()) for code, own in waits.items()}
+    described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[:LOADERS])
+    loaders = [_loader(context, code, rows[own], busy) for code, own in waits.items() if code in described]
     return DataLoader(tuple(sorted(loaders, key=lambda row: (-row.total_ns, row.name))))
 
 
@@ -95,20 +104,15 @@ def is_in_process(name: str) -> bool | None:
 
 def _outermost(context: Context) -> I64:
     """Positions of waits that lie in no other wait."""
-    is_wait = np.append(context.host.kind == Kind.DATALOADER, False)
-    parent = np.append(context.host.tree.parent, NO_PARENT)
+    is_wait, tree = context.host.kind == Kind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
-    above, inside = parent[rows], np.zeros(len(rows), np.bool_)
-    while (above != NO_PARENT).any():
-        inside |= is_wait[above]
-        above = parent[above]
-    return rows[~inside]
+    around = np.append(tree.nearest(is_wait), NO_PARENT)[tree.parent[rows]]
+    outermost: I64 = rows[around == NO_PARENT]
+    return outermost
 
 
-def _loader(context: Context, code: int, rows: I64) -> Loader:
+def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
     start, end = context.host.tree.start_ns[rows], context.host.tree.end_ns[rows]
-    device = context.trace.device
-    busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
     length = end - start
     exposed = length - busy.within(start, end)
     median = float(np.median(length))

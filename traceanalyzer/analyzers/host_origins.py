@@ -17,11 +17,12 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace import op_models_call
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _NO_COPIES = Text("skip-no-copies-to-device", "the trace has no copy from the host to a device")
 
@@ -120,20 +121,20 @@ class _Search:
         self.tree, self.name, self.row = host.tree, host.name, host.row
         self.moves: Bool = trace.names.where(lambda name: name in _MOVING)
         self.makes: Bool = trace.names.where(lambda name: bool(_MAKING.match(name) or _FILLING.match(name)))
-        self.fills: Bool = trace.names.where(lambda name: bool(_FILLING.match(name)))
+        self.fills = self._fills()
         launched = np.zeros(len(self.tree), np.int64)
         node = context.links.device_node()
         np.add.at(launched, node[node != NO_PARENT], 1)
         self.launched = self.tree.sums(launched)
         self.node = node
         self.is_operator = np.isin(host.kind, (Kind.OPERATOR, Kind.PYTHON))
+        self.outermost = self.tree.nearest(~np.append(self.moves[self.name], False)[self.tree.parent])
+        self.before = _siblings_before(self.tree)
 
     def origin(self, event: int) -> _Origin | None:
         """What made the tensor that a copy moves; None if nothing before it in the same parent did."""
-        node = int(self.node[event])
-        copied = self._shape(node)
-        while (above := int(self.tree.parent[node])) != NO_PARENT and self.moves[self.name[above]]:
-            node = above
+        copied = self._shape(int(self.node[event]))
+        node = int(self.outermost[self.node[event]])
         maker = self._maker(node, copied)
         if maker is None:
             return None
@@ -167,22 +168,25 @@ class _Search:
         return None
 
     def _before(self, node: int) -> int | None:
-        """The sibling before a node, or None."""
-        parent, before = int(self.tree.parent[node]), node - 1
-        while before >= 0 and before > parent and int(self.tree.parent[before]) != parent:
-            before = int(self.tree.parent[before])
-        if before < 0 or before <= parent or self.tree.depth[before] != self.tree.depth[node]:
-            return None
-        return before if self.is_operator[before] else None
+        """The sibling before a node if it is an operator, else None."""
+        before = int(self.before[node])
+        return before if before != NO_PARENT and self.is_operator[before] else None
 
     def _made(self, node: int) -> tuple[str, str] | None:
-        """Shape and type of what an operator fills, from the fill within it; None where none was recorded."""
-        for position in range(node, int(self.tree.after[node])):
-            if self.fills[self.name[position]]:
-                found = self._shape(position)
-                if found[0]:
-                    return found
-        return None
+        """Shape and type of what an operator fills, from the first fill within it; None where none was recorded."""
+        first = int(np.searchsorted(self.fills, node))
+        inside = first < len(self.fills) and self.fills[first] < self.tree.after[node]
+        return self._shape(int(self.fills[first])) if inside else None
+
+    def _fills(self) -> I64:
+        """Nodes that fill a tensor whose shape was recorded, ascending."""
+        host, table = self.context.host, self.context.trace.host
+        fills = self.context.trace.names.where(lambda name: bool(_FILLING.match(name)))
+        nodes = np.flatnonzero(fills[self.name] & (host.kind != Kind.MODULE))
+        row = host.row[nodes]
+        first, groups = group(table.shapes[row], table.types[row])
+        told = np.array([bool(self._shape(node)[0]) for node in nodes[first].tolist()], np.bool_)
+        return nodes[told[groups]]
 
     def _shape(self, node: int) -> tuple[str, str]:
         """Shape and type of an operator's first tensor; empty where they were not recorded."""
@@ -190,6 +194,15 @@ class _Search:
         call = op_models_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
         first = call.tensor(0) if call is not None else None
         return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
+
+
+def _siblings_before(tree: Tree) -> I64:
+    """For each node the one before it of the same parent, or -1."""
+    order = np.argsort(tree.parent, kind="stable")
+    same = tree.parent[order[1:]] == tree.parent[order[:-1]]
+    before = np.full(len(tree), NO_PARENT, np.int64)
+    before[order[1:][same]] = order[:-1][same]
+    return before
 
 
 def _lines(context: Context, origins: list[_Origin]) -> list[int]:

@@ -51,22 +51,11 @@ class HostTree:
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is no module (-1 for none)."""
-        found = position.copy()
-        while True:
-            inside = np.flatnonzero(found != NO_PARENT)
-            modules = inside[self.kind[found[inside]] == Kind.MODULE]
-            if not len(modules):
-                return found
-            found[modules] = self.tree.parent[found[modules]]
+        return np.append(self.tree.nearest(self.kind != Kind.MODULE), NO_PARENT)[position]
 
     def top(self) -> I64:
         """For each node, the node that stands for it after duplicates were merged."""
-        top = np.arange(len(self.tree), dtype=np.int64)
-        chained = np.flatnonzero(self.merged)  # parents come before children, so one pass per link is enough
-        while len(chained):
-            top[chained] = self.tree.parent[top[chained]]
-            chained = chained[self.merged[top[chained]]]
-        return top
+        return self.tree.nearest(~self.merged)
 
 
 def kinds(trace: Trace) -> U8:

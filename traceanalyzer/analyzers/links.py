@@ -45,12 +45,27 @@ def _launch_of_device_events(trace: Trace) -> I64:
     last = np.searchsorted(ids, device.correlation, side="right") - 1
     linked = (last >= first) & (device.correlation != UNKNOWN)
     choice = np.where(linked, first, 0)
-    for event in np.flatnonzero(linked & (last > first)).tolist():
-        candidates = launches.start_ns[known[first[event] : last[event] + 1]]
-        before = int(np.searchsorted(candidates, device.start_ns[event], side="right"))
-        choice[event] += max(before - 1, 0)
+    several = np.flatnonzero(linked & (last > first))
+    if len(several):
+        before = _started_before(first[several], device.start_ns[several], ids, launches.start_ns[known])
+        choice[several] = np.maximum(before - 1, first[several])
     found = known[choice] if len(known) else choice
     return np.where(linked, found, NO_PARENT)
+
+
+def _started_before(first: I64, times: I64, ids: I64, start: I64) -> I64:
+    """For each event, the position after the last launch of its id that started by then.
+
+    Args:
+        first: For each event, the first launch of its id.
+        times: When each event started.
+        ids: Of launches, ascending.
+        start: Of launches, ascending among those of one id.
+    """
+    starts, room = np.sort(start), len(start) + 1
+    group = np.searchsorted(ids, ids, side="left") * room
+    keys = group + np.searchsorted(starts, start, side="left")
+    return np.searchsorted(keys, first * room + np.searchsorted(starts, times, side="right"), side="left")
 
 
 def _node_of_launches(trace: Trace, host: HostTree, innermost: I64) -> I64:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traceanalyzer.analyzers import dataloader, synchronizations
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.steps import NESTED
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -32,7 +35,7 @@ _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-m
 
 def analyze(context: Context) -> tuple[Loss, ...]:
     """All doubts, in a fixed order."""
-    return tuple(doubt for check in (_file, _steps, _recording, _links) for doubt in check(context))
+    return tuple(doubt for check in (_file, _steps, _recording, _crowds, _links) for doubt in check(context))
 
 
 def _file(context: Context) -> Iterator[Loss]:
@@ -55,6 +58,8 @@ def _steps(context: Context) -> Iterator[Loss]:
         return
     if len(steps) < _FEW_STEPS:
         yield Loss("q-few-steps", len(steps))
+    if steps.nested:
+        yield Loss("q-nested-steps", steps.nested, {"around": NESTED})
     if steps.cut:
         yield Loss("q-last-step-cut", steps.cut)
     length = steps.end_ns - steps.start_ns
@@ -72,6 +77,15 @@ def _recording(context: Context) -> Iterator[Loss]:
     slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
     if "with_stack" in slowing:
         yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
+
+
+def _crowds(context: Context) -> Iterator[Loss]:
+    """What there is so much of that a report describes only the first."""
+    loaders = len(np.unique(context.host.name[context.host.kind == Kind.DATALOADER]))
+    if loaders > dataloader.LOADERS:
+        yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})
+    if deep := synchronizations.too_deep(context):
+        yield Loss("q-deep-waits", deep, {"told_apart": synchronizations.OPERATORS})
 
 
 def _links(context: Context) -> Iterator[Loss]:

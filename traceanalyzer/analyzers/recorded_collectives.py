@@ -75,17 +75,13 @@ def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
     trace, host = context.trace, context.host
     tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
     sequences = context.once(_sequences)
-    sequence, shapes = np.full(len(kernels), UNKNOWN, np.int64), np.zeros(len(kernels), np.int64)
     node = context.links.device_node()[kernels]
-    while (asked := np.flatnonzero(node != NO_PARENT)).size:
-        here = node[asked]
-        row = np.where(host.category[here] == Category.FRAME, UNKNOWN, host.row[here])  # rows of another table
-        told = sequences[np.append(trace.host.collective, 0)[row]]
-        sequence[asked] = np.where(sequence[asked] == UNKNOWN, told, sequence[asked])
-        shaped = np.where(tells[host.name[here]], np.append(trace.host.shapes, 0)[row], 0)
-        shapes[asked] = np.where(shapes[asked] == 0, shaped, shapes[asked])
-        node[asked] = host.tree.parent[here]
-    return sequence, shapes
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
+    told = sequences[np.append(trace.host.collective, 0)[row]]
+    shaped = np.where(tells[host.name], np.append(trace.host.shapes, 0)[row], 0)
+    by_sequence = np.append(host.tree.nearest(told != UNKNOWN), NO_PARENT)[node]
+    by_shapes = np.append(host.tree.nearest(shaped != 0), NO_PARENT)[node]
+    return np.append(told, UNKNOWN)[by_sequence], np.append(shaped, 0)[by_shapes]
 
 
 def _sequences(context: Context) -> I64:

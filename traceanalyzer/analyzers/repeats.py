@@ -127,10 +127,8 @@ def _is_wrapper(name: str) -> bool:
 
 def _family(context: Context) -> I64:
     """A number that siblings share: of their parent, or of their thread where they have none."""
-    family = context.host.tree.parent.astype(np.int64)
-    for number, part in context.host.tree.threads.items():
-        family[part] = np.where(family[part] == NO_PARENT, -2 - number, family[part])
-    return family
+    tree = context.host.tree
+    return np.where(tree.parent == NO_PARENT, -2 - tree.thread, tree.parent)
 
 
 def _runs(context: Context, siblings: I64, period: int, covered: Bool) -> list[_Run]:

@@ -7,7 +7,7 @@ any vendor counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from traceanalyzer.trace.tables import Category
 
 _TAIL_SHARE = 0.8
 """A last step with less than this share of its predecessor's device events was cut by the end of the trace."""
+
+NESTED = 16
+"""A step that starts within so many others is left out: marks of merged processes overlap, a few at a time."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Steps:
     """Steps at the end that were left out, because the recording ended within them."""
     mark_ns: tuple[I64, I64] | None = None
     """Start and end of the marks themselves, before the device's work moved the steps; None: as the steps."""
+    nested: int = 0
+    """Steps that were left out, because they start within `NESTED` others."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -48,7 +53,8 @@ class Steps:
     def take(self, rows: slice) -> Steps:
         """Some of the steps."""
         marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
-        return Steps(self.names[rows], self.start_ns[rows], self.end_ns[rows], self.found_by, self.cut, marks)
+        start, end = self.start_ns[rows], self.end_ns[rows]
+        return replace(self, names=self.names[rows], start_ns=start, end_ns=end, mark_ns=marks)
 
 
 def find(trace: Trace, kind: U8, links: Links) -> Steps:
@@ -61,11 +67,13 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
     """
     host = trace.host
     marked = np.flatnonzero(kind == Kind.STEP)
+    around = _levels(host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked])
+    nested, marked = int((around >= NESTED).sum()), marked[around < NESTED]
     if len(marked):
         names = tuple(str(step_number(trace.names[n])) for n in host.name[marked].tolist())
         start, end = host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
         raw = Steps(names, start, end, "ProfilerStep", mark_ns=(start, end))
-        return _extend(trace, links, raw, drop_tail=True)
+        return replace(_extend(trace, links, raw, drop_tail=True), nested=nested)
     operators = np.flatnonzero((host.category == Category.OPERATOR) | (host.category == Category.PYTHON))
     if len(operators):
         return _extend(
@@ -79,6 +87,11 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
     if len(host):
         return _one(host.start_ns, host.dur_ns, "host-annotations")
     return Steps((), np.empty(0, np.int64), np.empty(0, np.int64), None)
+
+
+def _levels(start: I64, end: I64) -> I64:
+    """In how many steps that started before it and have not ended each step starts."""
+    return np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
 
 
 def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:

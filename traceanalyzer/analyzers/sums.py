@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from traceanalyzer.trace.table import I64, Array
@@ -25,6 +27,14 @@ def sum_by(groups: Array, values: I64, count: int) -> I64:
 def count_by(groups: Array, count: int) -> I64:
     """How many members each group 0..count-1 has."""
     return np.bincount(groups, minlength=count).astype(np.int64)
+
+
+def members(groups: Array) -> Iterator[tuple[int, I64]]:
+    """Each group that has members, ascending, and its rows in their order."""
+    order = np.argsort(groups, kind="stable")
+    bounds = np.flatnonzero(np.diff(groups[order])) + 1
+    for rows in np.split(order, bounds) if len(order) else ():
+        yield int(groups[rows[0]]), rows
 
 
 def group(*keys: Array) -> tuple[I64, I64]:

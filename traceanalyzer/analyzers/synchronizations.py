@@ -15,13 +15,16 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import Waits
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.idle import causes
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_CALLS = Text("skip-no-runtime-calls", "the trace has no calls into a runtime, so no wait of the host was recorded")
+
+OPERATORS = 32
+"""Operators around a wait that tell it from others (own choice: programs nest a dozen, recursion has no end)."""
 
 AVOIDABLE = 4
 """The column of `costs` with what goes away without the wait."""
@@ -33,7 +36,7 @@ class Synchronization(msgspec.Struct, frozen=True):
     call: str
     """The function of the runtime."""
     operators: tuple[str, ...]
-    """The operators around it, outermost first; empty: none."""
+    """The operators around it, outermost first, at most the innermost 32; empty: none."""
     python_line: str | None
     """The innermost Python line, the user's own where there is one; null: stacks not recorded."""
     calls: int
@@ -145,40 +148,57 @@ def _order(row: Synchronization) -> tuple[object, ...]:
 
 def _chains(context: Context, node: I64) -> I64:
     """A number for each node such that two nodes share it if the same operators are around them."""
-    named, parent = _is_named(context), np.append(context.host.tree.parent, NO_PARENT)
-    chain, above = np.zeros(len(node), np.int64), _first_named(named, parent, node)
-    while (above != NO_PARENT).any():
-        counted = np.flatnonzero(above != NO_PARENT)
+    above = context.once(_named_above)
+    chain, around = np.zeros(len(node), np.int64), _first_named(context, node)
+    for _ in range(OPERATORS):
+        counted = np.flatnonzero(around != NO_PARENT)
+        if not len(counted):
+            break
         # Each level gives new numbers; those without a further name keep theirs, which count fewer names.
-        longer = group(chain[counted], context.host.name[above[counted]])[1]
+        longer = group(chain[counted], context.host.name[around[counted]])[1]
         chain[counted] = int(chain.max()) + 1 + longer
-        above = _first_named(named, parent, parent[above])
+        around = above[around]
     return chain
 
 
-def _first_named(named: Bool, parent: I64, position: I64) -> I64:
+def too_deep(context: Context) -> int:
+    """How many waits lie in more operators than tell them apart."""
+    above = context.once(_named_above)
+    around = _first_named(context, context.links.node[context.once(host_activity.waits).row])
+    for _ in range(OPERATORS):
+        around = above[around]
+    return int((around != NO_PARENT).sum())
+
+
+def _first_named(context: Context, position: I64) -> I64:
     """For each node, itself or its nearest ancestor that is named; -1 for none."""
-    position = position.copy()
-    while len(skipped := np.flatnonzero(~named[position] & (position != NO_PARENT))):
-        position[skipped] = parent[position[skipped]]
-    return position
+    return np.append(context.once(_nearest_named), NO_PARENT)[position]
 
 
 def _operators(context: Context, node: int) -> tuple[str, ...]:
     """Names of a node and of what it is in, outermost first."""
-    host, named, found = context.host, _is_named(context), []
-    while node != NO_PARENT:
-        if named[node]:
-            found.append(context.trace.names[host.name[node]])
-        node = int(host.tree.parent[node])
+    above = context.once(_named_above)
+    found: list[str] = []
+    around = int(_first_named(context, np.array([node]))[0])
+    while around != NO_PARENT and len(found) < OPERATORS:
+        found.append(context.trace.names[context.host.name[around]])
+        around = int(above[around])
     return tuple(reversed(found))
 
 
-def _is_named(context: Context) -> Bool:
-    """Nodes that are named around a wait: no steps, no modules, and no operator again that calls itself."""
+def _named_above(context: Context) -> I64:
+    """For each node its nearest ancestor that is named, -1 for none; and -1 for that."""
+    nearest = np.append(context.once(_nearest_named), NO_PARENT)
+    return np.append(nearest[context.host.tree.parent], NO_PARENT)
+
+
+def _nearest_named(context: Context) -> I64:
+    """For each node, itself or its nearest ancestor that is named around a wait; -1 for none.
+
+    No steps, no modules, and no operator again that calls itself.
+    """
     host = context.host
-    named: Bool = (host.kind != Kind.MODULE) & (host.kind != Kind.STEP) & ~host.merged
-    return np.append(named, False)
+    return host.tree.nearest((host.kind != Kind.MODULE) & (host.kind != Kind.STEP) & ~host.merged)
 
 
 def costs(context: Context) -> I64 | None:
@@ -239,10 +259,10 @@ def _devices(context: Context, waits: Waits) -> I64:
     linked = np.flatnonzero((launch != NO_PARENT) & (device.device != UNKNOWN))
     by_launch = linked[np.argsort(launch[linked], kind="stable")]
     calls = launch[by_launch]
-    for thread in np.unique(waits.thread).tolist():
-        own = by_launch[context.trace.launches.thread[calls] == thread]
-        if len(own):
-            rows = np.flatnonzero(waits.thread == thread)
+    launched = {thread: by_launch[rows] for thread, rows in members(context.trace.launches.thread[calls])}
+    for thread, rows in members(waits.thread):
+        own = launched.get(thread)
+        if own is not None:
             before = np.searchsorted(launch[own], waits.row[rows], side="right") - 1
             where[rows] = device.device[own[np.maximum(before, 0)]]
     return where

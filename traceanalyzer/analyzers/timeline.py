@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import members
 from traceanalyzer.trace.strings import Pool
 from traceanalyzer.trace.table import I32, I64, Array
 
@@ -24,6 +25,10 @@ MAX_DEPTH = 6
 
 MAX_LANES = 24
 """Lanes of each kind that are drawn (own choice: more fit no screen)."""
+
+
+_CANDIDATES = 8 * MAX_LANES
+"""Lanes that are looked at closely, of which those that show most are drawn."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -95,12 +100,9 @@ class _Frame(msgspec.Struct, frozen=True):
 def _host_lanes(context: Context, frame: _Frame) -> tuple[list[Lane], list[Lane]]:
     """Nested operators and annotations of each thread, and the runtime calls of each thread."""
     tree, launches = context.host.tree, context.trace.launches
-    thread = np.empty(len(tree), np.int32)
-    for number, part in tree.threads.items():
-        thread[part] = number
     labels = [f"{t.pid}/{t.tid}" for t in context.trace.threads]
     visible = tree.depth < MAX_DEPTH
-    nested = _Bars(thread, tree.start_ns, tree.end_ns, context.host.name, tree.depth)
+    nested = _Bars(tree.thread, tree.start_ns, tree.end_ns, context.host.name, tree.depth)
     calls = _Bars(launches.thread, launches.start_ns, launches.start_ns + launches.dur_ns, launches.name)
     return _lanes("host", nested.take(visible), labels, frame), _lanes("launches", calls, labels, frame)
 
@@ -128,11 +130,18 @@ class _Bars:
 def _lanes(kind: str, bars: _Bars, labels: list[str], frame: _Frame) -> list[Lane]:
     """The lanes that have something in the frame, the busiest first."""
     visible = bars.take((bars.end > frame.start) & (bars.start < frame.end))
-    found = [
-        Lane(kind, labels[number], _slices(visible.take(visible.lane == number), frame))
-        for number in np.unique(visible.lane).tolist()
-    ]
+    found = [Lane(kind, labels[number], _slices(visible.take(rows), frame)) for number, rows in _busiest(visible)]
     return sorted(found, key=lambda lane: (-sum(s.duration_ns for s in lane.slices if not s.depth), lane.label))
+
+
+def _busiest(bars: _Bars) -> list[tuple[int, I64]]:
+    """Lanes with their rows, by number; where there are far more than are drawn, those with most time."""
+    lanes = list(members(bars.lane))
+    if len(lanes) <= _CANDIDATES:
+        return lanes
+    time = {number: int((bars.end[rows] - bars.start[rows])[bars.depth[rows] == 0].sum()) for number, rows in lanes}
+    kept = set(sorted(time, key=lambda number: (-time[number], number))[:_CANDIDATES])
+    return [(number, rows) for number, rows in lanes if number in kept]
 
 
 def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:

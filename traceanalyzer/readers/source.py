@@ -22,7 +22,14 @@ with contextlib.suppress(ImportError):  # two to three times the speed of zlib, 
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
-_COMPRESSED_CHUNK = 1 << 16
+_COMPRESSED_CHUNK = 1 << 14
+"""Deflate makes at most a thousand times as much of it, which has to be held."""
+
+_STRETCH = 16 << 20
+_DENSEST = 500
+"""A stretch of this many bytes out of less than its 500th is no text of a profiler, whatever it says: events differ
+in their times, and unpack to ten or twenty times their size. Deflate reaches 1032 for one byte over and over."""
+
 _PEEK_CHUNK = 1 << 20
 """A read allocates what it asks for, however little there is."""
 
@@ -38,7 +45,7 @@ class Source(io.RawIOBase):
         self.losses: list[Loss] = []
         self._raw, self._progress = raw, progress
         self._head = raw.read(2)
-        self._gzip = _Gunzip(self._compressed, self.losses) if self._head == _GZIP_MAGIC else None
+        self._gzip = _Gunzip(self._compressed, self.losses, name) if self._head == _GZIP_MAGIC else None
         self._peeked = b""
 
     @property
@@ -95,10 +102,11 @@ class _Gunzip:
     the last block that it inflated when the checksum after it is wrong.
     """
 
-    def __init__(self, fill: Callable[[], bytes], losses: list[Loss]) -> None:
-        self._fill, self._losses = fill, losses
+    def __init__(self, fill: Callable[[], bytes], losses: list[Loss], name: str) -> None:
+        self._fill, self._losses, self._name = fill, losses, name
         self._input = b""
-        self._output = b""
+        self._output = memoryview(b"")
+        self._packed, self._unpacked = 0, 0  # bytes of the stretch
         self._inflate: Any = None
         self._crc = 0
         self._members = 0
@@ -109,9 +117,9 @@ class _Gunzip:
             if self._ended:
                 return 0
             self._advance()
-        chunk, self._output = self._output[: len(view)], self._output[len(view) :]
-        view[: len(chunk)] = chunk
-        return len(chunk)
+        count = min(len(self._output), len(view))
+        view[:count], self._output = self._output[:count], self._output[count:]
+        return count
 
     def _advance(self) -> None:
         if self._inflate is None:
@@ -123,14 +131,29 @@ class _Gunzip:
             self._finish("read-gzip-truncated")
             return
         try:
-            self._output = self._inflate.decompress(self._input)
+            self._output = memoryview(self._inflate.decompress(self._input))
         except (zlib.error, inflate_library.error):
             self._finish("read-gzip-damaged")
             return
         self._crc = inflate_library.crc32(self._output, self._crc)
+        self._refuse_bombs(len(self._input) - len(self._inflate.unused_data))
         self._input = self._inflate.unused_data
         if self._inflate.eof:
             self._close_member()
+
+    def _refuse_bombs(self, packed: int) -> None:
+        """End with an error where much came out of next to nothing, before anybody looks at it."""
+        self._packed += packed
+        self._unpacked += len(self._output)
+        if self._unpacked < _STRETCH:
+            return
+        if self._unpacked > _DENSEST * self._packed:
+            raise UnusableInputError(
+                f"{self._name}: is no trace: {self._packed:,} compressed bytes unpack to {self._unpacked:,}, "
+                f"{self._unpacked // max(self._packed, 1):,} times as many, as nothing does that a profiler writes; "
+                "give the file that torch.profiler exported"
+            )
+        self._packed, self._unpacked = 0, 0
 
     def _open_member(self) -> None:
         header = self._take(10)
@@ -158,10 +181,18 @@ class _Gunzip:
             if len(self._take(size)) < size:
                 return False
         for flag in (_FNAME, _FCOMMENT):
-            while flags & flag and (byte := self._take(1)) != b"\0":
-                if not byte:
-                    return False
+            if flags & flag and not self._skip_text():
+                return False
         return not flags & _FHCRC or len(self._take(2)) == 2
+
+    def _skip_text(self) -> bool:
+        """Skip up to the next zero byte; False if there is none."""
+        while (end := self._input.find(0)) < 0:
+            self._input = self._fill()
+            if not self._input:
+                return False
+        self._input = self._input[end + 1 :]
+        return True
 
     def _take(self, size: int) -> bytes:
         while len(self._input) < size and (more := self._fill()):

@@ -50,6 +50,20 @@ _TEXTS = (
         one="{count:count} event more than a day away from the rest, or longer than a day, was left out.",
     ),
     Text(
+        "read-many-devices",
+        "{count:count} events are of devices beyond the {kept:count} that have most: no machine has so many, "
+        "and their device counts as unknown.",
+        one="{count:count} event is of a device beyond the {kept:count} that have most: no machine has so many, "
+        "and its device counts as unknown.",
+    ),
+    Text(
+        "read-many-streams",
+        "{count:count} events are of streams beyond the {kept:count} that have most, and their stream counts as "
+        "unknown.",
+        one="{count:count} event is of a stream beyond the {kept:count} that have most, and its stream counts as "
+        "unknown.",
+    ),
+    Text(
         "read-unsupported",
         "{count:count} events of the category {category} are not understood and were left out.",
         one="{count:count} event of the category {category} is not understood and was left out.",
@@ -177,6 +191,20 @@ _TEXTS = (
         "q-stack-overhead",
         "Recorded with {options}, which slows the host down: host times are too high, and the GPU looks more idle "
         "than it is without the profiler.",
+    ),
+    Text(
+        "q-many-loaders",
+        "The trace names {count:count} loaders; the {described:count} that are waited for longest are described.",
+    ),
+    Text(
+        "q-nested-steps",
+        "{count:count} marked steps start within {around:count} others or more, and were left out.",
+        one="{count:count} marked step starts within {around:count} others or more, and was left out.",
+    ),
+    Text(
+        "q-deep-waits",
+        "{count:count} waits lie in more than {told_apart:count} operators: the innermost tell them apart.",
+        one="{count:count} wait lies in more than {told_apart:count} operators: the innermost tell it from others.",
     ),
     Text(
         "q-graph-opaque",

@@ -1,8 +1,8 @@
-"""Nesting of slices by containment, per thread, without a Python loop over slices.
+"""Nesting of slices by containment, per thread, without a loop over slices, levels or threads.
 
 Slices of a thread are sorted by (start, longest first); then a slice's depth is the number of slices that
 started before it and have not ended, its parent is the last slice before it that is one less deep, and its
-descendants follow it directly.
+descendants follow it directly. Threads are laid one after another on one clock, so that all are nested at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceanalyzer.trace.table import I32, I64, Array
+from traceanalyzer.trace.table import I32, I64, Array, Bool
 
 NO_PARENT = -1
 
@@ -44,18 +44,26 @@ class Tree:
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, thread = start_ns[rows], end[rows], thread[rows]
-        size = len(rows)
-        depth, parent, after = (np.empty(size, np.int32) for _ in range(3))
-        clipped = 0
         threads = _slices_by_thread(thread)
-        for part in threads.values():
-            clipped += _nest(start[part], end[part], depth[part], parent[part], after[part])
-            parent[part] += np.where(parent[part] == NO_PARENT, 0, part.start).astype(np.int32)
-            after[part] += part.start
-        return cls(start, end, depth, parent, after, clipped, threads), rows
+        clock = _Clock.of(start, end)
+        rank = _ranks(threads)
+        depth, parent, limit = _nest(clock.at(rank, start), clock.at(rank, end))
+        clipped = 0
+        if limit is not None:
+            clipped, end = int((end[limit] < end).sum()), end[limit]
+        after = np.searchsorted(clock.at(rank, start), clock.at(rank, end), side="left")
+        after = np.where(end > start, after, np.arange(1, len(rows) + 1))
+        return cls(start, end, depth, parent, _narrow(after), clipped, threads), rows
 
     def __len__(self) -> int:
         return len(self.start_ns)
+
+    @property
+    def thread(self) -> I64:
+        """The thread of each slice."""
+        return np.repeat(
+            np.array([*self.threads], np.int64), [part.stop - part.start for part in self.threads.values()]
+        )
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time, the innermost slice of its thread with start <= time < end.
@@ -63,15 +71,27 @@ class Tree:
         Returns:
             Positions in the tree, or -1 where no slice is open.
         """
+        clock, numbers = _Clock.of(self.start_ns, self.end_ns), np.array([*self.threads], np.int64)
+        rank = _ranks(self.threads)
+        asked = np.searchsorted(numbers, thread)
+        known = np.append(numbers, NO_PARENT)[asked] == thread
+        start, end = clock.at(rank, self.start_ns), clock.at(rank, self.end_ns)
         found = np.full(len(times), NO_PARENT, np.int64)
-        order = np.argsort(thread, kind="stable")
-        for number, points in _slices_by_thread(thread[order]).items():
-            part = self.threads.get(number)
-            if part is not None:
-                asked = order[points]
-                inside = _innermost(self.start_ns[part], self.end_ns[part], self.depth[part], times[asked])
-                found[asked] = np.where(inside < 0, NO_PARENT, inside + part.start)
+        found[known] = _innermost(start, end, self.depth, clock.at(asked[known], times[known]))
         return found
+
+    def nearest(self, marked: Bool) -> I64:
+        """For each slice, itself or its nearest ancestor that is marked, -1 for none.
+
+        Every slice points to its parent, a marked one to itself; each round follows two pointers at once, so that
+        the rounds are as many as the levels have binary digits.
+        """
+        own = np.arange(len(self))
+        ends = marked | (self.parent == NO_PARENT)
+        pointer = np.where(ends, own, self.parent)
+        while not ends[pointer].all():
+            pointer = pointer[pointer]
+        return np.where(marked[pointer], pointer, NO_PARENT)
 
     def sums(self, values: I64) -> I64:
         """For each slice, the sum of a value over it and all its descendants."""
@@ -106,18 +126,51 @@ def _slices_by_thread(thread: Array) -> dict[int, slice]:
     return {int(thread[a]): slice(a, b) for a, b in pairwise(bounds.tolist())}
 
 
-def _nest(start: I64, end: I64, depth: Array, parent: Array, after: Array) -> int:
-    """Fill depth, parent and after of one thread; clip ends in place; how many were clipped."""
-    depth[:] = np.arange(len(start)) - _closed_before(start, end)
-    _find_parents(depth, parent)
+@dataclass(frozen=True)
+class _Clock:
+    """One time for all threads, in which each has its turn: nothing of one reaches into the next."""
+
+    low: int
+    span: int
+    moments: I64 | None
+    """Where the turns would leave 64 bits: the times at which anything starts or ends, which are counted instead."""
+
+    @classmethod
+    def of(cls, start: I64, end: I64) -> _Clock:
+        """A clock for slices."""
+        low, high = int(start.min(initial=2**62)), int(end.max(initial=-(2**62)))
+        if (len(start) + 1) * (high - low + 3) < 2**63:  # no more threads than slices
+            return cls(low, high - low + 1, None)
+        moments = np.unique(np.concatenate((start, end)))
+        return cls(0, len(moments), moments)
+
+    def at(self, rank: I64, times: I64) -> I64:
+        """Times of threads, given by their rank; before and after all slices nothing differs."""
+        place = times - self.low if self.moments is None else np.searchsorted(self.moments, times, side="right") - 1
+        at: I64 = rank * (self.span + 2) + np.clip(place, -1, self.span) + 1
+        return at
+
+
+def _ranks(threads: dict[int, slice]) -> I64:
+    """Of each row its thread's place among the threads."""
+    return np.repeat(np.arange(len(threads)), [part.stop - part.start for part in threads.values()])
+
+
+def _nest(start: I64, end: I64) -> tuple[I32, I32, I64 | None]:
+    """Depths, parents, and the slice at whose end each slice ends; None if that is always itself."""
+    depth = np.arange(len(start)) - _closed_before(start, end)
+    parent = _parents(depth)
     nested = parent != NO_PARENT
-    clipped = 0
+    limit = None
     if (end[nested] > end[parent[nested]]).any():
-        clipped = _clip(start, end)
-        depth[:] = np.arange(len(start)) - _closed_before(start, end)
-        _find_parents(depth, parent)
-    after[:] = np.where(end > start, np.searchsorted(start, end, side="left"), np.arange(1, len(start) + 1))
-    return clipped
+        limit = _limits(start, end)
+        depth = np.arange(len(start)) - _closed_before(start, end[limit])
+        parent = _parents(depth)
+    return _narrow(depth), _narrow(parent), limit
+
+
+def _narrow(positions: I64) -> I32:
+    return positions.astype(np.int32)
 
 
 def _closed_before(start: I64, end: I64) -> I64:
@@ -129,47 +182,50 @@ def _closed_before(start: I64, end: I64) -> I64:
     return closed
 
 
-def _find_parents(depth: Array, parent: Array) -> None:
+def _parents(depth: Array) -> I64:
     """The parent is the last slice before that is one less deep."""
-    parent[:] = NO_PARENT
-    if not len(depth):
-        return
-    order = np.argsort(depth.astype(np.int16) if depth.max() < 2**15 else depth, kind="stable")
-    bounds = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    for level in range(1, int(depth.max()) + 1):
-        above = order[bounds[level - 1] : bounds[level]]
-        here = order[bounds[level] : bounds[level + 1]]
-        parent[here] = above[np.searchsorted(above, here) - 1]
+    keys, order = _by_level(depth)
+    wanted = keys - _room(depth)  # one level up, before this slice; sorted as the keys are
+    found = np.searchsorted(keys, wanted) - 1
+    parent = np.empty(len(depth), np.int64)
+    parent[order] = np.where(depth[order] > 0, order[found], NO_PARENT)
+    return parent
 
 
-def _clip(start: I64, end: I64) -> int:
-    """End every slice where the innermost slice that contains its start ends, at the latest."""
-    clipped = 0
-    open_ends: list[int] = []
-    starts, ends = start.tolist(), end.tolist()
-    for row, (begin, finish) in enumerate(zip(starts, ends, strict=True)):
-        while open_ends and open_ends[-1] <= begin:
-            open_ends.pop()
-        limit = open_ends[-1] if open_ends else finish
-        if finish > limit:
-            end[row] = limit
-            clipped += 1
-        open_ends.append(min(finish, limit))
-    return clipped
+def _by_level(depth: Array) -> tuple[I64, I64]:
+    """Numbers that sort slices by depth, then position, in this order; and the position of each."""
+    order = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")
+    return depth[order] * _room(depth) + order, order
+
+
+def _room(depth: Array) -> np.int64:
+    """Numbers that each level takes in those of `_by_level`."""
+    return np.int64(len(depth) + 1)
+
+
+def _limits(start: I64, end: I64) -> I64:
+    """For each slice the one at whose end it ends: the innermost around its start where that ends first, or itself."""
+    limits = np.arange(len(start))
+    open_: list[tuple[int, int]] = []
+    for row, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while open_ and open_[-1][0] <= begin:
+            open_.pop()
+        if open_ and finish > open_[-1][0]:
+            finish, limits[row] = open_[-1]  # noqa: PLW2901 - it ends there
+        open_.append((finish, int(limits[row])))
+    return limits
 
 
 def _innermost(start: I64, end: I64, depth: I32, times: I64) -> I64:
-    """Position of the innermost open slice of one thread at each time, or -1."""
+    """Position of the innermost open slice at each time, or -1."""
     instant = end == start
     started = np.searchsorted(start, times, side="right")
     instants_before = np.concatenate(([0], np.cumsum(instant)))[started]
     ended = np.searchsorted(np.sort(end[~instant]), times, side="right") + instants_before
     wanted = started - ended - 1  # depth of the innermost open slice
     found = np.full(len(times), NO_PARENT, np.int64)
-    order = np.argsort(depth, kind="stable")
-    by_depth = depth[order]
-    for level in np.unique(wanted[wanted >= 0]).tolist():
-        at_level = order[np.searchsorted(by_depth, level) : np.searchsorted(by_depth, level, side="right")]
-        asked = np.flatnonzero(wanted == level)
-        found[asked] = at_level[np.searchsorted(at_level, started[asked]) - 1]
+    keys, order = _by_level(depth)
+    inside = np.flatnonzero(wanted >= 0)
+    last = np.searchsorted(keys, wanted[inside] * _room(depth) + started[inside]) - 1
+    found[inside] = order[last]
     return found

@@ -42,6 +42,10 @@ SHORT_GAP_NS = 30_000
 
 EVERY_THREAD = -1
 
+THREADS = 32
+"""Threads with a timeline of their own, those that launch most (own choice: programs launch from a few); what all of
+them did together stands for the others."""
+
 
 def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap.
@@ -57,6 +61,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
     times[queued, np.where(short, DEVICE, UNKNOWN)] = gaps.length[queued]
     thread = responsible_thread(context, gaps)
+    thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
     for number in np.unique(thread[late]).tolist():
         rows = np.flatnonzero(late & (thread == number))
         times[rows] = _on_host(context, gaps.take(rows), timelines(context)[number], blame_waits=blame_waits)
@@ -165,7 +170,7 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
         return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
     other = _activities(context, np.array(threads), driver, profiler)
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
-    for thread in threads:
+    for thread in threads[:THREADS]:
         own = _activities(context, np.array([thread]), driver, profiler)
         built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
     return built

@@ -98,7 +98,8 @@ def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
     late = causes.fed_late(context, gaps)
     moments = (gaps.start_ns + gaps.end_ns) // 2
     for row in np.flatnonzero(late).tolist():
-        begin, end, label = timelines[int(thread[row])].segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
+        timeline = timelines.get(int(thread[row]), timelines[EVERY_THREAD])
+        begin, end, label = timeline.segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
         fits = label == main[row]
         if not fits.any() and drained[row] != NO_PARENT:
             fits = label >= causes.SYNCHRONIZATION  # what a drained queue explains

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import group
+from traceanalyzer.analyzers.sums import group, members
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -53,8 +53,8 @@ def of_streams(context: Context) -> list[tuple[Queue, I64, I64]]:
     heads = heads[context.in_scope(trace.launches.start_ns[context.links.launch[heads]])]
     first, groups = group(device.device[heads], device.stream[heads])
     found = []
-    for number, head in enumerate(heads[first].tolist()):
-        own = heads[groups == number]
+    for head, (_, same) in zip(heads[first].tolist(), members(groups), strict=True):
+        own = heads[same]
         called = context.links.launch[own]
         called_order = np.argsort(called, kind="stable")  # rows of launches are ordered by start
         rows = called[called_order]

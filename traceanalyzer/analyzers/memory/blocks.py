@@ -121,12 +121,8 @@ def _asking(context: Context, node: I64) -> I64:
 
 def _climb(context: Context, node: I64, wanted: Bool) -> I64:
     """For each node, itself or its nearest ancestor that is wanted, -1 for none."""
-    found = node.copy()
-    while True:
-        further = np.flatnonzero((found != NO_PARENT) & ~wanted[found])
-        if not len(further):
-            return found
-        found[further] = context.host.tree.parent[found[further]]
+    found: I64 = np.append(context.host.tree.nearest(wanted[: len(context.host.tree)]), NO_PARENT)[node]
+    return found
 
 
 def _holders(context: Context, size: I64, operator: I32, line: I32) -> tuple[Holder, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
-from traceanalyzer.analyzers.modules.owners import Owners, innermost_of, is_accumulation
+from traceanalyzer.analyzers.modules.owners import Owners, is_accumulation
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -26,7 +26,7 @@ def forward_nodes(context: Context, owners: Owners) -> tuple[I64, I64]:
     evaluations = np.flatnonzero(owners.is_evaluation)
     source = np.full(len(context.host.tree), NO_PARENT, np.int64)
     _by_sequence(context, evaluations, source)
-    _by_flow(context, innermost_of(context.host.tree, owners.is_evaluation), source)
+    _by_flow(context, context.host.tree.nearest(owners.is_evaluation), source)
     return evaluations, _accumulations_follow(context, evaluations, source[evaluations])
 
 

@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
 from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
-from traceanalyzer.trace.tree import NO_PARENT, Tree
+from traceanalyzer.trace.tree import NO_PARENT
 
 _EVALUATION = "autograd::engine::evaluate_function: "
 _ACCUMULATION = "torch::autograd::AccumulateGrad"
@@ -45,22 +45,10 @@ def owners(context: Context) -> Owners:
     return Owners(
         is_module=is_module,
         is_evaluation=is_evaluation,
-        module=innermost_of(host.tree, is_module),
-        owner=innermost_of(host.tree, is_module | is_evaluation),
+        module=host.tree.nearest(is_module),
+        owner=host.tree.nearest(is_module | is_evaluation),
         launch_node=np.where(inside == NO_PARENT, context.links.node, inside),
     )
-
-
-def innermost_of(tree: Tree, marked: Bool) -> I64:
-    """For each node, itself or its nearest ancestor that is marked, -1 for none."""
-    found = np.where(marked, np.arange(len(tree)), NO_PARENT)
-    order = np.argsort(tree.depth, kind="stable")
-    bounds = np.searchsorted(tree.depth[order], np.arange(int(tree.depth.max(initial=0)) + 2))
-    for low, high in zip(bounds[1:-1].tolist(), bounds[2:].tolist(), strict=True):  # parents before children
-        level = order[low:high]
-        level = level[~marked[level]]
-        found[level] = found[tree.parent[level]]
-    return found
 
 
 def evaluations(context: Context) -> Bool:

@@ -8,7 +8,6 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import Owners
-from traceanalyzer.analyzers.sums import group
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -40,45 +39,46 @@ class Paths:
 
     def subtree_sums(self, values: I64) -> I64:
         """For each place, the sum over it and all places below."""
-        sums = values.copy()
-        for level in range(int(self.depth.max(initial=0)), 0, -1):
-            here = np.flatnonzero(self.depth == level)
-            np.add.at(sums, self.parent[here], sums[here])
-        return sums
+        total = np.concatenate(([0], np.cumsum(values)))
+        return total[self._after()] - total[:-1]
+
+    def _after(self) -> I64:
+        """For each place, the one after the last below it: the next that is no deeper."""
+        after = np.full(len(self), len(self), np.int64)
+        open_: list[int] = []
+        for place, depth in enumerate(self.depth.tolist()):
+            after[open_[depth:]] = place
+            del open_[depth:]
+            open_.append(place)
+        return after
 
 
 def paths(context: Context, owners: Owners) -> Paths:
-    """Find the places, level by level from the outermost calls."""
+    """Find the places: calls come after the call around them, whose place is known by then."""
     host, frames = context.host, context.trace.frames
     calls = np.flatnonzero(owners.is_module)
     name, module_id = host.name[calls].astype(np.int64), frames.module_id[host.row[calls]]
     around = np.append(owners.module, NO_PARENT)[host.tree.parent[calls]]
     parent_call = np.where(around == NO_PARENT, NO_PARENT, np.searchsorted(calls, around))
-    path = np.full(len(calls), NO_PARENT, np.int64)
-    columns: list[tuple[I64, ...]] = []
-    size, level = 0, np.flatnonzero(parent_call == NO_PARENT)
-    while len(level):
-        parent = np.append(path, NO_PARENT)[parent_call[level]]
-        first, groups = group(parent, name[level], module_id[level])
-        path[level] = size + groups
-        start = np.full(len(first), np.iinfo(np.int64).max)
-        np.minimum.at(start, groups, host.tree.start_ns[calls[level]])
-        columns.append((name[level][first], module_id[level][first], parent[first], start))
-        size += len(first)
-        done = path != NO_PARENT
-        level = np.flatnonzero(~done & np.append(done, False)[parent_call])
-    return _in_order(calls, path, columns)
+    places: dict[tuple[int, int, int], int] = {}
+    path: list[int] = []
+    for above, *own in np.column_stack((parent_call, name, module_id)).tolist():
+        parent = path[above] if above != NO_PARENT else NO_PARENT
+        path.append(places.setdefault((parent, *own), len(places)))
+    start = np.full(len(places), np.iinfo(np.int64).max)
+    np.minimum.at(start, path, host.tree.start_ns[calls])
+    return _in_order(calls, np.array(path, np.int64), np.array([*places], np.int64).reshape(-1, 3), start)
 
 
-def _in_order(calls: I64, path: I64, levels: list[tuple[I64, ...]]) -> Paths:
+def _in_order(calls: I64, path: I64, places: I64, start: I64) -> Paths:
     """Number the places depth first, siblings in the order of their first call, equal starts by number."""
-    if not levels:
-        none = np.empty(0, np.int64)
-        return Paths(calls, path, none, none, none, none)
-    name, module_id, parent, start = (np.concatenate(column) for column in zip(*levels, strict=True))
-    depth = np.repeat(np.arange(len(levels)), [len(level[0]) for level in levels])
+    parent, name, module_id = places.T
+    depth = np.zeros(len(places) + 1, np.int64)
+    depth[NO_PARENT] = -1  # around the outermost
+    for place, above in enumerate(parent.tolist()):
+        depth[place] = depth[above] + 1
     children: dict[int, list[int]] = {}
-    for place in np.lexsort((module_id, start)).tolist():
+    for place in np.lexsort((name, module_id, start)).tolist():
         children.setdefault(int(parent[place]), []).append(place)
     order: list[int] = []
     waiting = children.get(NO_PARENT, [])[::-1]

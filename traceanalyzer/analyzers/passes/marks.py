@@ -15,7 +15,7 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
-from traceanalyzer.analyzers.modules.owners import innermost_of, owners
+from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.optimizers import is_zero_grad, ranges
 from traceanalyzer.trace import marks
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
@@ -74,7 +74,7 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
     """Without what lies in evaluations, optimizers and loaders."""
     host, table = context.host, context.trace.host
-    within = innermost_of(host.tree, context.once(owners).is_evaluation | (host.kind == Kind.DATALOADER))
+    within = host.tree.nearest(context.once(owners).is_evaluation | (host.kind == Kind.DATALOADER))
     row = host.row[nodes]
     call = host_activity.innermost(table, context.once(ranges), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)

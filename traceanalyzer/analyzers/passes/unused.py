@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import Kind
-from traceanalyzer.analyzers.modules.owners import device_time, innermost_of, owners
+from traceanalyzer.analyzers.modules.owners import device_time, owners
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
 from traceanalyzer.analyzers.sums import count_by, group
 from traceanalyzer.trace import marks
@@ -61,10 +61,10 @@ def roots(context: Context) -> Roots:
 
 def _modules(context: Context) -> Roots:
     host, tree, found = context.host, context.host.tree, context.once(owners)
-    above = np.append(innermost_of(tree, found.is_module | found.is_evaluation), NO_PARENT)
+    above = np.append(tree.nearest(found.is_module | found.is_evaluation), NO_PARENT)
     is_root: Bool = found.is_module & (above[tree.parent] == NO_PARENT)
     nodes = np.flatnonzero(is_root)
-    root = innermost_of(tree, is_root)[context.once(graph).node]
+    root = tree.nearest(is_root)[context.once(graph).node]
     frames, row = context.trace.frames, host.row[nodes]
     number = np.where(root == NO_PARENT, NO_PARENT, np.searchsorted(nodes, root))
     name, thread = host.name[nodes], frames.thread[row]

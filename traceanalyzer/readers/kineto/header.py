@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,13 +15,16 @@ from traceanalyzer.trace.model import Device, Options
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d{1,19})(?!\d)')
+_KEYS_TRIED = 20
+"""Places where the array could start that are looked at; each costs a decoding of all before it."""
+
 _OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
 
 
 def find_events(text: bytes) -> re.Match[bytes] | None:
     """Where the event array of an object starts: the first `traceEvents` key at the top level."""
     first = None
-    for match in EVENTS_KEY.finditer(text):
+    for match in islice(EVENTS_KEY.finditer(text), _KEYS_TRIED):
         first = first or match
         if _decode(text[: match.start()] + b'"traceEvents":[]}') is not None:
             return match

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.kineto import header
+from traceanalyzer.readers.kineto import crowds, header
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.windows import EventWindows
@@ -80,7 +80,11 @@ def _losses(
     losses += [Loss("read-unsupported", n, {"category": name}) for name, n in collector.unsupported.items()]
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
-    return tuple(sorted(losses, key=lambda loss: (loss.id, str(loss.params))))
+    return tuple(sorted(losses, key=_loss_order))
+
+
+def _loss_order(loss: Loss) -> tuple[str, str]:
+    return loss.id, str(loss.params)
 
 
 def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
@@ -97,7 +101,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     unsupported = collector.unsupported
     host = collector.host.finish()
     launches = collector.launches.finish()
-    device = collector.device.finish()
+    device, crowds_lost = crowds.bounded(collector.device.finish())
     gpu_annotations = collector.gpu_annotations.finish()
     frames = collector.frames.finish()
     memory = collector.memory.finish()
@@ -152,7 +156,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
         syncs=collector.syncs.finish(),
         overheads=replace(overheads, thread=thread_codes[overheads.thread]),
         flows=replace(flows, thread=thread_codes[flows.thread]),
-        losses=losses,
+        losses=tuple(sorted((*losses, *crowds_lost), key=_loss_order)),
     )
 
 
