@@ -13,9 +13,10 @@ from urllib.parse import quote
 import click
 
 from traceanalyzer import output, renderers
-from traceanalyzer.cli import one_line, standard_output
-from traceanalyzer.config import SEVERITIES
+from traceanalyzer.cli import one_line, parameters, standard_output
+from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
+from traceanalyzer.renderers import language
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.model import Report
 
@@ -157,7 +158,10 @@ def _link(path: Path, folder: Path) -> str:
 def assets_options(command: _Command) -> _Command:
     """The options of commands that write Markdown with charts in files."""
     folder = click.option(
-        "--assets", metavar="DIR", help="In Markdown: charts as files in DIR, which it links, in place of bars of text."
+        "--assets",
+        metavar="DIR",
+        shell_complete=parameters.folders,
+        help="In Markdown: charts as files in DIR, which it links, in place of bars of text.",
     )
     form = click.option(
         "--assets-format",
@@ -183,7 +187,10 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
 
 
 def targets(
-    outputs: Sequence[str], form: str | None, settled: Sequence[str] = (), suffixes: Mapping[str, str] | None = None
+    outputs: Sequence[str],
+    form: str | None,
+    settled: Sequence[str] = (),
+    formats: Mapping[str, Sequence[str]] = renderers.EVERY,
 ) -> list[Target]:
     """Where to write and in which format; the screen if nothing is said.
 
@@ -191,25 +198,34 @@ def targets(
         outputs: What `-o` says.
         form: What `--format` says.
         settled: What the configuration says; its first is that of outputs whose name says nothing.
-        suffixes: Suffixes of formats that only one command has.
+        formats: Those that the command has, and their suffixes.
 
     Raises:
         UsageError: The format of an output is not known.
     """
     if not outputs:
         return [Target(SCREEN, form or "terminal")]
-    return [Target(path, form or _format_of(path, settled, suffixes or {})) for path in outputs]
+    return [Target(path, form or _format_of(path, settled, formats)) for path in outputs]
 
 
-def _format_of(path: str, settled: Sequence[str], suffixes: Mapping[str, str]) -> str:
-    suffix = Path(path).suffix.lower()
-    if suffix in suffixes:
-        return suffixes[suffix]
-    if settled and not suffix:
+def _format_of(path: str, settled: Sequence[str], formats: Mapping[str, Sequence[str]]) -> str:
+    if settled and not Path(path).suffix:
         return settled[0]
     if path == SCREEN:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    return renderers.format_of(path)
+    return renderers.format_of(path, formats)
+
+
+def spoken(lang: str | None, settings: Config) -> Language:
+    """The language that `--lang` says, else that of the configuration.
+
+    Raises:
+        UsageError: There is no such language; the message names the option or the file.
+    """
+    try:
+        return language.of(lang or settings.language)
+    except UsageError as error:
+        raise UsageError(f"--lang {error}" if lang else f"{settings.place('language')}: {error}") from None
 
 
 def exit_if_found(report: Report, fail_on: str | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.cli import one_line
-from traceanalyzer.cli.parameters import Steps
+from traceanalyzer.cli.parameters import ParamType, Steps, files
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
@@ -19,7 +19,7 @@ _NS_PER_MS = 1_000_000
 _WROTE = Text("trim-wrote", "Wrote {path}: {written:count} of {events:count} events")
 
 
-class _Time(click.ParamType[tuple[int | None, int | None]]):
+class _Time(ParamType[tuple[int | None, int | None]]):
     """`A:B` in milliseconds since the first event."""
 
     name = "A:B"
@@ -35,7 +35,7 @@ class _Time(click.ParamType[tuple[int | None, int | None]]):
 
 
 @click.command("trim")
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="TRACE", shell_complete=files)
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="The trace to write: .json or .json.gz.")
 @click.option("--steps", type=Steps(), help="Keep the steps A to B, both included (numbers as in ProfilerStep#N).")
 @click.option("--time", "time_ns", type=_Time(), help="Keep A to B milliseconds after the first event.")
