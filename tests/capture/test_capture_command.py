@@ -74,7 +74,7 @@ def test_a_python_without_torch_is_not_started_and_the_install_command_is_shown(
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     line = assert_one_line(spawn("--", str(python), "train.py", program=CAPTURE, cwd=tmp_path))
-    assert line == "traceanalyzer: torch is not installed: pip install 'traceanalyzer[capture]'\n"
+    assert line == "traceanalyzer: torch is not installed: pip install 'torch-traceanalyzer[capture]'\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_program_that_wants_torch_and_has_none_is_told_so(tmp_path: Path) -> N
     code = "import sys; sys.path[:] = []; import torch"
     run = shell(f"{sys.executable} -c '{code}'", cwd=tmp_path)
     assert run.code == 1
-    assert "pip install 'traceanalyzer[capture]'" in run.err.splitlines()[-1]
+    assert "pip install 'torch-traceanalyzer[capture]'" in run.err.splitlines()[-1]
 
 
 def test_a_python_that_ignores_the_environment_is_explained(tmp_path: Path) -> None:
