@@ -112,3 +112,14 @@ def test_a_python_that_ignores_the_environment_is_explained(tmp_path: Path) -> N
     run = shell(f"{sys.executable} -I -c 'print(1)'", cwd=tmp_path)
     assert (run.code, run.out) == (0, "1\n")
     assert "-I, -E and -S" in run.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [("top = 0", "top = 0"), ('language = "xx"', "language: xx"), ('ignore = ["nope"]', "ignore: unknown rule nope")],
+)
+def test_wrong_settings_are_told_before_the_program_starts(settings: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "traceanalyzer.toml").write_text(settings)
+    run = shell("touch started", "--report", cwd=tmp_path)
+    assert f"traceanalyzer: traceanalyzer.toml: {wrong}" in assert_one_line(run)
+    assert not (tmp_path / "started").exists()

@@ -146,7 +146,7 @@ def test_a_folder_without_a_trace(tmp_path: Path) -> None:
 def test_a_table_is_not_made_of_a_run(tmp_path: Path) -> None:
     ranks_in(tmp_path / "run")
     line = assert_one_line(call("report", tmp_path / "run", "-q", "-o", tmp_path / "x.txt"))
-    assert "name one of the ranks" in line
+    assert "holds several ranks, and a table (.txt) is made of one trace; name the file of one" in line
 
 
 # Formats

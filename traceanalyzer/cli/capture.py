@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from traceanalyzer import config
 from traceanalyzer.capture.agent.settings import Settings
 from traceanalyzer.cli import one_line
 from traceanalyzer.cli.parameters import files, folders
@@ -77,10 +78,9 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
       the program's own; 128 and the number of the signal that ended it
       2    the program could not be started
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
-    from traceanalyzer import config  # noqa: PLC0415 - asking for help imports nothing
-    from traceanalyzer.capture import launch  # noqa: PLC0415
+    from traceanalyzer.capture import launch  # noqa: PLC0415 - asking for help imports nothing
 
-    settings = config.load() if report else config.Config()  # an error in them comes before the program starts
+    settings = _checked_settings() if report else Config()
     outcome = launch.run(program, Settings(folder=folder, **recording))
     for warning in outcome.warnings:
         _say(f"traceanalyzer: warning: {warning}")
@@ -91,6 +91,17 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
         for trace in outcome.traces:
             _report(trace, settings)
     sys.exit(outcome.code)
+
+
+def _checked_settings() -> Config:
+    """The project's settings; what is wrong with them is told before the program runs, not after."""
+    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.rules import selection  # noqa: PLC0415
+
+    settings = config.load()
+    delivery.spoken(None, settings)
+    selection.choose(settings)
+    return settings
 
 
 def _say(text: str) -> None:

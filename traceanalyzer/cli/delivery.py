@@ -76,8 +76,6 @@ class Delivery:
                 self._write(report, target, texts)
 
     def _print(self, report: Report, form: str, texts: Texts) -> None:
-        if form in renderers.BINARY:
-            raise UsageError(f"{form} cannot be printed; name a file with -o")
         if form == "terminal":
             from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
 
@@ -179,7 +177,7 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
     """
     if folder is None:
         if form is not None:
-            raise UsageError("--assets-format says how the files of --assets are; name their folder with --assets")
+            raise UsageError("--assets-format needs the folder of the charts; name it with --assets DIR")
         return None
     if all(target.form != "markdown" for target in wanted):
         raise UsageError("--assets are the charts of a Markdown report; ask for one with -o report.md")
@@ -201,11 +199,14 @@ def targets(
         formats: Those that the command has, and their suffixes.
 
     Raises:
-        UsageError: The format of an output is not known.
+        UsageError: The format of an output is not known, or cannot be printed.
     """
-    if not outputs:
-        return [Target(SCREEN, form or "terminal")]
-    return [Target(path, form or _format_of(path, settled, formats)) for path in outputs]
+    wanted = [Target(path, form or _format_of(path, settled, formats)) for path in outputs]
+    wanted = wanted or [Target(SCREEN, form or "terminal")]
+    for target in wanted:
+        if target.path == SCREEN and target.form in renderers.BINARY:
+            raise UsageError(f"--format {target.form} cannot be printed; name a file or folder with -o")
+    return wanted
 
 
 def _format_of(path: str, settled: Sequence[str], formats: Mapping[str, Sequence[str]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +40,8 @@ def show(written: Sequence[Target]) -> None:
 
 def open_file(page: Path) -> None:
     """Open a page; where there is no browser, say where the page is."""
+    import webbrowser  # noqa: PLC0415 - only where a page is opened
+
     try:
         is_shown = webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:

@@ -40,7 +40,7 @@ class Steps(ParamType[tuple[int | None, int | None]]):
         """The first and the last step."""
         match = _RANGE.fullmatch(str(value))
         if match is None:
-            self.fail(f"{value} is no range of steps; write A:B, A: or :B", param, ctx)
+            self.fail(f"{value} is not a range of steps; write A:B, A: or :B", param, ctx)
         first, last, single = (int(part) if part else None for part in match.groups())
         return (first, last) if single is None else (single, single)
 
@@ -56,12 +56,12 @@ class Share(ParamType[float]):
             return value
         match = _SHARE.fullmatch(str(value).strip())
         if match is None:
-            self.fail(f"{value} is no share; write 3% or 0.03", param, ctx)
+            self.fail(f"{value} is not a share; write 3% or 0.03", param, ctx)
         number = float(match[1])
         if match[2]:
             return number / 100
         if number >= 1:
-            self.fail(f"{value} is a whole number of what? Write {value}% or a fraction below 1", param, ctx)
+            self.fail(f"{value} may be a percentage or a fraction; write {value}% or a fraction below 1", param, ctx)
         return number
 
 

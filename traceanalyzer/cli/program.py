@@ -90,7 +90,9 @@ def complete(instruction: str) -> None:
     try:
         is_unknown = shell_completion.shell_complete(group, {}, PROGRAM, COMPLETION, instruction)
     except (KeyError, ValueError):  # the shell sets variables that say where the cursor is
-        raise UsageError(f"{COMPLETION}={instruction}: is for the script of {COMPLETION}=bash_source") from None
+        raise UsageError(
+            f"{COMPLETION}={instruction}: is for completion scripts; {COMPLETION}=bash_source prints one"
+        ) from None
     if is_unknown:
         known = ", ".join(f"{shell}_source" for shell in SHELLS)
         raise UsageError(f"{COMPLETION}={instruction}: no such shell; use one of {known}")

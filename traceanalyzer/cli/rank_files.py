@@ -125,7 +125,9 @@ def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -
         else:
             trace = readers.read(source)
             if not isinstance(trace, Trace):
-                raise UnusableInputError(f"{file.location}: holds printed tables, which tell nothing of other ranks")
+                raise UnusableInputError(
+                    f"{file.location}: holds printed tables, which cannot be compared between ranks"
+                )
             member = measure_rank(trace, steps)
     if member is None:
         raise UnusableInputError(f"{file.location}: names no rank and has no collectives")

@@ -100,11 +100,12 @@ def command(
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
-        raise UsageError("a table is made of the whole trace; leave --steps and --skip-warmup out")
+        raise UsageError("a table (.txt) is made of the whole trace; leave --steps and --skip-warmup out")
     made = _make(given, StepChoice(first, last, skip_warmup), settings, quiet=quiet)
 
     def table() -> str:
-        return _table(made.measured, sort_by, row_limit, by_shape=group_by_input_shape)
+        trace = _traced(made.measured, given)
+        return _table(trace, sort_by, row_limit, by_shape=group_by_input_shape)
 
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(made.report, targets, {TABLE: table})
@@ -153,13 +154,22 @@ def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _M
         return _Made(analyze(measured, steps, settings), measured)
 
 
-def _table(measured: Trace | TableDocument | None, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
+def _traced(measured: Trace | TableDocument | None, given: str) -> Trace:
+    """What a table is made of.
+
+    Raises:
+        UsageError: It is not one trace.
+    """
+    if measured is None:
+        raise UsageError(f"{given}: holds several ranks, and a table (.txt) is made of one trace; name the file of one")
+    if not isinstance(measured, Trace):
+        raise UsageError(f"{given}: holds printed tables already, and a table (.txt) is made of a trace")
+    return measured
+
+
+def _table(trace: Trace, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
     """The table that torch would print."""
     from traceanalyzer.analyzers import key_averages  # noqa: PLC0415 - only for this format
     from traceanalyzer.renderers import table  # noqa: PLC0415
 
-    if measured is None:
-        raise UsageError("a table is made from one trace; name one of the ranks")
-    if not isinstance(measured, Trace):
-        raise UsageError("a table is made from a trace; this input holds tables already")
-    return table.render(key_averages.analyze(Context(measured), by_shape), sort_by=sort_by, row_limit=row_limit)
+    return table.render(key_averages.analyze(Context(trace), by_shape), sort_by=sort_by, row_limit=row_limit)

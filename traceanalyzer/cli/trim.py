@@ -29,7 +29,7 @@ class _Time(ParamType[tuple[int | None, int | None]]):
     ) -> tuple[int | None, int | None]:
         match = _RANGE.fullmatch(str(value))
         if match is None:
-            self.fail(f"{value} is no time range; write A:B, A: or :B in milliseconds", param, ctx)
+            self.fail(f"{value} is not a time range; write A:B, A: or :B in milliseconds", param, ctx)
         start, end = (round(float(part) * _NS_PER_MS) if part else None for part in match.groups())
         return start, end
 
