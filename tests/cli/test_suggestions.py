@@ -149,6 +149,16 @@ def test_a_table_is_not_made_of_a_run(tmp_path: Path) -> None:
     assert "holds several ranks, and a table (.txt) is made of one trace; name the file of one" in line
 
 
+def test_an_empty_name_is_no_folder() -> None:
+    assert "runs" not in assert_one_line(call("report", ""))
+
+
+def test_a_saved_report_is_for_render(tmp_path: Path) -> None:
+    file = tmp_path / "saved.json"
+    assert call("report", TRAINING, "-q", "-o", file).code == 0
+    assert f"Did you mean `traceanalyzer render {file}`?" in assert_one_line(call("report", file))
+
+
 # Formats
 
 

@@ -79,7 +79,7 @@ def collect(inputs: Sequence[str], steps: StepChoice, *, quiet: bool) -> RankFil
 def _measure(inputs: Sequence[str], steps: StepChoice, *, quiet: bool) -> tuple[list[_Measured], list[str]]:
     """Every file that can be used, and of the others why not."""
     found = list({file.identity: file for file in discovery.find(inputs)}.values())
-    saved = [file for file in found if file.failure is None and _is_report(file)]
+    saved = [file for file in found if file.failure is None and is_report(file.location)]
     beside = [file for file in saved if not file.is_named]
     measured, reasons = _all_of([file for file in found if file not in beside], saved, steps, quiet=quiet)
     if not measured:
@@ -103,9 +103,10 @@ def _all_of(
     return measured, reasons
 
 
-def _is_report(file: Found) -> bool:
+def is_report(location: str) -> bool:
+    """Whether a file begins like a saved report."""
     try:
-        with open_source(file.location, lambda _: None) as source:
+        with open_source(location, lambda _: None) as source:
             return _begins_like_a_report(source)
     except UnusableInputError:
         return False

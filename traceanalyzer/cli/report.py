@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
@@ -14,8 +15,9 @@ from traceanalyzer.batch.storage import is_url
 from traceanalyzer.cli import delivery, folder, one_line, page, parameters, rank_files, suggestions
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.config import Config
-from traceanalyzer.errors import UsageError
+from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze, join, load
+from traceanalyzer.readers.source import STDIN
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
@@ -145,13 +147,24 @@ def _only(inputs: tuple[str, ...]) -> str:
 
 def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _Made:
     """The report on a file, on the only trace of a folder, or on the ranks of its only run."""
-    file = folder.only_file(given) if Path(given).is_dir() else given
+    file = folder.only_file(given) if os.path.isdir(given) else given  # noqa: PTH112 - "" is no folder
     if file is None:
         ranks = rank_files.collect([given], steps, quiet=quiet)
         return _Made(join(ranks.members, ranks.name, settings), notes=tuple(ranks.summary))
     with reading(file, quiet=quiet) as progress:
-        measured = load(file, progress)
+        measured = _load(file, progress)
         return _Made(analyze(measured, steps, settings), measured)
+
+
+def _load(file: str, progress: Callable[[int], None]) -> Trace | TableDocument:
+    """As `pipeline.load`, but a saved report is sent to the command that shows it."""
+    try:
+        return load(file, progress)
+    except UnusableInputError:
+        if file != STDIN and rank_files.is_report(file):
+            meant = suggestions.typed("render", file)
+            raise UsageError(f"{file}: is a saved report, not a trace. Did you mean {meant}?") from None
+        raise
 
 
 def _traced(measured: Trace | TableDocument | None, given: str) -> Trace:
