@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,12 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer import config, renderers
 from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.batch.request import Options
+from traceanalyzer.cli import delivery
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.rules import selection
 
 
 def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
@@ -40,10 +44,10 @@ def test_a_project_without_settings_is_no_error(tmp_path: Path) -> None:
         ("[gpu]\nfp32 = -1\n", "positive number"),
         ("[gpu]\nfp32 = true\n", "positive number"),
         ("[gpu]\nname = 3\n", "text is needed"),
-        ("gpu = 3\n", "no table"),
+        ("gpu = 3\n", "not a table; write \\[gpu\\]"),
         ('format = "htlm"\n', "did you mean html"),
         ('format = ["json", 3]\n', "list of them, is needed"),
-        ("[gpu\n", "no TOML"),
+        ("[gpu\n", "not valid TOML"),
     ],
 )
 def test_a_wrong_setting_is_one_line(text: str, says: str, tmp_path: Path) -> None:
@@ -51,6 +55,57 @@ def test_a_wrong_setting_is_one_line(text: str, says: str, tmp_path: Path) -> No
     with pytest.raises(UsageError, match=says) as caught:
         config.load(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[gpu]\nbandwith = 1\n", "gpu.bandwith: no such key"),
+        ("[gpu]\nfp32 = -1\n", "gpu.fp32 = -1"),
+        ("langage = 1\n", "langage: no such key"),
+        ("language = 1\n", "language = 1"),
+        ('format = "htlm"\n', "format = 'htlm'"),
+        ("top = 0\n", "top = 0"),
+        ('fail-on = "bad"\n', "fail-on = 'bad'"),
+        ("select = 3\n", "select is not a list"),
+        ("[rules.x]\ny = -1\n", "rules.x.y = -1"),
+        ("rules = 3\n", "rules is not a table of tables; write [tool.traceanalyzer.rules."),
+        ("gpu = 3\n", "gpu is not a table; write [tool.traceanalyzer.gpu]"),
+    ],
+)
+def test_an_error_names_file_and_key(text: str, key: str, tmp_path: Path) -> None:
+    """Also in pyproject.toml, where keys stand in a table of the program."""
+    in_project = (
+        re.sub(r"^\[", "[tool.traceanalyzer.", text) if text.startswith("[") else f"[tool.traceanalyzer]\n{text}"
+    )
+    (tmp_path / "pyproject.toml").write_text(in_project)
+    with pytest.raises(UsageError) as caught:
+        config.load(tmp_path)
+    assert str(caught.value).startswith(f"pyproject.toml: tool.traceanalyzer.{key}")
+    (tmp_path / "traceanalyzer.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        config.load(tmp_path)
+    assert str(caught.value).startswith(f"traceanalyzer.toml: {key.replace('tool.traceanalyzer.', '')}")
+
+
+def test_names_that_later_turn_out_wrong_are_told_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.traceanalyzer]\nselect = ["nope"]\nlanguage = "xx"\n')
+    found = config.load(tmp_path)
+    with pytest.raises(UsageError, match=r"^pyproject.toml: tool.traceanalyzer.select: unknown rule nope"):
+        selection.choose(found)
+    with pytest.raises(UsageError, match=r"^pyproject.toml: tool.traceanalyzer.language: xx: no such language"):
+        delivery.spoken(None, found)
+    with pytest.raises(UsageError, match=r"^--lang yy: no such language"):
+        delivery.spoken("yy", found)
+    with pytest.raises(UsageError, match=r"^select: unknown rule nope"):
+        selection.choose(Config(select=("nope",)))
+
+
+def test_where_settings_stand_does_not_matter_to_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "traceanalyzer.toml").write_text("top = 3\n")
+    from_file = Options(config=config.load(tmp_path))
+    assert from_file.fingerprint("a", 1, "v") == Options(config=Config(top=3)).fingerprint("a", 1, "v")
+    assert from_file.fingerprint("a", 1, "v") != Options(config=Config(top=4)).fingerprint("a", 1, "v")
 
 
 def test_formats_are_those_of_reports() -> None:

@@ -2,66 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
-import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.installing import ROOT, SOURCES, build_wheel, checked, run
 from traceanalyzer._version import __version__
 
-ROOT = Path(__file__).parents[1]
 TRAINING = ROOT / "fixtures" / "synthetic" / "gpu_training.json.gz"
-SOURCES = ("traceanalyzer", "report_templates", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md")
-_IN_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 pytestmark = pytest.mark.install
 
 
-def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run without anything in the environment that leads back to the checkout."""
-    clean = {key: value for key, value in os.environ.items() if key not in _IN_CHECKOUT}
-    return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
-
-
-def checked(command: Sequence[str | Path], cwd: Path) -> str:
-    done = run(command, cwd)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def copy_of_the_sources(folder: Path) -> Path:
-    """What the build needs, so that nothing is written into the checkout and nothing else can slip in."""
-    for name in SOURCES:
-        for source in sorted([ROOT / name, *(ROOT / name).rglob("*")]):
-            if source.is_file() and "__pycache__" not in source.parts:
-                target = folder / source.relative_to(ROOT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read_bytes())
-    return folder
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built with the backend that is installed, else with one that pip fetches."""
-    folder = tmp_path_factory.mktemp("wheel")
-    sources = copy_of_the_sources(folder / "sources")
-    has_backend = importlib.util.find_spec("hatchling") is not None
-    isolation = ["--no-isolation"] if has_backend else []
-    done = run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, sources], folder)
-    if done.returncode and not has_backend:
-        pytest.skip("hatchling is not installed and cannot be fetched: pip install hatchling")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
-    return built
+    """The wheel of the checkout."""
+    return build_wheel(ROOT, SOURCES, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +47,12 @@ def test_the_wheel_holds_the_package_and_its_templates(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
-    assert wheel.name == f"traceanalyzer-{__version__}-py3-none-any.whl"
+    assert wheel.name == f"torch_traceanalyzer-{__version__}-py3-none-any.whl"
     packaged = {path.relative_to(ROOT).as_posix() for path in (ROOT / "traceanalyzer").rglob("*.py")}
     templates = {f"traceanalyzer/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("report_templates/**/*.j2")}
     assert templates
     assert packaged | templates | {"traceanalyzer/py.typed"} <= names
-    assert {name.split("/")[0] for name in names} == {"traceanalyzer", f"traceanalyzer-{__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"traceanalyzer", f"torch_traceanalyzer-{__version__}.dist-info"}
     assert f"\nVersion: {__version__}\n" in metadata
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
 

@@ -44,16 +44,35 @@ class Config:
     fail_on: str | None = None
     """The severity of a finding that makes the exit code 1."""
 
+    origin: str = field(default="", compare=False)
+    """What goes before a key in an error: the file, and in pyproject.toml the table."""
+    options: frozenset[str] = field(default=frozenset(), compare=False)
+    """Rules that the command line names, where errors must not blame the file."""
+
     def choosing(self, select: tuple[str, ...], ignore: tuple[str, ...]) -> Config:
-        """The same with a choice of rules for this run; what is not chosen stays as it is."""
-        return replace(self, select=select or self.select, ignore=(*self.ignore, *ignore))
+        """These settings with a choice of rules for this run; what is not chosen stays as it is."""
+        return replace(
+            self,
+            select=select or self.select,
+            ignore=(*self.ignore, *ignore),
+            options=frozenset((*select, *ignore)) - {*self.select, *self.ignore},
+        )
+
+    def place(self, key: str, rule: str = "") -> str:
+        """Where a setting stands, for errors.
+
+        Args:
+            key: Its key.
+            rule: The rule that it names; it may come from the option of the same name.
+        """
+        return f"--{key}" if rule in self.options else f"{self.origin}{key}"
 
 
 def load(folder: Path | None = None) -> Config:
     """The settings of a folder; `traceanalyzer.toml` before `pyproject.toml`.
 
     Raises:
-        UsageError: The file is no TOML, or holds a key or value that means nothing.
+        UsageError: The file is not valid TOML, or holds a key or value that means nothing.
     """
     folder = folder or Path()
     for name, path in (("traceanalyzer.toml", ()), ("pyproject.toml", ("tool", "traceanalyzer"))):
@@ -61,7 +80,7 @@ def load(folder: Path | None = None) -> Config:
         if file.is_file():
             settings = _table(_parse(file), path, name)
             if settings or not path:
-                return _config(settings, name)
+                return _config(settings, f"{name}: {''.join(f'{key}.' for key in path)}")
     return Config()
 
 
@@ -69,7 +88,7 @@ def _parse(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file.name}: is no TOML: {error}") from None
+        raise UsageError(f"{file.name}: is not valid TOML: {error}") from None
     except OSError as error:
         raise UsageError(f"{file.name}: cannot be read: {error.strerror or error}") from None
 
@@ -78,84 +97,86 @@ def _table(value: Any, path: Iterable[str], name: str) -> dict[str, Any]:
     for key in path:
         value = value.get(key, {}) if isinstance(value, dict) else {}
     if not isinstance(value, dict):
-        raise UsageError(f"{name}: tool.traceanalyzer is no table")
+        raise UsageError(f"{name}: tool.traceanalyzer is not a table; write [tool.traceanalyzer] and its keys below")
     return value
 
 
-def _config(settings: Mapping[str, Any], name: str) -> Config:
-    _require_known(settings, _SETTINGS, name)
+def _config(settings: Mapping[str, Any], origin: str) -> Config:
+    _require_known(settings, _SETTINGS, origin)
     return Config(
-        gpu=_gpu(settings.get("gpu", {}), name),
-        rules=_rules(settings.get("rules", {}), name),
-        select=_ids(settings, "select", name),
-        ignore=_ids(settings, "ignore", name),
-        language=_text(settings, name),
-        formats=_formats(settings.get("format", []), name),
-        top=_top(settings.get("top"), name),
-        fail_on=_severity(settings.get("fail-on"), name),
+        origin=origin,
+        gpu=_gpu(settings.get("gpu", {}), origin),
+        rules=_rules(settings.get("rules", {}), origin),
+        select=_ids(settings, "select", origin),
+        ignore=_ids(settings, "ignore", origin),
+        language=_text(settings, origin),
+        formats=_formats(settings.get("format", []), origin),
+        top=_top(settings.get("top"), origin),
+        fail_on=_severity(settings.get("fail-on"), origin),
     )
 
 
-def _text(settings: Mapping[str, Any], name: str) -> str:
+def _text(settings: Mapping[str, Any], origin: str) -> str:
     found = settings.get("language", "en")
     if not isinstance(found, str):
-        raise UsageError(f'{name}: language = {found!r}: a code such as "ru" is needed')
+        raise UsageError(f'{origin}language = {found!r}: a code such as "ru" is needed')
     return found
 
 
-def _formats(value: Any, name: str) -> tuple[str, ...]:
+def _formats(value: Any, origin: str) -> tuple[str, ...]:
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
-        raise UsageError(f'{name}: format = {value!r}: a format such as "html", or a list of them, is needed')
+        raise UsageError(f'{origin}format = {value!r}: a format such as "html", or a list of them, is needed')
     for entry in found:
         if entry not in FORMATS:
             near = difflib.get_close_matches(entry, FORMATS, 1)
             hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)} is needed"
-            raise UsageError(f"{name}: format = {entry!r}: {hint}")
+            raise UsageError(f"{origin}format = {entry!r}: {hint}")
     return tuple(dict.fromkeys(found))
 
 
-def _top(value: Any, name: str) -> int | None:
+def _top(value: Any, origin: str) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise UsageError(f"{name}: top = {value!r}: a whole number from 1 on is needed")
+        raise UsageError(f"{origin}top = {value!r}: a whole number from 1 on is needed")
     return value
 
 
-def _severity(value: Any, name: str) -> str | None:
+def _severity(value: Any, origin: str) -> str | None:
     if value is None:
         return None
     if value not in SEVERITIES:
-        raise UsageError(f"{name}: fail-on = {value!r}: one of {', '.join(SEVERITIES)} is needed")
+        raise UsageError(f"{origin}fail-on = {value!r}: one of {', '.join(SEVERITIES)} is needed")
     return str(value)
 
 
-def _gpu(gpu: Any, name: str) -> Mapping[str, Any]:
+def _gpu(gpu: Any, origin: str) -> Mapping[str, Any]:
     if not isinstance(gpu, dict):
-        raise UsageError(f"{name}: gpu is no table; write [gpu] and its keys below")
-    _require_known(gpu, GPU_KEYS, name)
+        raise UsageError(f"{origin}gpu is not a table; write [{_header(origin)}gpu] and its keys below")
+    _require_known(gpu, GPU_KEYS, f"{origin}gpu.")
     for key, value in gpu.items():
         if not (isinstance(value, str) if key == "name" else _is_number(value) and value > 0):
             raise UsageError(
-                f"{name}: gpu.{key} = {value!r}: a {'text' if key == 'name' else 'positive number'} is needed"
+                f"{origin}gpu.{key} = {value!r}: a {'text' if key == 'name' else 'positive number'} is needed"
             )
     return gpu
 
 
-def _rules(rules: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+def _rules(rules: Any, origin: str) -> Mapping[str, Mapping[str, float]]:
     """Numbers by rule and threshold; whether they exist is known where the rules are."""
     if not isinstance(rules, dict) or not all(isinstance(limits, dict) for limits in rules.values()):
-        raise UsageError(f'{name}: rules is no table of tables; write [rules."dataloader-bound"] and its keys below')
+        example = f'[{_header(origin)}rules."dataloader-bound"]'
+        raise UsageError(f"{origin}rules is not a table of tables; write {example} and its keys below")
     for rule, limits in rules.items():
         for key, value in limits.items():
             if not _is_number(value) or value < 0:
-                raise UsageError(f"{name}: rules.{rule}.{key} = {value!r}: a number, 0 or greater, is needed")
+                raise UsageError(f"{origin}rules.{rule}.{key} = {value!r}: a number, 0 or greater, is needed")
     return rules
 
 
-def _ids(settings: Mapping[str, Any], key: str, name: str) -> tuple[str, ...]:
+def _ids(settings: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
     found = settings.get(key, [])
     if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
-        raise UsageError(f'{name}: {key} is no list of rules; write {key} = ["dataloader-bound"]')
+        raise UsageError(f'{origin}{key} is not a list of rules; write {key} = ["dataloader-bound"]')
     return tuple(found)
 
 
@@ -163,11 +184,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _require_known(found: Iterable[str], known: tuple[str, ...], name: str) -> None:
+def _header(origin: str) -> str:
+    """What goes before the name of a table: nothing, or in pyproject.toml the table of this program."""
+    return origin.partition(": ")[2]
+
+
+def _require_known(found: Iterable[str], known: tuple[str, ...], origin: str) -> None:
     for key in found:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
-            raise UsageError(
-                f"{name}: unknown key {key}; "
-                + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
-            )
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise UsageError(f"{origin}{key}: no such key; {hint}")

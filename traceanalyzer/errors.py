@@ -23,4 +23,4 @@ class MissingDependencyError(TraceAnalyzerError):
     """An optional library is needed and not installed."""
 
     def __init__(self, library: str, *, extra: str) -> None:
-        super().__init__(f"{library} is not installed: pip install 'traceanalyzer[{extra}]'")
+        super().__init__(f"{library} is not installed: pip install 'torch-traceanalyzer[{extra}]'")

@@ -79,7 +79,7 @@ def test_a_missing_library_is_one_line(
     monkeypatch.setitem(sys.modules, library, None)
     write(tmp_path / "in" / "x.json", trace())
     filled = [argument.format(**{"in": tmp_path / "in", "out": tmp_path / "out"}) for argument in arguments]
-    assert f"pip install 'traceanalyzer[{extra}]'" in assert_one_line(call("batch", *filled))
+    assert f"pip install 'torch-traceanalyzer[{extra}]'" in assert_one_line(call("batch", *filled))
 
 
 def test_local_files_need_no_extra(tmp_path: Path) -> None:

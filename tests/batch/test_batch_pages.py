@@ -135,7 +135,7 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(spreadsheet, "import_module", missing)
     _, told = batch(population(tmp_path / "in", 1, 0), tmp_path / "out")
     (note,) = told.notes
-    assert "pip install 'traceanalyzer[parquet]'" in note
+    assert "pip install 'torch-traceanalyzer[parquet]'" in note
     assert (tmp_path / "out" / "summary.csv").exists()
     assert not (tmp_path / "out" / "summary.parquet").exists()
 

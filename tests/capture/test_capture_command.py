@@ -74,7 +74,7 @@ def test_a_python_without_torch_is_not_started_and_the_install_command_is_shown(
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     line = assert_one_line(spawn("--", str(python), "train.py", program=CAPTURE, cwd=tmp_path))
-    assert line == "traceanalyzer: torch is not installed: pip install 'traceanalyzer[capture]'\n"
+    assert line == "traceanalyzer: torch is not installed: pip install 'torch-traceanalyzer[capture]'\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
@@ -105,10 +105,21 @@ def test_a_program_that_wants_torch_and_has_none_is_told_so(tmp_path: Path) -> N
     code = "import sys; sys.path[:] = []; import torch"
     run = shell(f"{sys.executable} -c '{code}'", cwd=tmp_path)
     assert run.code == 1
-    assert "pip install 'traceanalyzer[capture]'" in run.err.splitlines()[-1]
+    assert "pip install 'torch-traceanalyzer[capture]'" in run.err.splitlines()[-1]
 
 
 def test_a_python_that_ignores_the_environment_is_explained(tmp_path: Path) -> None:
     run = shell(f"{sys.executable} -I -c 'print(1)'", cwd=tmp_path)
     assert (run.code, run.out) == (0, "1\n")
     assert "-I, -E and -S" in run.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [("top = 0", "top = 0"), ('language = "xx"', "language: xx"), ('ignore = ["nope"]', "ignore: unknown rule nope")],
+)
+def test_wrong_settings_are_told_before_the_program_starts(settings: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "traceanalyzer.toml").write_text(settings)
+    run = shell("touch started", "--report", cwd=tmp_path)
+    assert f"traceanalyzer: traceanalyzer.toml: {wrong}" in assert_one_line(run)
+    assert not (tmp_path / "started").exists()

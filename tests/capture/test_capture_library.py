@@ -72,7 +72,7 @@ def test_without_torch_the_install_command_is_shown() -> None:
     )
     run = spawn(program=(sys.executable, "-c", code), env={"PYTHONPATH": str(Path(__file__).parents[2])})
     assert run.code == 0, run.err
-    assert run.out.splitlines() == ["torch is not installed: pip install 'traceanalyzer[capture]'"] * 3
+    assert run.out.splitlines() == ["torch is not installed: pip install 'torch-traceanalyzer[capture]'"] * 3
 
 
 def test_importing_and_constructing_import_no_torch() -> None:

@@ -67,7 +67,7 @@ def test_png_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     [
         (("--assets", "c"), "charts of a Markdown report"),
         (("-o", "x.html", "--assets", "c"), "charts of a Markdown report"),
-        (("-o", "x.md", "--assets-format", "svg"), "name their folder with --assets"),
+        (("-o", "x.md", "--assets-format", "svg"), "name it with --assets DIR"),
         (("-o", "x.md", "--assets", "no/such/folder"), "cannot be made"),
     ],
 )

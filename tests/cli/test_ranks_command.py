@@ -63,7 +63,8 @@ def test_saved_reports_are_as_good_as_traces(traces: Path, tmp_path: Path) -> No
         assert call("report", file, "-q", "-o", tmp_path / f"{file.stem}.report.json").code == 0
     (tmp_path / "notes.md").write_text("what we learned")
     answer = call("ranks", tmp_path, "-q", "--format", "json", "-o", "-")
-    assert [line.startswith("Left out: notes.md: ") for line in answer.err.splitlines()] == [True]
+    assert answer.err.splitlines()[0] == "Left out 1 of 5 files:"
+    assert [line.startswith("- notes.md: ") for line in answer.err.splitlines()[1:]] == [True]
     saved, direct = json.loads(answer.stdout), as_json(traces)
     assert saved["analyses"] == direct["analyses"]
     assert saved["findings"] == direct["findings"]
@@ -91,9 +92,23 @@ def test_missing_ranks_and_bad_files_are_told(traces: Path, tmp_path: Path) -> N
     answer = call("ranks", folder, "--format", "markdown", "-o", "-", "-q")
     assert answer.code == 0
     assert "1 of 4 ranks has no trace here (1)" in answer.out
-    assert answer.err.startswith("Left out: ")
-    assert "rank1.json.gz" in answer.err
-    assert len(answer.err.splitlines()) == 1
+    heading, reason = answer.err.splitlines()
+    assert heading == "Left out 1 of 4 files:"
+    assert reason.startswith("- ")
+    assert "rank1.json.gz" in reason
+
+
+def test_what_was_left_out_is_summed_up(traces: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "some"
+    shutil.copytree(traces, folder)
+    for number in range(9):
+        (folder / f"empty{number}.json").write_bytes(b"")
+    answer = call("ranks", folder, "-q")
+    assert answer.code == 0
+    heading, *reasons = answer.err.splitlines()
+    assert heading == "Left out 9 of 13 files:"
+    assert [reason.startswith("- ") for reason in reasons] == [True] * 6
+    assert reasons[-1] == "- and 4 more"
 
 
 def test_ranks_from_names_where_the_trace_does_not_tell(tmp_path: Path) -> None:

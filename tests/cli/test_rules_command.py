@@ -56,8 +56,8 @@ def test_fail_on() -> None:
         ('[rules."dataloader-bound"]\nexposed = 1\n', "no threshold exposed; did you mean exposed_share?"),
         ('[rules."dataloader-bond"]\nexposed_share = 1\n', "did you mean dataloader-bound?"),
         ('[rules."dataloader-bound"]\nexposed_share = "x"\n', "a number, 0 or greater, is needed"),
-        ("rules = 3\n", "rules is no table of tables"),
-        ('select = "dataloader-bound"\n', "select is no list of rules"),
+        ("rules = 3\n", "rules is not a table of tables"),
+        ('select = "dataloader-bound"\n', "select is not a list of rules"),
         ('ignore = ["nope"]\n', "unknown rule nope; traceanalyzer rules lists them"),
     ],
 )
@@ -69,4 +69,35 @@ def test_wrong_settings_are_one_line(
     run = call("report", TRAINING, "-q")
     assert run.code == 2
     assert wrong in run.err
+    assert run.err.startswith("traceanalyzer: traceanalyzer.toml: ")
     assert len(run.err.splitlines()) == 1
+
+
+def test_an_option_is_blamed_for_its_own_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("traceanalyzer.toml").write_text('ignore = ["occupancy-low"]\n')
+    for option in ("--select", "--ignore"):
+        run = call("report", TRAINING, "-q", option, "nope")
+        assert run.code == 2
+        assert run.err.startswith(f"traceanalyzer: {option}: unknown rule nope; ")
+
+
+def test_the_list_in_other_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    english = call("rules").out
+    russian = call("rules", "--lang", "ru")
+    assert (russian.code, russian.err) == (0, "")
+    assert [line.split()[0] for line in russian.out.splitlines()] == [rule.id for rule in builtin()]
+    assert "Шаги ждут DataLoader" in russian.out
+    assert "Steps wait for the DataLoader" in english
+    Path("traceanalyzer.toml").write_text('language = "ru"\nignore = ["occupancy-low"]\n')
+    settled = call("rules").out
+    assert settled.count("(отключено)") == 1
+    assert settled.replace("  (отключено)", "") == russian.out
+
+
+def test_the_page_of_a_rule_has_its_head_in_other_languages() -> None:
+    shown = call("rules", "dataloader-bound", "--lang", "zh").out
+    assert shown.startswith("dataloader-bound: 训练步在等待 DataLoader\n")
+    assert "阈值" in shown
+    assert "The program waits for its DataLoader while the GPU does nothing." in shown

@@ -109,9 +109,18 @@ def test_the_examples_work(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     (tmp_path / "profiling.md").write_bytes((FIXTURES / "key_averages" / "article.md").read_bytes())
     found = dict.fromkeys(line for command in ((), ("report",)) for line in examples(help_of(*command)))
+    env = {"PYTHONPATH": str(FIXTURES.parent), "BROWSER": "true %s"}  # no window is opened
     for example in found:
         shell = example.replace("traceanalyzer", shlex.join(PROGRAM), 1)
-        run = spawn(program=("sh", "-c", shell), cwd=tmp_path, env={"PYTHONPATH": str(FIXTURES.parent)})
+        run = spawn(program=("sh", "-c", shell), cwd=tmp_path, env=env)
         assert run.code == 0, example
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "report.json").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_lists_the_exit_codes(command: str) -> None:
+    text = "\n".join(help_of(command))
+    codes = text.partition("Exit codes:\n")[2].partition("\n\n")[0]
+    assert "2    " in codes
+    assert len(codes.splitlines()) >= 2

@@ -80,5 +80,5 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pandas", None)
     trace = example()
     for table in (trace.events, trace.host):
-        with pytest.raises(MissingDependencyError, match=r"pip install 'traceanalyzer\[pandas\]'"):
+        with pytest.raises(MissingDependencyError, match=r"pip install 'torch-traceanalyzer\[pandas\]'"):
             table.to_pandas()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -46,7 +46,8 @@ class Options:
             size: In bytes.
             version: Of the file: time of its last change, or the tag of a store.
         """
-        what = (__version__, name, size, version, self)
+        settings = replace(self.config, origin="", options=frozenset())  # where they stand changes no report
+        what = (__version__, name, size, version, replace(self, config=settings))
         return hashlib.sha256(msgspec.json.encode(what, order="deterministic")).hexdigest()
 
 

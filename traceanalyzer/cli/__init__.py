@@ -14,7 +14,7 @@ COMMANDS = {
     "ranks": "Compare the ranks of one distributed run.",
     "batch": "Report on many traces.",
     "diff": "Compare two measurements.",
-    "capture": "Record the steps of a training whose code nobody touches.",
+    "capture": "Record training steps without changing the code.",
     "trim": "Cut a trace to some steps or a time range.",
     "anonymize": "Hash the names in a trace, so that it can be shared.",
     "rules": "List the rules, or explain one.",
@@ -22,6 +22,12 @@ COMMANDS = {
 """Commands and their one-line help; each is a module of this package, imported when it is called."""
 
 EXAMPLE = "report trace.json.gz"
+
+COMPLETION = "_TRACEANALYZER_COMPLETE"
+"""The environment variable by which a shell asks for its completion script, and for completions."""
+
+_NAMESAKE = "traceanalyzer.py"
+"""What the other project installs that the package index calls `traceanalyzer`."""
 
 UNUSABLE = 2
 INTERRUPTED = 130
@@ -60,7 +66,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        _run(sys.argv[1:])
+        _run(sys.argv[1:], os.environ.get(COMPLETION))
         if sys.stdout is not None:
             sys.stdout.flush()
     except TraceAnalyzerError as error:
@@ -74,16 +80,34 @@ def main() -> None:
         _fail(f"standard output: cannot be written: {error.strerror or error}")
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str], completion: str | None) -> None:
     """The questions that need no library are answered here, four times as fast."""
-    if arguments in ([], ["-h"], ["--help"]):
+    if completion:
+        from traceanalyzer.cli.program import complete  # noqa: PLC0415 - imports click
+
+        complete(completion)
+    elif arguments in ([], ["-h"], ["--help"]):
         print(overview(), end="")  # noqa: T201 - this is the place that prints
-    elif arguments == ["--version"]:
-        print(f"traceanalyzer {__version__}")  # noqa: T201
     else:
+        _warn_of_namesake()
+        if arguments == ["--version"]:
+            print(f"traceanalyzer {__version__}")  # noqa: T201
+            return
         from traceanalyzer.cli.program import run  # noqa: PLC0415 - imports click
 
         run(arguments)
+
+
+def _warn_of_namesake() -> None:
+    """Tell of another project whose module has our name: who imports it in this environment gets ours."""
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would have to be imported
+    file = os.path.join(os.path.dirname(package), _NAMESAKE)  # noqa: PTH118, PTH120
+    if os.path.exists(file):  # noqa: PTH110
+        message = (
+            f"warning: {file} belongs to another project that is called traceanalyzer (for ns-2 network traces), "
+            "which cannot be imported beside this one: pip uninstall traceanalyzer"
+        )
+        print(f"traceanalyzer: {one_line(message)}", file=sys.stderr)  # noqa: T201
 
 
 def _forget_output() -> None:

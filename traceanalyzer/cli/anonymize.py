@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.cli import one_line
+from traceanalyzer.cli.parameters import files
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.report.message import Text
 from traceanalyzer.rewrite.anonymize import anonymize
@@ -19,7 +20,7 @@ _WROTE = Text(
 
 
 @click.command("anonymize")
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="TRACE", shell_complete=files)
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="The trace to write: .json or .json.gz.")
 @click.option(
     "--key",

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from traceanalyzer import config
 from traceanalyzer.batch import worker
 from traceanalyzer.batch.request import Options, Request, default_formats, formats
-from traceanalyzer.cli import one_line
+from traceanalyzer.batch.storage import is_url, local_path
+from traceanalyzer.cli import delivery, one_line, page, parameters
 from traceanalyzer.cli.batch_progress import showing
-from traceanalyzer.renderers import language
+from traceanalyzer.errors import UsageError
 
 FAILED = 1
+_INDEX = "index.html"
 
 
 @click.command("batch")
-@click.argument("inputs", metavar="PATH...", nargs=-1, required=True)
-@click.option("-o", "--output", "folder", required=True, metavar="DIR", help="Folder of the reports, or its URL.")
+@click.argument("inputs", metavar="PATH...", nargs=-1, required=True, shell_complete=parameters.files)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    shell_complete=parameters.folders,
+    help="Folder of the reports, or its URL.",
+)
 @click.option(
     "--format",
     "forms",
@@ -36,16 +47,14 @@ FAILED = 1
     "--memory", metavar="SIZE", help="What all processes may use: 8G, 512M, 50%  [default: 80% of what is available]."
 )
 @click.option("--cluster", metavar="ADDRESS", help="Analyze on a Dask cluster: the address of its scheduler.")
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help="Rows of each ranking  [default: the format's own]."
-)
-@click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
+@parameters.top("the format's own")
+@parameters.lang
 @click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
-@click.option("--select", multiple=True, metavar="RULE", help="Only this rule. Repeat for several.")
-@click.option("--ignore", multiple=True, metavar="RULE", help="Not this rule. Repeat for several.")
+@parameters.choice_of_rules
 @click.option("--allow-failures", is_flag=True, help="Exit with 0 even if files could not be analyzed.")
-@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+@click.option("--open", "show", is_flag=True, help="Open the index in the browser.")
+@parameters.force
+@parameters.quiet
 def command(
     *,
     inputs: tuple[str, ...],
@@ -60,6 +69,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     allow_failures: bool,
+    show: bool,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -68,7 +78,7 @@ def command(
     A PATH is a folder (searched at any depth), a file, a quoted pattern, or a URL such as s3://bucket/run7/.
     Traces (.json, .json.gz, .tmp) and texts with profiler tables (.txt, .md, .log) are told by their content.
 
-    Interrupted, it goes on where it was: the same command analyzes only what is missing or has changed.
+    To resume an interrupted batch, run the same command again: only what is missing or has changed is analyzed.
 
     \b
     Examples:
@@ -84,13 +94,15 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load().choosing(select, ignore)
+    if show and is_url(folder):
+        raise UsageError(f"--open needs reports on this machine, and {folder} is a URL")
     settled = tuple(form for form in settings.formats if form in formats())
     options = Options(
         formats=tuple(dict.fromkeys(forms)) or settled or default_formats(),
         top=top or settings.top,
         skip_warmup=skip_warmup,
         config=settings,
-        language=language.of(lang or settings.language).code,
+        language=delivery.spoken(lang, settings).code,
     )
     request = Request(
         inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force
@@ -106,5 +118,7 @@ def command(
         before = f" ({counts.recalled} of them before)" if counts.recalled else ""
         click.echo(f"{counts.done} analyzed{before}, {counts.failed} failed, {counts.left_out} left out", err=True)
         click.echo(f"Wrote {one_line(folder.rstrip('/'))}/: {', '.join(result.pages)}", err=True)
+    if show:
+        page.open_file(Path(local_path(folder)) / _INDEX)
     if counts.failed and not allow_failures:
         sys.exit(FAILED)

@@ -1,4 +1,4 @@
-"""`traceanalyzer capture`: record the steps of a training whose code nobody touches."""
+"""`traceanalyzer capture`: record training steps without changing the code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from typing import Any
 
 import click
 
+from traceanalyzer import config
 from traceanalyzer.capture.agent.settings import Settings
 from traceanalyzer.cli import one_line
+from traceanalyzer.cli.parameters import files, folders
+from traceanalyzer.config import Config
 
 _DEFAULTS = Settings(folder="traces")
 
 
 @click.command("capture", context_settings={"allow_interspersed_args": False})
-@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("-o", "--output", "folder", default="traces", metavar="DIR", help="Where traces go  [default: traces].")
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=files)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    default="traces",
+    metavar="DIR",
+    shell_complete=folders,
+    help="Where traces go  [default: traces].",
+)
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -45,16 +56,16 @@ _DEFAULTS = Settings(folder="traces")
     type=click.FloatRange(min=0),
     default=_DEFAULTS.limit_s,
     metavar="SECONDS",
-    help="Of a program that makes no steps, record so much at most; 0 records nothing of it  [default: 30].",
+    help="If no steps are detected, record at most SECONDS; 0 records nothing then  [default: 30].",
 )
 @click.option("--report", is_flag=True, help="Then print the report on each trace.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")
 def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **recording: Any) -> None:
-    """Record the steps of a training whose code nobody touches.
+    """Record training steps without changing the code.
 
     PROGRAM is how you start it, arguments and all; -- before it keeps its options apart from these. Steps end where
     an optimizer has stepped, or, without optimizers, where the next batch is asked for. One trace per rank is written
-    to DIR, and the program then runs on as if nothing had been.
+    to DIR, and the program then runs on without the profiler.
 
     \b
     Examples:
@@ -69,6 +80,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     from traceanalyzer.capture import launch  # noqa: PLC0415 - asking for help imports nothing
 
+    settings = _checked_settings() if report else Config()
     outcome = launch.run(program, Settings(folder=folder, **recording))
     for warning in outcome.warnings:
         _say(f"traceanalyzer: warning: {warning}")
@@ -77,8 +89,19 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
             _say(f"Wrote {_relative(trace)}")
     if report:
         for trace in outcome.traces:
-            _report(trace)
+            _report(trace, settings)
     sys.exit(outcome.code)
+
+
+def _checked_settings() -> Config:
+    """The project's settings; what is wrong with them is told before the program runs, not after."""
+    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.rules import selection  # noqa: PLC0415
+
+    settings = config.load()
+    delivery.spoken(None, settings)
+    selection.choose(settings)
+    return settings
 
 
 def _say(text: str) -> None:
@@ -91,12 +114,11 @@ def _relative(trace: Path) -> Path:
     return trace.relative_to(here) if trace.is_relative_to(here) else trace
 
 
-def _report(trace: Path) -> None:
+def _report(trace: Path, settings: Config) -> None:
     """As `traceanalyzer report` prints it."""
-    from traceanalyzer import config  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.pipeline import analyze, load  # noqa: PLC0415
-    from traceanalyzer.renderers import language, terminal  # noqa: PLC0415
+    from traceanalyzer.renderers import terminal  # noqa: PLC0415
 
-    settings = config.load()
-    spoken = language.of(settings.language)
+    spoken = delivery.spoken(None, settings)
     terminal.show(analyze(load(trace), config=settings), sys.stdout, top=settings.top, language=spoken)

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import click
 
 from traceanalyzer import output, renderers
-from traceanalyzer.cli import one_line, standard_output
-from traceanalyzer.config import SEVERITIES
+from traceanalyzer.cli import one_line, parameters, standard_output
+from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
+from traceanalyzer.renderers import language
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.model import Report
 
@@ -75,8 +76,6 @@ class Delivery:
                 self._write(report, target, texts)
 
     def _print(self, report: Report, form: str, texts: Texts) -> None:
-        if form in renderers.BINARY:
-            raise UsageError(f"{form} cannot be printed; name a file with -o")
         if form == "terminal":
             from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
 
@@ -157,7 +156,10 @@ def _link(path: Path, folder: Path) -> str:
 def assets_options(command: _Command) -> _Command:
     """The options of commands that write Markdown with charts in files."""
     folder = click.option(
-        "--assets", metavar="DIR", help="In Markdown: charts as files in DIR, which it links, in place of bars of text."
+        "--assets",
+        metavar="DIR",
+        shell_complete=parameters.folders,
+        help="In Markdown: charts as files in DIR, which it links, in place of bars of text.",
     )
     form = click.option(
         "--assets-format",
@@ -175,7 +177,7 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
     """
     if folder is None:
         if form is not None:
-            raise UsageError("--assets-format says how the files of --assets are; name their folder with --assets")
+            raise UsageError("--assets-format needs the folder of the charts; name it with --assets DIR")
         return None
     if all(target.form != "markdown" for target in wanted):
         raise UsageError("--assets are the charts of a Markdown report; ask for one with -o report.md")
@@ -183,7 +185,10 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
 
 
 def targets(
-    outputs: Sequence[str], form: str | None, settled: Sequence[str] = (), suffixes: Mapping[str, str] | None = None
+    outputs: Sequence[str],
+    form: str | None,
+    settled: Sequence[str] = (),
+    formats: Mapping[str, Sequence[str]] = renderers.EVERY,
 ) -> list[Target]:
     """Where to write and in which format; the screen if nothing is said.
 
@@ -191,25 +196,37 @@ def targets(
         outputs: What `-o` says.
         form: What `--format` says.
         settled: What the configuration says; its first is that of outputs whose name says nothing.
-        suffixes: Suffixes of formats that only one command has.
+        formats: Those that the command has, and their suffixes.
 
     Raises:
-        UsageError: The format of an output is not known.
+        UsageError: The format of an output is not known, or cannot be printed.
     """
-    if not outputs:
-        return [Target(SCREEN, form or "terminal")]
-    return [Target(path, form or _format_of(path, settled, suffixes or {})) for path in outputs]
+    wanted = [Target(path, form or _format_of(path, settled, formats)) for path in outputs]
+    wanted = wanted or [Target(SCREEN, form or "terminal")]
+    for target in wanted:
+        if target.path == SCREEN and target.form in renderers.BINARY:
+            raise UsageError(f"--format {target.form} cannot be printed; name a file or folder with -o")
+    return wanted
 
 
-def _format_of(path: str, settled: Sequence[str], suffixes: Mapping[str, str]) -> str:
-    suffix = Path(path).suffix.lower()
-    if suffix in suffixes:
-        return suffixes[suffix]
-    if settled and not suffix:
+def _format_of(path: str, settled: Sequence[str], formats: Mapping[str, Sequence[str]]) -> str:
+    if settled and not Path(path).suffix:
         return settled[0]
     if path == SCREEN:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    return renderers.format_of(path)
+    return renderers.format_of(path, formats)
+
+
+def spoken(lang: str | None, settings: Config) -> Language:
+    """The language that `--lang` says, else that of the configuration.
+
+    Raises:
+        UsageError: There is no such language; the message names the option or the file.
+    """
+    try:
+        return language.of(lang or settings.language)
+    except UsageError as error:
+        raise UsageError(f"--lang {error}" if lang else f"{settings.place('language')}: {error}") from None
 
 
 def exit_if_found(report: Report, fail_on: str | None) -> None:

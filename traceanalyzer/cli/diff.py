@@ -1,4 +1,4 @@
-"""`traceanalyzer diff`: what changed between two traces, reports, folders or runs, and whether anybody can tell."""
+"""`traceanalyzer diff`: what changed between two traces, reports, folders or runs, and how sure that is."""
 
 from __future__ import annotations
 
@@ -10,57 +10,40 @@ from pathlib import Path
 import click
 
 from traceanalyzer import config, output, renderers
-from traceanalyzer.cli import one_line, standard_output
-from traceanalyzer.cli.parameters import Share, Steps
+from traceanalyzer.cli import delivery, one_line, parameters, standard_output
+from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.renderers import difference as formats
-from traceanalyzer.renderers import language
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.difference import Difference
 
 REGRESSION = 1
 INCONCLUSIVE = 3
 _CODES = {"passed": 0, "regression": REGRESSION, "inconclusive": INCONCLUSIVE}
+_FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
+"""Those of a difference, and their suffixes."""
 
 
 @click.command("diff")
-@click.argument("base", metavar="BASE")
-@click.argument("head", metavar="[HEAD]", required=False)
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write the difference to FILE; its suffix (.md, .json) is the format. Repeat for several; - is standard "
-    "output.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(formats.FORMATS),
-    help="Format of everything written; without it, the suffix says it.",
-)
+@click.argument("base", metavar="BASE", shell_complete=parameters.files)
+@click.argument("head", metavar="[HEAD]", required=False, shell_complete=parameters.files)
+@parameters.output("the difference", renderers.suffixes(_FORMATS))
+@parameters.form(_FORMATS)
 @click.option(
     "--fail-on-regression",
     "limit",
     type=Share(),
     metavar="N%",
-    help="Exit with 1 if steps became slower by more than N %, with 3 if nobody can tell.",
+    help="Exit with 1 if steps became slower by more than N %, with 3 if inconclusive.",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help="Rows of each table  [default: 5, in Markdown 20]."
-)
-@click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
-@click.option("--steps", type=Steps(), help="Only the steps A to B of traces, both included.")
-@click.option(
-    "--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps of traces out."
-)
-@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+@parameters.top("5, in Markdown 20")
+@parameters.lang
+@parameters.steps(of=" of traces")
+@parameters.force
+@parameters.quiet
 def command(
     *,
     base: str,
@@ -101,7 +84,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
     targets = _targets(outputs, form)
-    spoken = language.of(lang or settings.language)
+    spoken = delivery.spoken(lang, settings)
     top = top or settings.top
     first, last = steps or (None, None)
     with ExitStack() as stack:
@@ -128,11 +111,7 @@ def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]
         return [("-", form or "terminal")]
     if "-" in outputs and form is None:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    targets = [(path, form or renderers.format_of(path)) for path in outputs]
-    for path, name in targets:
-        if name not in formats.FORMATS:
-            raise UsageError(f"{path}: a difference has no format {name}; use .md or .json")
-    return targets
+    return [(path, form or renderers.format_of(path, _FORMATS)) for path in outputs]
 
 
 def _show(found: Difference, name: str, top: int | None, spoken: Language) -> None:

@@ -1,16 +1,35 @@
-"""Kinds of values that several commands take."""
+"""Arguments and options that several commands take, and kinds of values."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from traceanalyzer.config import SEVERITIES
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType  # noqa: PLC0414 - exported
+    from click.shell_completion import CompletionItem
+else:
+
+    class ParamType(click.ParamType):
+        """Of older versions of click, which have no parameter for the type of the value."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Decorator = Callable[[_Command], _Command]
 
 _RANGE = re.compile(r"(\d{0,18}):(\d{0,18})|(\d{1,18})")
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)\s*(%?)")
 
 
-class Steps(click.ParamType[tuple[int | None, int | None]]):
+class Steps(ParamType[tuple[int | None, int | None]]):
     """`A:B`, `A:`, `:B` or `A`, both ends included."""
 
     name = "A:B"
@@ -21,12 +40,12 @@ class Steps(click.ParamType[tuple[int | None, int | None]]):
         """The first and the last step."""
         match = _RANGE.fullmatch(str(value))
         if match is None:
-            self.fail(f"{value} is no range of steps; write A:B, A: or :B", param, ctx)
+            self.fail(f"{value} is not a range of steps; write A:B, A: or :B", param, ctx)
         first, last, single = (int(part) if part else None for part in match.groups())
         return (first, last) if single is None else (single, single)
 
 
-class Share(click.ParamType[float]):
+class Share(ParamType[float]):
     """`3%`, or the same as a fraction, `0.03`."""
 
     name = "N%"
@@ -37,10 +56,121 @@ class Share(click.ParamType[float]):
             return value
         match = _SHARE.fullmatch(str(value).strip())
         if match is None:
-            self.fail(f"{value} is no share; write 3% or 0.03", param, ctx)
+            self.fail(f"{value} is not a share; write 3% or 0.03", param, ctx)
         number = float(match[1])
         if match[2]:
             return number / 100
         if number >= 1:
-            self.fail(f"{value} is a whole number of what? Write {value}% or a fraction below 1", param, ctx)
+            self.fail(f"{value} may be a percentage or a fraction; write {value}% or a fraction below 1", param, ctx)
         return number
+
+
+# What a shell completes
+
+
+def _items(values: Iterable[str], incomplete: str, kind: str = "plain") -> list[CompletionItem[str]]:
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only where a shell asks
+
+    return [CompletionItem(value, type=kind) for value in values if value.startswith(incomplete)]
+
+
+def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Files and folders, which the shell itself completes."""
+    return _items([incomplete], incomplete, "file")
+
+
+def folders(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Folders, which the shell itself completes."""
+    return _items([incomplete], incomplete, "dir")
+
+
+def rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Ids of rules."""
+    from traceanalyzer.rules import selection  # noqa: PLC0415 - imports every rule
+
+    return _items((rule.id for rule in selection.known()), incomplete)
+
+
+def _languages(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    from traceanalyzer.renderers import language  # noqa: PLC0415 - only where a shell asks
+
+    return _items((*language.CODES, language.AUTO), incomplete)
+
+
+# Options
+
+
+def output(what: str, suffixes: Iterable[str]) -> _Decorator[_Command]:
+    """`-o`, which may be repeated.
+
+    Args:
+        what: What is written.
+        suffixes: Those that choose a format.
+    """
+    return click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        shell_complete=files,
+        help=f"Write {what} to FILE; its suffix ({', '.join(suffixes)}) is the format. Repeat for several; - is "
+        "standard output.",
+    )
+
+
+def form(names: Iterable[str]) -> _Decorator[_Command]:
+    """`--format`, for outputs whose name does not say it."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(tuple(names)),
+        help="Format of everything written; without it, the suffix decides.",
+    )
+
+
+def top(default: str) -> _Decorator[_Command]:
+    """`--top`."""
+    return click.option(
+        "--top", type=click.IntRange(min=1), metavar="N", help=f"Rows of each ranking  [default: {default}]."
+    )
+
+
+def steps(of: str = "") -> _Decorator[_Command]:
+    """`--steps` and `--skip-warmup`.
+
+    Args:
+        of: " of traces", where other inputs have no steps to choose.
+    """
+    only = click.option("--steps", type=Steps(), help=f"Only the steps A to B{of}, both included.")
+    skip = click.option(
+        "--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help=f"Leave the first N steps{of} out."
+    )
+    return lambda command: only(skip(command))
+
+
+def choice_of_rules(command: _Command) -> _Command:
+    """`--select` and `--ignore`."""
+    select = click.option(
+        "--select", multiple=True, metavar="RULE", shell_complete=rules, help="Only this rule. Repeat for several."
+    )
+    ignore = click.option(
+        "--ignore", multiple=True, metavar="RULE", shell_complete=rules, help="Not this rule. Repeat for several."
+    )
+    return select(ignore(command))
+
+
+lang: _Decorator[Any] = click.option(
+    "--lang",
+    metavar="CODE",
+    shell_complete=_languages,
+    help="Language of what people read: en, ru, zh or auto  [default: en].",
+)
+fail_on: _Decorator[Any] = click.option(
+    "--fail-on", type=click.Choice(SEVERITIES[::-1]), help="Exit with 1 if a finding is that severe or more."
+)
+show: _Decorator[Any] = click.option(
+    "--open", "show", is_flag=True, help="Open the HTML report in the browser; without -o, NAME.html is written here."
+)
+force: _Decorator[Any] = click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
+quiet: _Decorator[Any] = click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")

@@ -6,10 +6,15 @@ import contextlib
 from importlib import import_module
 
 import click
+from click import shell_completion
 
 from traceanalyzer._version import __version__
-from traceanalyzer.cli import COMMANDS, overview
+from traceanalyzer.cli import COMMANDS, COMPLETION, EXAMPLE, overview, suggestions
 from traceanalyzer.errors import UsageError
+
+PROGRAM = "traceanalyzer"
+SHELLS = ("bash", "zsh", "fish")
+"""For which completion is documented and tested."""
 
 
 class _Lazy(click.Group):
@@ -24,12 +29,36 @@ class _Lazy(click.Group):
         command: click.Command = import_module(f"traceanalyzer.cli.{cmd_name}").command
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, but an unknown option is told where options belong."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            example = f"traceanalyzer {EXAMPLE} -o report.html"
+            raise UsageError(f"{error.option_name}: no such option here; options follow a command: {example}") from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but an unknown command is answered with the one that was probably meant."""
+        name, *arguments = args
+        if name in COMMANDS or ctx.resilient_parsing:
+            return name, self.get_command(ctx, name), arguments
+        raise UsageError(suggestions.instead_of(name, arguments))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[shell_completion.CompletionItem[str]]:
+        """Commands and their help without importing them; options as click completes them."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        commands = [(name, text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [shell_completion.CompletionItem(name, help=text) for name, text in commands]
+
     def get_help(self, ctx: click.Context) -> str:
         return overview().rstrip()
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="traceanalyzer", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def group() -> None:
     """Where PyTorch's GPU time goes, what to change, and what the change is worth."""
 
@@ -42,9 +71,28 @@ def run(arguments: list[str]) -> None:
         KeyboardInterrupt: The user gave up.
     """
     try:
-        with contextlib.suppress(click.exceptions.Exit), group.make_context("traceanalyzer", arguments) as context:
+        with contextlib.suppress(click.exceptions.Exit), group.make_context(PROGRAM, arguments) as context:
             group.invoke(context)
     except click.ClickException as error:
-        raise UsageError(f"{error.format_message()} (see traceanalyzer --help)") from None
+        context_of_error = getattr(error, "ctx", None)
+        command = context_of_error.command_path if context_of_error else PROGRAM
+        raise UsageError(f"{error.format_message()} (see {command} --help)") from None
     except click.Abort:
         raise KeyboardInterrupt from None
+
+
+def complete(instruction: str) -> None:
+    """Answer a shell: with its script (`bash_source`), or with completions (`bash_complete`).
+
+    Raises:
+        UsageError: The instruction is for no shell that is known, or comes from none.
+    """
+    try:
+        is_unknown = shell_completion.shell_complete(group, {}, PROGRAM, COMPLETION, instruction)
+    except (KeyError, ValueError):  # the shell sets variables that say where the cursor is
+        raise UsageError(
+            f"{COMPLETION}={instruction}: is for completion scripts; {COMPLETION}=bash_source prints one"
+        ) from None
+    if is_unknown:
+        known = ", ".join(f"{shell}_source" for shell in SHELLS)
+        raise UsageError(f"{COMPLETION}={instruction}: no such shell; use one of {known}")

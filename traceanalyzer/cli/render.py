@@ -6,10 +6,9 @@ import click
 import msgspec
 
 from traceanalyzer import config, renderers
-from traceanalyzer.cli import delivery
+from traceanalyzer.cli import delivery, page, parameters
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.source import open_source
-from traceanalyzer.renderers import language
 from traceanalyzer.report import stored
 
 _LARGEST = 1 << 30
@@ -17,26 +16,15 @@ _LARGEST = 1 << 30
 
 
 @click.command("render")
-@click.argument("report", metavar="REPORT")
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write to FILE; its suffix is the format. Repeat for several; - is standard output.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice((*renderers.FORMATS, *renderers.BINARY)),
-    help="Format of everything written; without it, the suffix says it.",
-)
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Rows of each ranking.")
-@click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
+@click.argument("report", metavar="REPORT", shell_complete=parameters.files)
+@parameters.output("the report", renderers.suffixes())
+@parameters.form(renderers.EVERY)
+@parameters.top("5, in Markdown 20")
+@parameters.lang
 @delivery.assets_options
-@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no hints.")
+@parameters.show
+@parameters.force
+@parameters.quiet
 def command(
     *,
     report: str,
@@ -46,6 +34,7 @@ def command(
     lang: str | None,
     assets: str | None,
     assets_format: str | None,
+    show: bool,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -63,14 +52,18 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
     wanted = delivery.targets(outputs, form, settings.formats)
+    if show:
+        wanted = page.included(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, wanted)
-    spoken = language.of(lang or settings.language)
+    spoken = delivery.spoken(lang, settings)
     saved = stored.decode(_read(report), report)
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     try:
         way.deliver(saved, wanted, {})
     except msgspec.ValidationError as error:  # an analysis that is not as this program writes it
         raise UnusableInputError(f"{report}: was changed after it was written: {error}") from None
+    if show:
+        page.show(wanted)
 
 
 def _read(path: str) -> bytes:

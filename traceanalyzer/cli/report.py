@@ -1,68 +1,52 @@
-"""`traceanalyzer report`: one trace, one report."""
+"""`traceanalyzer report`: one trace, or the ranks of one run, one report."""
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import click
 
 from traceanalyzer import config, renderers
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.cli import delivery, one_line
-from traceanalyzer.cli.parameters import Steps
+from traceanalyzer.batch.storage import is_url
+from traceanalyzer.cli import delivery, folder, one_line, page, parameters, rank_files, suggestions
 from traceanalyzer.cli.progress import reading
-from traceanalyzer.config import SEVERITIES
-from traceanalyzer.errors import UsageError
-from traceanalyzer.pipeline import StepChoice, analyze, load
-from traceanalyzer.renderers import language
+from traceanalyzer.config import Config
+from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.pipeline import StepChoice, analyze, join, load
+from traceanalyzer.readers.source import STDIN
+from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
 TABLE = "table"
 """The format of .txt files: not a rendering of the report, but what torch would print of the trace."""
 
-FORMATS = (*renderers.FORMATS, *renderers.BINARY, TABLE)
+FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 
 
 @click.command("report")
-@click.argument("trace", metavar="TRACE")
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write the report to FILE; its suffix (.html, .md, .json, .xlsx, .txt) is the format. Repeat for several; - "
-    "is standard output.",
-)
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="Format of everything written; without it, the suffix says it."
-)
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rows of each ranking  [default: 5, in Markdown 20].",
-)
-@click.option("--lang", metavar="CODE", help="Language of what people read: en, ru, zh or auto  [default: en].")
-@click.option("--steps", type=Steps(), help="Only the steps A to B, both included.")
-@click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
-@click.option("--select", multiple=True, metavar="RULE", help="Only this rule. Repeat for several.")
-@click.option("--ignore", multiple=True, metavar="RULE", help="Not this rule. Repeat for several.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(SEVERITIES[::-1]),
-    help="Exit with 1 if a finding is that severe or more.",
-)
+@click.argument("inputs", metavar="TRACE", nargs=-1, required=True, shell_complete=parameters.files)
+@parameters.output("the report", renderers.suffixes(FORMATS))
+@parameters.form(FORMATS)
+@parameters.top("5, in Markdown 20")
+@parameters.lang
+@parameters.steps()
+@parameters.choice_of_rules
+@parameters.fail_on
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @delivery.assets_options
-@click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
+@parameters.show
+@parameters.force
+@parameters.quiet
 def command(
     *,
-    trace: str,
+    inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     form: str | None,
     top: int | None,
@@ -77,13 +61,15 @@ def command(
     group_by_input_shape: bool,
     assets: str | None,
     assets_format: str | None,
+    show: bool,
     force: bool,
     quiet: bool,
 ) -> None:
     """Report on one trace, or on the tables of a text; - is standard input.
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
-    key_averages().table(). The content decides.
+    key_averages().table(). The content decides. Of a folder, the report is on its only trace, or on all ranks of its
+    only run.
 
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
     step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
@@ -92,6 +78,7 @@ def command(
     Examples:
       traceanalyzer report trace.json.gz
       traceanalyzer report trace.json -o report.html
+      traceanalyzer report trace.json --open
       traceanalyzer report trace.json -o report.md -o report.json --lang ru
       traceanalyzer report trace.json -o report.md --assets charts
       cat trace.json | traceanalyzer report - --format markdown -o -
@@ -106,32 +93,96 @@ def command(
       2    unusable input or usage
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    given = _only(inputs)
     settings = config.load().choosing(select, ignore)
-    targets = delivery.targets(outputs, form, settings.formats, {".txt": TABLE})
+    targets = delivery.targets(outputs, form, settings.formats, FORMATS)
+    if show:
+        targets = page.included(targets, given, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, targets)
-    spoken = language.of(lang or settings.language)
+    spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
-        raise UsageError("a table is made of the whole trace; leave --steps and --skip-warmup out")
-    with reading(trace, quiet=quiet) as progress:
-        loaded = load(trace, progress)
-        report = analyze(loaded, StepChoice(first, last, skip_warmup), settings)
+        raise UsageError("a table (.txt) is made of the whole trace; leave --steps and --skip-warmup out")
+    made = _make(given, StepChoice(first, last, skip_warmup), settings, quiet=quiet)
 
     def table() -> str:
-        return _table(loaded, sort_by, row_limit, by_shape=group_by_input_shape)
+        trace = _traced(made.measured, given)
+        return _table(trace, sort_by, row_limit, by_shape=group_by_input_shape)
 
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
-    way.deliver(report, targets, {TABLE: table})
-    if not outputs and form is None and not quiet:
-        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(trace))} -o report.html", err=True)
-    delivery.exit_if_found(report, fail_on or settings.fail_on)
+    way.deliver(made.report, targets, {TABLE: table})
+    for note in made.notes:
+        click.echo(one_line(note), err=True)
+    if show:
+        page.show(targets)
+    elif not outputs and form is None and not quiet:
+        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(given))} -o report.html", err=True)
+    delivery.exit_if_found(made.report, fail_on or settings.fail_on)
 
 
-def _table(measured: Trace | TableDocument, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
+@dataclass(frozen=True)
+class _Made:
+    """A report, and what it was made of."""
+
+    report: Report
+    measured: Trace | TableDocument | None = None
+    """None: several traces."""
+    notes: tuple[str, ...] = ()
+    """What else is to be said."""
+
+
+def _only(inputs: tuple[str, ...]) -> str:
+    """The one input.
+
+    Raises:
+        UsageError: There are several, or it is a URL.
+    """
+    if len(inputs) > 1:
+        raise UsageError(f"report takes one trace, and {len(inputs)} are given. {suggestions.for_several(inputs)}")
+    if is_url(inputs[0]):
+        batch = suggestions.typed("batch", inputs[0], "-o", "reports/")
+        raise UsageError(f"{inputs[0]}: is a URL, and report reads files. Download it, or use {batch}")
+    return inputs[0]
+
+
+def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _Made:
+    """The report on a file, on the only trace of a folder, or on the ranks of its only run."""
+    file = folder.only_file(given) if os.path.isdir(given) else given  # noqa: PTH112 - "" is no folder
+    if file is None:
+        ranks = rank_files.collect([given], steps, quiet=quiet)
+        return _Made(join(ranks.members, ranks.name, settings), notes=tuple(ranks.summary))
+    with reading(file, quiet=quiet) as progress:
+        measured = _load(file, progress)
+        return _Made(analyze(measured, steps, settings), measured)
+
+
+def _load(file: str, progress: Callable[[int], None]) -> Trace | TableDocument:
+    """As `pipeline.load`, but a saved report is sent to the command that shows it."""
+    try:
+        return load(file, progress)
+    except UnusableInputError:
+        if file != STDIN and rank_files.is_report(file):
+            meant = suggestions.typed("render", file)
+            raise UsageError(f"{file}: is a saved report, not a trace. Did you mean {meant}?") from None
+        raise
+
+
+def _traced(measured: Trace | TableDocument | None, given: str) -> Trace:
+    """What a table is made of.
+
+    Raises:
+        UsageError: It is not one trace.
+    """
+    if measured is None:
+        raise UsageError(f"{given}: holds several ranks, and a table (.txt) is made of one trace; name the file of one")
+    if not isinstance(measured, Trace):
+        raise UsageError(f"{given}: holds printed tables already, and a table (.txt) is made of a trace")
+    return measured
+
+
+def _table(trace: Trace, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
     """The table that torch would print."""
     from traceanalyzer.analyzers import key_averages  # noqa: PLC0415 - only for this format
     from traceanalyzer.renderers import table  # noqa: PLC0415
 
-    if not isinstance(measured, Trace):
-        raise UsageError("a table is made from a trace; this input holds tables already")
-    return table.render(key_averages.analyze(Context(measured), by_shape), sort_by=sort_by, row_limit=row_limit)
+    return table.render(key_averages.analyze(Context(trace), by_shape), sort_by=sort_by, row_limit=row_limit)

@@ -8,21 +8,34 @@ from collections.abc import Mapping
 import click
 
 from traceanalyzer import config
+from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.report import units
+from traceanalyzer.renderers.language import ENGLISH, Language
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules import selection
 from traceanalyzer.rules.rule import Rule
 
+_IGNORED = Text("rules-ignored", "{title}  (ignored)", "a rule in a list, which the project has switched off")
+_HEAD = Text(
+    "rules-head",
+    "Severity: {severity}. Confidence: {confidence}.",
+    "severity is a code such as high, or low to critical; confidence is A, B or C",
+)
+_THRESHOLDS = Text("rules-thresholds", "Thresholds", "numbers that decide whether a rule finds something")
+_ENGLISH = Text("rules-english", "The page of this rule:", "before the page, which is in English whatever the language")
+
 
 @click.command("rules")
-@click.argument("rule", metavar="[RULE]", required=False)
-def command(rule: str | None) -> None:
+@click.argument("rule", metavar="[RULE]", required=False, shell_complete=parameters.rules)
+@parameters.lang
+def command(rule: str | None, lang: str | None) -> None:
     """List the rules, or explain one.
 
     \b
     Examples:
       traceanalyzer rules
       traceanalyzer rules dataloader-bound
+      traceanalyzer rules --lang zh
 
     Thresholds are set in pyproject.toml, or in traceanalyzer.toml without the leading tool.traceanalyzer:
 
@@ -31,13 +44,20 @@ def command(rule: str | None) -> None:
       ignore = ["occupancy-low"]
       [tool.traceanalyzer.rules."dataloader-bound"]
       exposed_share = 0.05
+
+    \b
+    Exit codes:
+      0    done
+      2    an unknown rule, or unusable settings
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
-    chosen = {entry.rule.id: entry for entry in selection.choose(config.load())}
+    settings = config.load()
+    spoken = delivery.spoken(lang, settings)
+    chosen = {entry.rule.id: entry for entry in selection.choose(settings)}
     if rule is None:
-        click.echo(_list(set(chosen)))
+        click.echo(_list(set(chosen), spoken))
         return
     limits = chosen[rule].limits if rule in chosen else {}
-    click.echo(_explain(_find(rule), limits))
+    click.echo(_explain(_find(rule), limits, spoken))
 
 
 def _find(name: str) -> Rule:
@@ -47,24 +67,32 @@ def _find(name: str) -> Rule:
     return rules[name]
 
 
-def _list(active: set[str]) -> str:
+def _list(active: set[str], language: Language) -> str:
+    """One rule a line; severities are codes, as `--fail-on` takes them."""
     rules = selection.known()
     width = max(len(rule.id) for rule in rules)
     severity = max(len(rule.severity) for rule in rules)
-    return "\n".join(
-        f"{rule.id:{width}}  {rule.severity:{severity}}  {rule.title()}{'' if rule.id in active else '  (ignored)'}"
-        for rule in rules
-    )
+    lines = []
+    for rule in rules:
+        title = language.text(rule.title)
+        shown = title if rule.id in active else language.text(_IGNORED, title=title)
+        lines.append(f"{rule.id:{width}}  {rule.severity:{severity}}  {shown}")
+    return "\n".join(lines)
 
 
-def _explain(rule: Rule, limits: Mapping[str, float]) -> str:
-    """Its page, and its thresholds as they are in force."""
+def _explain(rule: Rule, limits: Mapping[str, float], language: Language) -> str:
+    """Its page, which is in English, and its thresholds as they are in force."""
     first, _, rest = inspect.cleandoc(rule.page).partition("\n")
-    lines = [f"{rule.id}: {first}", "", f"Severity: {rule.severity}. Confidence: {rule.confidence}.", rest.rstrip()]
+    head = language.text(_HEAD, severity=rule.severity, confidence=rule.confidence)
+    if language.code == ENGLISH.code:
+        lines = [f"{rule.id}: {first}", "", head, rest.rstrip()]
+    else:
+        lines = [f"{rule.id}: {language.text(rule.title)}", "", head, "", language.text(_ENGLISH), first, rest.rstrip()]
     if rule.thresholds:
-        lines += ["", "Thresholds:"]
+        lines += ["", f"{language.text(_THRESHOLDS)}:"]
     for threshold in rule.thresholds:
         value = limits.get(threshold.key, threshold.default)
-        lines.append(f"    {threshold.key} = {value:g} ({units.render(value, threshold.unit)}): {threshold.meaning}")
+        amount = language.quantity(value, threshold.unit)
+        lines.append(f"    {threshold.key} = {value:g} ({amount}): {threshold.meaning}")
         lines.append(f"        {threshold.source}")
     return "\n".join(lines)

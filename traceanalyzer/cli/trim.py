@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.cli import one_line
-from traceanalyzer.cli.parameters import Steps
+from traceanalyzer.cli.parameters import ParamType, Steps, files
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
@@ -19,7 +19,7 @@ _NS_PER_MS = 1_000_000
 _WROTE = Text("trim-wrote", "Wrote {path}: {written:count} of {events:count} events")
 
 
-class _Time(click.ParamType[tuple[int | None, int | None]]):
+class _Time(ParamType[tuple[int | None, int | None]]):
     """`A:B` in milliseconds since the first event."""
 
     name = "A:B"
@@ -29,13 +29,13 @@ class _Time(click.ParamType[tuple[int | None, int | None]]):
     ) -> tuple[int | None, int | None]:
         match = _RANGE.fullmatch(str(value))
         if match is None:
-            self.fail(f"{value} is no time range; write A:B, A: or :B in milliseconds", param, ctx)
+            self.fail(f"{value} is not a time range; write A:B, A: or :B in milliseconds", param, ctx)
         start, end = (round(float(part) * _NS_PER_MS) if part else None for part in match.groups())
         return start, end
 
 
 @click.command("trim")
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="TRACE", shell_complete=files)
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="The trace to write: .json or .json.gz.")
 @click.option("--steps", type=Steps(), help="Keep the steps A to B, both included (numbers as in ProfilerStep#N).")
 @click.option("--time", "time_ns", type=_Time(), help="Keep A to B milliseconds after the first event.")

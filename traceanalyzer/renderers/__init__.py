@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import PurePath
 from typing import Protocol, cast
@@ -27,21 +28,33 @@ class _Ranked(Protocol):
     def __call__(self, report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str: ...
 
 
-def format_of(path: str) -> str:
+EVERY: Mapping[str, Sequence[str]] = {**FORMATS, **BINARY}
+"""All formats of a report, and their suffixes."""
+
+
+def suffixes(formats: Mapping[str, Sequence[str]] = EVERY) -> tuple[str, ...]:
+    """The suffixes that choose one of these formats."""
+    return tuple(suffix for of_one in formats.values() for suffix in of_one)
+
+
+def format_of(path: str, formats: Mapping[str, Sequence[str]] = EVERY) -> str:
     """The format that a file name asks for.
 
+    Args:
+        path: The name.
+        formats: Those that can be written, and their suffixes.
+
     Raises:
-        UsageError: No format has this suffix.
+        UsageError: None of them has this suffix.
     """
     suffix = PurePath(path).suffix.lower()
-    every = {**FORMATS, **BINARY}
-    for name, suffixes in every.items():
-        if suffix in suffixes:
+    for name, of_one in formats.items():
+        if suffix in of_one:
             return name
-    if suffix == ".csv":
+    if suffix == ".csv" and "csv" in formats:
         raise UsageError(f"{path}: a report has several tables; name a folder, with --format csv")
-    known = ", ".join(s for suffixes in every.values() for s in suffixes)
-    raise UsageError(f"{path}: no format has the suffix {suffix or '(none)'}; use one of {known}, or --format")
+    found = f"no format here has the suffix {suffix}" if suffix else "has no suffix that says the format"
+    raise UsageError(f"{path}: {found}; use one of {', '.join(suffixes(formats))}, or --format")
 
 
 def render(

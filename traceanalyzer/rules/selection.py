@@ -60,20 +60,22 @@ def choose(config: Config) -> tuple[Chosen, ...]:
         UsageError: A rule or a threshold has a name that is not known.
     """
     rules = {rule.id: rule for rule in known()}
-    for name in (*config.select, *config.ignore, *config.rules):
-        if name not in rules:
-            raise UsageError(f"unknown rule {name}; {hint(name, rules, 'traceanalyzer rules lists them')}")
+    for key, names in (("select", config.select), ("ignore", config.ignore), ("rules", config.rules)):
+        for name in names:
+            if name not in rules:
+                near = hint(name, rules, "traceanalyzer rules lists them")
+                raise UsageError(f"{config.place(key, name)}: unknown rule {name}; {near}")
     wanted = set(config.select or rules) - set(config.ignore)
-    return tuple(
-        Chosen(rule, _limits(rule, config.rules.get(rule.id, {}))) for rule in rules.values() if rule.id in wanted
-    )
+    return tuple(Chosen(rule, _limits(rule, config)) for rule in rules.values() if rule.id in wanted)
 
 
-def _limits(rule: Rule, chosen: Mapping[str, float]) -> Mapping[str, float]:
+def _limits(rule: Rule, config: Config) -> Mapping[str, float]:
+    chosen = config.rules.get(rule.id, {})
     for key in chosen:
         if key not in rule.defaults:
-            known = ", ".join(rule.defaults) or "none"
-            raise UsageError(f"rule {rule.id} has no threshold {key}; {hint(key, rule.defaults, f'it has {known}')}")
+            near = hint(key, rule.defaults, f"it has {', '.join(rule.defaults) or 'none'}")
+            place = config.place(f'rules."{rule.id}"')
+            raise UsageError(f"{place}: rule {rule.id} has no threshold {key}; {near}")
     return {**rule.defaults, **chosen}
 
 

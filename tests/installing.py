@@ -1,0 +1,57 @@
+"""Building wheels and running programs of fresh environments, without a network and without the checkout."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("traceanalyzer", "report_templates", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md")
+"""What the build of the package needs."""
+
+_IN_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+
+
+def run(
+    command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run without anything in the environment that leads back to the checkout."""
+    clean = {key: value for key, value in os.environ.items() if key not in _IN_CHECKOUT}
+    return subprocess.run(command, cwd=cwd, env=clean | dict(env or {}), capture_output=True, text=True, check=False)
+
+
+def checked(command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    """Run a program that must not fail; what it prints."""
+    done = run(command, cwd, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build_wheel(project: Path, sources: Sequence[str], folder: Path) -> Path:
+    """The wheel of a project, built with the backend that is installed, else with one that pip fetches."""
+    copy = _copied(project, sources, folder / "sources")
+    has_backend = importlib.util.find_spec("hatchling") is not None
+    isolation = ["--no-isolation"] if has_backend else []
+    done = run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, copy], folder)
+    if done.returncode and not has_backend:
+        pytest.skip("hatchling is not installed and cannot be fetched: pip install hatchling")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def _copied(project: Path, sources: Sequence[str], folder: Path) -> Path:
+    """A copy, so that nothing is written into the checkout and nothing else can slip into the wheel."""
+    for name in sources:
+        for source in sorted([project / name, *(project / name).rglob("*")]):
+            if source.is_file() and "__pycache__" not in source.parts:
+                target = folder / source.relative_to(project)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read_bytes())
+    return folder
