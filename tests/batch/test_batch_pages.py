@@ -112,10 +112,20 @@ def test_the_summary_has_the_figures_of_the_reports(tmp_path: Path) -> None:
         assert int(row["findings"]) == len(report["findings"])
 
 
-def test_formulas_in_names_stay_text(tmp_path: Path) -> None:
-    write(tmp_path / "in" / "=1+1.json", trace())
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d"], ids=ascii)
+def test_formulas_in_names_stay_text(tmp_path: Path, begin: str) -> None:
+    name = f"{begin}1+1.json"
+    write(tmp_path / "in" / name, trace())
     batch(tmp_path / "in", tmp_path / "out")
-    assert "'=1+1.json,'=1+1.json,done" in (tmp_path / "out" / "summary.csv").read_text("utf-8")
+    with (tmp_path / "out" / "summary.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["file"], row["run"], row["status"]) == (f"'{name}", f"'{name}", "done")
+
+
+def test_names_do_nothing_on_a_terminal(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "\x1b[31m\u202ered.json", trace())
+    batch(tmp_path / "in", tmp_path / "out")
+    assert "\n\ufffd[31m\ufffdred.json," in (tmp_path / "out" / "summary.csv").read_text("utf-8")
 
 
 def test_parquet_holds_the_same(tmp_path: Path) -> None:

@@ -17,14 +17,12 @@ from traceanalyzer.cli.progress import reading
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.pipeline import StepChoice, join, measure_rank
-from traceanalyzer.readers.source import Source, open_source
+from traceanalyzer.readers.source import open_source
 from traceanalyzer.renderers import language
 from traceanalyzer.report import stored
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
 
-_HEAD = 4096
-_LARGEST_REPORT = 1 << 30
 _NAMED = 5
 """Runs that are named in an error."""
 
@@ -147,14 +145,9 @@ def _all_of(
 def _is_report(file: Found) -> bool:
     try:
         with open_source(file.location, lambda _: None) as source:
-            return _begins_like_a_report(source)
+            return stored.begins(source)
     except UnusableInputError:
         return False
-
-
-def _begins_like_a_report(source: Source) -> bool:
-    head = source.peek(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return head.startswith(b"{") and b'"schema_version"' in head and b'"generator"' in head
 
 
 def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -> _Measured:
@@ -162,7 +155,7 @@ def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -
         raise UnusableInputError(f"{file.location}: {file.failure}")
     with reading(file.location, quiet=quiet) as progress, open_source(file.location, progress) as source:
         if is_report:
-            member = _saved(stored.decode(source.peek(_LARGEST_REPORT), file.name), file, steps)
+            member = _saved(stored.read_report(source, file.name), file, steps)
         else:
             trace = readers.read(source)
             if not isinstance(trace, Trace):

@@ -41,7 +41,7 @@ _UNITS = {
     "TiB": Text("unit-tib", "TiB"),
 }
 _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
-_UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
+UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
@@ -149,7 +149,7 @@ class Translated(Language):
 
     def _amount(self, value: Any, unit: str) -> str:
         if value is None:
-            return self.text(_UNKNOWN)
+            return self.text(UNKNOWN)
         if unit == "":
             return str(value)
         if unit == "bool":
@@ -158,7 +158,9 @@ class Translated(Language):
         number = number.translate(self._digits)
         if symbol == units.PERCENT:
             return number + self._symbols.percent
-        return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
+        if not symbol:
+            return number
+        return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]() if symbol in _UNITS else symbol)
 
 
 class _Filler(string.Formatter):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from traceanalyzer.renderers import cards
+from traceanalyzer.renderers import advice, cards
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report.model import Finding, Place, Report
@@ -53,7 +53,7 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
                 "id": rule,
                 "shortDescription": {"text": clean(language.say(finding.title))},
                 "help": {"text": clean(language.say(finding.advice))},
-                **({"helpUri": finding.links[0]} if finding.links else {}),
+                **{"helpUri": link for link in finding.links[:1] if advice.is_page(link)},
             }
             for rule, finding in sorted(rules.items())
         ],
@@ -65,7 +65,7 @@ def _result(finding: Finding, language: Language) -> dict[str, Any]:
     text = " ".join(clean(part) for part in (card.summary, card.saves, card.advice) if part)
     return {
         "ruleId": finding.rule,
-        "level": _LEVELS[finding.severity],
+        "level": _LEVELS.get(finding.severity, "note"),
         "message": {"text": text},
         "locations": _locations(finding),
         "partialFingerprints": {"rule/v1": f"{finding.rule}/{finding.run or ''}"},
