@@ -8,7 +8,9 @@ from typing import Any
 
 from tests.patterns.counting import REPEATS, codes, parsed, walk
 
-_TAILS = ("", "\x00", "!", "\n\n")
+_TAILS = ("", "\x00")
+_MANY = 40
+"""Repetitions from which on a bound is as good as none."""
 _EXAMPLES = {
     codes.CATEGORY_DIGIT: "0",
     codes.CATEGORY_NOT_DIGIT: "a",
@@ -20,43 +22,36 @@ _EXAMPLES = {
 _SINGLE = {codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN}
 
 
-def pumped(pattern: re.Pattern[Any], length: int) -> Iterator[str]:
-    """Texts of about this length, each once."""
+def pumped(pattern: re.Pattern[Any], times: int) -> Iterator[str]:
+    """Texts in which something is repeated so many times; in the same order whatever the number."""
     tree = parsed(pattern)
-    seen: set[str] = set()
     for prefix, unit in _units(tree):
-        body = unit * max(1, length // len(unit))
         for tail in _TAILS:
-            for text in (prefix + body + tail, body + tail):
-                if text not in seen:
-                    seen.add(text)
-                    yield text
+            for head in dict.fromkeys((prefix, "")):
+                yield head + unit * times + tail
 
 
 def _units(tree: Any) -> list[tuple[str, str]]:
     """What to repeat, and what has to stand before it so that the pattern gets that far."""
     found: dict[tuple[str, str], None] = {}
-    alphabet: dict[str, None] = {}
     for before, node in walk(tree):
-        prefix = _sample(before)
-        if node[0] in _SINGLE:
-            alphabet.update(dict.fromkeys(_characters(node)))
-        if node[0] in REPEATS:
-            for text in (_sample([node]), _sample(node[1][2])):
-                found.setdefault((prefix, text))
-            for character in _characters(node[1][2][0]) if len(node[1][2]) == 1 and node[1][2][0][0] in _SINGLE else ():
-                found.setdefault((prefix, character))
-        if prefix:
-            found.setdefault(("", prefix))
-    whole = _sample(tree)
-    found.setdefault(("", whole))
-    found.setdefault(("", whole + " "))
-    for character in alphabet:
-        found.setdefault(("", character))
-    letters = list(alphabet)[:6]
-    for pair in (a + b for a in letters for b in letters if a != b):
-        found.setdefault(("", pair))
+        if not is_unbounded(node):
+            continue
+        body = node[1][2]
+        prefix, inside = _sample(before), _characters(body[0]) if _is_single(body) else [_sample(body)]
+        for unit in (*inside, prefix, prefix + inside[0]):
+            found.setdefault((prefix, unit))
+    found.setdefault(("", _sample(tree)))
     return [(prefix, unit) for prefix, unit in found if unit]
+
+
+def is_unbounded(node: Any) -> bool:
+    """Whether a node repeats something as often as it likes."""
+    return node[0] in REPEATS and node[1][1] >= _MANY
+
+
+def _is_single(body: Any) -> bool:
+    return len(body) == 1 and body[0][0] in _SINGLE
 
 
 def _sample(nodes: Any) -> str:
