@@ -9,6 +9,8 @@ from typing import Any
 from tests.patterns.counting import REPEATS, codes, parsed, walk
 
 _TAILS = ("", "\x00")
+_REPEATS, _LENGTH = 9, 24
+"""At the scale of 1: at least so often, and at least so many characters."""
 _MANY = 40
 """Repetitions from which on a bound is as good as none."""
 _EXAMPLES = {
@@ -22,13 +24,13 @@ _EXAMPLES = {
 _SINGLE = {codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN}
 
 
-def pumped(pattern: re.Pattern[Any], times: int) -> Iterator[str]:
-    """Texts in which something is repeated so many times; in the same order whatever the number."""
+def pumped(pattern: re.Pattern[Any], scale: int) -> Iterator[str]:
+    """Texts in which something is repeated; with twice the scale the same ones, in which it is repeated twice as often."""
     tree = parsed(pattern)
     for prefix, unit in _units(tree):
         for tail in _TAILS:
             for head in dict.fromkeys((prefix, "")):
-                yield head + unit * times + tail
+                yield head + unit * (scale * max(_REPEATS, _LENGTH // len(unit))) + tail
 
 
 def _units(tree: Any) -> list[tuple[str, str]]:

@@ -53,7 +53,7 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
                 "id": rule,
                 "shortDescription": {"text": clean(language.say(finding.title))},
                 "help": {"text": clean(language.say(finding.advice))},
-                **{"helpUri": link for link in finding.links[:1] if advice.is_page(link)},
+                **({"helpUri": finding.links[0]} if any(map(advice.is_page, finding.links[:1])) else {}),
             }
             for rule, finding in sorted(rules.items())
         ],

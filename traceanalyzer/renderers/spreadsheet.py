@@ -131,7 +131,9 @@ def _findings(report: Report, language: Language) -> Sheet:
 def _csv(sheet: Sheet) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerows([inert(cell) if isinstance(cell, str) else cell for cell in row] for row in (sheet.head, *sheet.rows))
+    writer.writerows(
+        [inert(cell) if isinstance(cell, str) else cell for cell in row] for row in (sheet.head, *sheet.rows)
+    )
     return text.getvalue()
 
 

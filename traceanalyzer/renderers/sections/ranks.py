@@ -206,7 +206,9 @@ def _late(found: Ranks, top: int) -> Table:
     rows: list[tuple[Any, ...]] = [(late.rank, late.caused_ns, late.steps) for late in shown]
     if any(late.excess for late in shown):
         columns = (*columns, _REASON, _EXCESS)
-        reasons = [(word(_PARTS, late.excess[0].part), late.excess[0].ns) if late.excess else ("", None) for late in shown]
+        reasons = [
+            (word(_PARTS, late.excess[0].part), late.excess[0].ns) if late.excess else ("", None) for late in shown
+        ]
         rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
     return Table("ranks_late", columns, tuple(rows), len(found.stragglers))
 
