@@ -88,7 +88,7 @@ def test_what_is_not_whole_is_one_line(folder: Path, tmp_path: Path, name: str) 
 @pytest.mark.parametrize("command", ["render", "diff", "ranks"])
 def test_an_analysis_of_another_kind_is_one_line(folder: Path, tmp_path: Path, command: str) -> None:
     report = json.loads((folder / "report.json").read_bytes())
-    report["analyses"] = dict.fromkeys(report["analyses"], {"rows": 3})
+    report["analyses"] = {key: {"rows": 3} for key in report["analyses"]}
     path = tmp_path / "x.json"
     path.write_text(json.dumps(report))
     second = (path,) if command == "diff" else ()

@@ -27,7 +27,7 @@ _CATEGORIES = {
 }
 
 
-class TooMuch(Exception):
+class TooMuchError(Exception):
     """More steps than allowed."""
 
 
@@ -82,7 +82,7 @@ class Counter:
     def _step(self) -> None:
         self.steps += 1
         if self.steps > self._limit:
-            raise TooMuch
+            raise TooMuchError
 
     def _nodes(self, nodes: list[Any], number: int, at: int, then: Then, flags: int) -> bool:
         self._step()

@@ -103,7 +103,7 @@ def _is_literal(call: Any) -> bool:
 
 @cache
 def _uses(file: Path) -> dict[str, set[str]]:
-    """Methods by the name of what they are called of: `_LINE.search`, `_WHOLE[kind].fullmatch`, `known.BACKWARD.sub`."""
+    """Methods by what they are called of: `_LINE.search`, `_WHOLE[kind].fullmatch`, `known.BACKWARD.sub`."""
     uses: dict[str, set[str]] = {}
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.Attribute) and node.attr in METHODS:

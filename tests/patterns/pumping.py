@@ -25,7 +25,7 @@ _SINGLE = {codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN}
 
 
 def pumped(pattern: re.Pattern[Any], scale: int) -> Iterator[str]:
-    """Texts in which something is repeated; with twice the scale the same ones, in which it is repeated twice as often."""
+    """Texts in which something is repeated; with twice the scale the same ones, and twice as often."""
     tree = parsed(pattern)
     for prefix, unit in _units(tree):
         for tail in _TAILS:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.patterns import found
-from tests.patterns.counting import Counter, TooMuch, parsed, walk
+from tests.patterns.counting import Counter, TooMuchError, parsed, walk
 from tests.patterns.found import Found
 from tests.patterns.pumping import is_unbounded, pumped
 from traceanalyzer.trace.kernel_classes import kernel_class
@@ -61,7 +61,7 @@ def steps(pattern: re.Pattern[str], text: str, method: str) -> int:
     counter = Counter(pattern, text, MOST)
     try:
         counter.run(method)
-    except TooMuch:
+    except TooMuchError:
         return MOST
     return counter.steps
 

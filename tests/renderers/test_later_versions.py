@@ -111,7 +111,7 @@ CHANGES: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "units": (PLANTED, within("findings", "unit")),
     "places": (PLANTED, within("findings", "kind")),
     "bounds": (PLANTED, within("headlines", "bound", "next_bottleneck")),
-    "messages": (PLANTED, lambda document: renamed(document)),
+    "messages": (PLANTED, renamed),
     "parameters": (PLANTED, lambda document: all_of(document, "params", {})),
     "steps": (PLANTED, within("trace", "steps_from")),
     "format": (PLANTED, within("source", "format")),
