@@ -111,4 +111,6 @@ def _saving(file: File, end: int) -> float | None:
 
 def _inert(value: Any) -> Any:
     """Numbers as they are; names do nothing in a spreadsheet or on a terminal."""
-    return names.inert(names.visible(value)) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return names.inert(names.visible(value)).replace("\r", " ")  # which the writer does not quote, but readers split at
