@@ -67,6 +67,8 @@ class Language:
             return self.say(message)
         if unit == "" and isinstance(value, list | tuple):
             return self.list(self.quantity(item, "") for item in value)
+        if unit not in units.UNITS and value is not None:  # of a report of a later version
+            return f"{self._amount(value, 'number' if isinstance(value, int | float) else '')} {unit}"
         return self._amount(value, unit)
 
     def labelled(self, label: Text | Message, value: str) -> str:
@@ -158,9 +160,7 @@ class Translated(Language):
         number = number.translate(self._digits)
         if symbol == units.PERCENT:
             return number + self._symbols.percent
-        if not symbol:
-            return number
-        return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]() if symbol in _UNITS else symbol)
+        return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
 
 
 class _Filler(string.Formatter):

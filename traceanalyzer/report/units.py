@@ -61,19 +61,13 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 def render(value: Any, unit: str) -> str:
     """A quantity of a unit (`ns`, `bytes`, `share`, `count`, `number`, `bool`, or "" for text)."""
-    return UNKNOWN if value is None else _shown(value, unit)
+    return UNKNOWN if value is None else _FORMATS[unit](value)
 
 
 def amount(value: float, unit: str) -> tuple[str, str]:
     """A known quantity as its number and one of `SYMBOLS`, or "": `("148.7", "ms")`."""
-    number, _, symbol = _shown(value, unit).partition(" ")
+    number, _, symbol = _FORMATS[unit](value).partition(" ")
     return number, symbol
-
-
-def _shown(value: Any, unit: str) -> str:
-    """A saved report may have a unit of a later version: then the number and the unit as they are."""
-    form = _FORMATS.get(unit)
-    return form(value) if form else f"{number(value)} {text(unit)}"
 
 
 UNITS = frozenset(_FORMATS)
