@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, deciding_field
 
@@ -68,7 +69,7 @@ class Language:
         if unit == "" and isinstance(value, list | tuple):
             return self.list(self.quantity(item, "") for item in value)
         if unit not in units.UNITS and value is not None:  # of a report of a later version
-            return f"{self._amount(value, 'number' if isinstance(value, int | float) else '')} {unit}"
+            return f"{self._amount(value, 'number' if isinstance(value, int | float) else '')} {clean(unit)}"
         return self._amount(value, unit)
 
     def labelled(self, label: Text | Message, value: str) -> str:
