@@ -18,12 +18,12 @@ REWRITTEN = "traceanalyzer_rewritten"
 """The first key of a trace that this program made of another one."""
 
 _OURS = re.compile(
-    rb"<!-- traceanalyzer [a-z]+ "
+    rb"\A(?:<!-- traceanalyzer [a-z]+ "
     rb'|\s*<!doctype html>\s*<html[^>]*>\s*<head>\s*<meta charset="utf-8">'
     rb'\s*<meta name="generator" content="traceanalyzer'
     rb'|\{\s*"schema_version":\s*\d+,\s*"generator":\s*\{\s*"name":\s*"traceanalyzer"'
     rb'|\{\s*"traceanalyzer_rewritten":'
-    rb"|\x89PNG\r\n\x1a\n(?s:.{25}.{4})tEXtSoftware\x00traceanalyzer "
+    rb"|\x89PNG\r\n\x1a\n(?s:.{25}.{4})tEXtSoftware\x00traceanalyzer )"
 )
 """How a file that this program wrote begins."""
 

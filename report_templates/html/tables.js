@@ -51,7 +51,7 @@
 
   /* A spreadsheet takes a name that begins like a formula for one. */
   const quoted = (field) => {
-    const safe = /^[=+\-@\t\r]/.test(field) ? `'${field}` : field;
+    const safe = /^[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]/.test(field) ? `'${field}` : field;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   const csv = (table) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.batch.making import batch, population, trace, write
+from tests.builders import A100, TraceBuilder
 from traceanalyzer.batch import index, spreadsheet
 from traceanalyzer.batch.request import Options
 
@@ -112,10 +114,27 @@ def test_the_summary_has_the_figures_of_the_reports(tmp_path: Path) -> None:
         assert int(row["findings"]) == len(report["findings"])
 
 
-def test_formulas_in_names_stay_text(tmp_path: Path) -> None:
-    write(tmp_path / "in" / "=1+1.json", trace())
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\uff1d"], ids=ascii)
+def test_formulas_in_names_stay_text(tmp_path: Path, begin: str) -> None:
+    write(tmp_path / "in" / f"{begin}1+1.json", trace())
     batch(tmp_path / "in", tmp_path / "out")
-    assert "'=1+1.json,'=1+1.json,done" in (tmp_path / "out" / "summary.csv").read_text("utf-8")
+    (row,) = summary(tmp_path / "out")
+    assert (row["file"], row["run"], row["status"]) == (f"'{begin}1+1.json", f"'{begin}1+1.json", "done")
+
+
+@pytest.mark.parametrize("name", ["=1", "\t=HYPERLINK(1)", "\r=1", "\n=1", "\uff0b1", "a\x1b[31m\u202eb"], ids=ascii)
+def test_names_of_devices_do_nothing(tmp_path: Path, name: str) -> None:
+    built = TraceBuilder(devices=(replace(A100, name=name),))
+    built.step(1, 0, 100)
+    write(tmp_path / "in" / "x.json", built.to_bytes())
+    batch(tmp_path / "in", tmp_path / "out")
+    (row,) = summary(tmp_path / "out")
+    assert row["device"] == ("a\ufffd[31m\ufffdb" if name[0] == "a" else f"'{name}".replace("\r", " "))
+
+
+def summary(folder: Path) -> list[dict[str, str]]:
+    with (folder / "summary.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_parquet_holds_the_same(tmp_path: Path) -> None:

@@ -64,3 +64,29 @@ def test_what_is_in_no_project_has_no_location(name: str) -> None:
 def test_each_line_is_there_once() -> None:
     twice = Place("python", "train.py(12): step")
     assert len(sarif(twice, twice)["results"][0]["locations"]) == 1
+
+
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "http://", "https://example.com/a b", "file:///etc/passwd"])
+def test_help_leads_to_pages_only(link: str) -> None:
+    whole = report(fires(), "dataloader-bound")
+    (finding,) = whole.findings
+    whole = msgspec.structs.replace(whole, findings=(msgspec.structs.replace(finding, links=(link,)),))
+    (rule,) = json.loads(render(whole, "sarif"))["runs"][0]["tool"]["driver"]["rules"]
+    assert "helpUri" not in rule
+
+
+@pytest.mark.parametrize(
+    ("name", "uri"),
+    [
+        ("train.py(12): step", "train.py"),
+        ("<wrapped (by) src/train.py(12): step", " src/train.py"),
+        ("javascript:alert.py(12): step", "javascript%3Aalert.py"),
+    ],
+)
+def test_a_file_begins_after_the_last_bracket(name: str, uri: str) -> None:
+    (location,) = sarif(Place("python", name))["results"][0]["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == uri.strip()
+
+
+def test_a_bare_suffix_is_no_file() -> None:
+    assert sarif(Place("python", "(.py(12): step"))["results"][0]["locations"] == []

@@ -6,11 +6,12 @@ import csv
 import io
 from pathlib import Path
 
+import msgspec
 import openpyxl
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.cli.running import TRAINING, call
+from tests.cli.running import FIXTURES, TRAINING, call
 from tests.reading import read_built
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.pipeline import analyze, load
@@ -70,6 +71,27 @@ def test_no_name_becomes_a_formula(name: str) -> None:
     assert not row[0].startswith(("=", "+", "-", "@", "\t"))
     book = openpyxl.load_workbook(io.BytesIO(spreadsheet.workbook(report)))
     assert book["operators"].cell(2, 1).data_type == "s"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "\uff1d1", "\t=1", "\n@x"])
+def test_no_title_of_a_column_becomes_a_formula(name: str) -> None:
+    """The heads of the comparison of runs are headings out of a document."""
+    plain = analyze(load(FIXTURES / "key_averages" / "article.md"))
+    runs = [dict(run, title=name + run["title"]) for run in plain.analyses["runs"]]
+    report = msgspec.structs.replace(plain, analyses=plain.analyses | {"runs": runs})
+    for form in spreadsheet.csv_files(report).values():
+        for row in rows(form):
+            assert not any(cell.startswith(("=", "\uff1d", "\t", "\n", "@")) for cell in row)
+
+
+@pytest.mark.parametrize("field", ["rule", "run", "severity"])
+def test_findings_of_anybody_stay_text(report: Report, field: str) -> None:
+    hostile = msgspec.structs.replace(report.findings[0], **{field: "=1+1\x1b[31m"})
+    changed = msgspec.structs.replace(report, findings=(hostile,))
+    (_, row) = rows(spreadsheet.csv_files(changed)["findings.csv"])
+    assert "'=1+1\ufffd[31m" in row
+    book = openpyxl.load_workbook(io.BytesIO(spreadsheet.workbook(changed)))
+    assert {cell.data_type for cell in book["findings"][2]} <= {"s", "n"}
 
 
 def test_heads_are_translated(report: Report) -> None:

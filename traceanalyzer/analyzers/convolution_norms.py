@@ -29,7 +29,7 @@ _NORM = re.compile(r"aten::(batch_norm|_batch_norm_impl_index|native_batch_norm|
 _ADDITION = re.compile(r"aten::add_?$")
 _SUM = re.compile(r"aten::sum$")
 _BACKWARD = re.compile(r"Backward\d*$|_backward$|^autograd::engine")
-_CONVOLUTION_BACKWARD = re.compile(r"Conv\w*Backward\d*$|convolution_backward$")
+_CONVOLUTION_BACKWARD = re.compile(r"Conv\w{0,32}Backward\d*$|convolution_backward$")
 _TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain|welford", re.IGNORECASE)
 _INFERS = re.compile(r"bn_fw_inf|FwdInfer", re.IGNORECASE)
 

@@ -27,7 +27,7 @@ _FEW_STEPS = 3
 _WARM_UP = 1.5
 """A first step of more than this times the median of the others is still warming up (own choice)."""
 
-_LAUNCH = re.compile(r"(cuda|hip|cu)\w*Launch\w*Kernel")
+_LAUNCH = re.compile(r"(cuda|hip|cu)\w{0,32}Launch\w{0,32}Kernel")
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
 _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})

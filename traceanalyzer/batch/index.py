@@ -230,7 +230,7 @@ def _name(text: str) -> Cell:
 
 def _bound(bound: str | None, language: Language) -> str:
     known = words.BOUNDS.get(bound or "")
-    return language.text(known) if known else bound or ""
+    return language.text(known) if known else clean(bound or "")
 
 
 def _ranks(row: RunRow, language: Language) -> str:

@@ -21,8 +21,8 @@ _OTHER_PARALLEL = re.compile(r"(?<![a-z])(?:DP|PP|EP|CP)[-_]?\d", re.IGNORECASE)
 """With a second axis, the number of the first is no rank."""
 
 _WORLD = re.compile(r"(?:_|-)(?:of|world|ws|world[-_]size)[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
-_HANDLER = re.compile(r"(?P<worker>.+)\.(?P<stamp>\d{10,19})\.pt\.trace\.json(?:\.gz)?", re.IGNORECASE | re.DOTALL)
-_HOST_PID = re.compile(r".+_\d+", re.DOTALL)
+_HANDLER = re.compile(r"\A(?P<worker>.+)\.(?P<stamp>\d{10,19})\.pt\.trace\.json(?:\.gz)?", re.IGNORECASE | re.DOTALL)
+_HOST_PID = re.compile(r"\A.+_\d+", re.DOTALL)
 _DIGITS = re.compile(r"\d+")
 _ANY = "*"
 

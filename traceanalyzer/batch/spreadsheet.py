@@ -16,6 +16,7 @@ from traceanalyzer.batch.catalog import Catalog
 from traceanalyzer.batch.overview import File
 from traceanalyzer.batch.storage import Folder
 from traceanalyzer.errors import MissingDependencyError
+from traceanalyzer.renderers import names
 
 CSV, PARQUET = "summary.csv", "summary.parquet"
 PAGES = (CSV, PARQUET)
@@ -109,5 +110,7 @@ def _saving(file: File, end: int) -> float | None:
 
 
 def _inert(value: Any) -> Any:
-    """A name that a spreadsheet would take for a formula is text (owasp.org, CSV Injection)."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+    """Numbers as they are; names do nothing in a spreadsheet or on a terminal."""
+    if not isinstance(value, str):
+        return value
+    return names.inert(names.visible(value)).replace("\r", " ")  # which the writer does not quote, but readers split at

@@ -19,7 +19,7 @@ from traceanalyzer.errors import OutputError
 STATE = ".traceanalyzer"
 """Folder of the records beside the reports; hidden, so that no batch takes it for input."""
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_URL = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]+://")
 _LEFTOVER = ".traceanalyzer-????????????????"
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import click
 
-from traceanalyzer import config, output, renderers
-from traceanalyzer.cli import delivery, one_line, parameters, standard_output
+from traceanalyzer import config, renderers
+from traceanalyzer.cli import delivery, differences, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.comparison import diff
-from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.renderers import difference as formats
-from traceanalyzer.renderers.language import Language
-from traceanalyzer.report.difference import Difference
 
 REGRESSION = 1
 INCONCLUSIVE = 3
@@ -83,7 +79,8 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
-    targets = _targets(outputs, form)
+    targets = delivery.targets(outputs, form, formats=_FORMATS)
+    differences.check(targets)
     spoken = delivery.spoken(lang, settings)
     top = top or settings.top
     first, last = steps or (None, None)
@@ -94,29 +91,6 @@ def command(
 
         choice = StepChoice(first, last, skip_warmup)
         found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress)
-    for path, name in targets:
-        if path != "-":
-            output.write(Path(path), formats.render(found, name, top, spoken), force=force)
-            if not quiet:
-                click.echo(f"Wrote {one_line(path)}", err=True)
-        else:
-            _show(found, name, top, spoken)
+    differences.Delivery(spoken, top, force=force, quiet=quiet).deliver(found, targets)
     if found.gate is not None and (code := _CODES[found.gate.outcome]):
         sys.exit(code)
-
-
-def _targets(outputs: tuple[str, ...], form: str | None) -> list[tuple[str, str]]:
-    """Where to write and in which format; the screen if nothing is said."""
-    if not outputs:
-        return [("-", form or "terminal")]
-    if "-" in outputs and form is None:
-        raise UsageError("-o - needs --format: standard output has no suffix")
-    return [(path, form or renderers.format_of(path, _FORMATS)) for path in outputs]
-
-
-def _show(found: Difference, name: str, top: int | None, spoken: Language) -> None:
-    if name != "terminal":
-        standard_output.put(formats.render(found, name, top, spoken))
-        return
-    with standard_output.guarded():
-        formats.show(found, sys.stdout, top, spoken)

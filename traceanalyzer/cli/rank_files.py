@@ -13,13 +13,11 @@ from traceanalyzer.batch.discovery import Found
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.pipeline import StepChoice, measure_rank
-from traceanalyzer.readers.source import Source, open_source
+from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import stored
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
 
-_HEAD = 4096
-_LARGEST_REPORT = 1 << 30
 _NAMED = 5
 """Runs, and files that were left out, that are named in a message."""
 
@@ -107,14 +105,9 @@ def is_report(location: str) -> bool:
     """Whether a file begins like a saved report."""
     try:
         with open_source(location, lambda _: None) as source:
-            return _begins_like_a_report(source)
+            return stored.begins(source)
     except UnusableInputError:
         return False
-
-
-def _begins_like_a_report(source: Source) -> bool:
-    head = source.peek(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return head.startswith(b"{") and b'"schema_version"' in head and b'"generator"' in head
 
 
 def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -> _Measured:
@@ -122,7 +115,7 @@ def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -
         raise UnusableInputError(f"{file.location}: {file.failure}")
     with reading(file.location, quiet=quiet) as progress, open_source(file.location, progress) as source:
         if is_report:
-            member = _saved(stored.decode(source.peek(_LARGEST_REPORT), file.name), file, steps)
+            member = _saved(stored.read_report(source, file.name), file, steps)
         else:
             trace = readers.read(source)
             if not isinstance(trace, Trace):

@@ -1,18 +1,15 @@
-"""`traceanalyzer render`: a saved report in another format or language, without its trace."""
+"""`traceanalyzer render`: a saved report or difference in another format or language, without its trace."""
 
 from __future__ import annotations
 
 import click
-import msgspec
 
 from traceanalyzer import config, renderers
-from traceanalyzer.cli import delivery, page, parameters
-from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.cli import delivery, differences, page, parameters
+from traceanalyzer.errors import UsageError
 from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import stored
-
-_LARGEST = 1 << 30
-"""Bytes of a report that are read (own choice: reports are a thousandth of it)."""
+from traceanalyzer.report.difference import Difference
 
 
 @click.command("render")
@@ -38,12 +35,13 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Show a saved report in another format or language; - is standard input.
+    """Show a saved report or difference in another format or language; - is standard input.
 
     \b
     Examples:
       traceanalyzer report trace.json.gz -o report.json
       traceanalyzer render report.json -o report.html --lang zh
+      traceanalyzer render diff.json -o diff.md
 
     \b
     Exit codes:
@@ -56,19 +54,16 @@ def command(
         wanted = page.included(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, wanted)
     spoken = delivery.spoken(lang, settings)
-    saved = stored.decode(_read(report), report)
+    with open_source(report, lambda _: None) as source:
+        saved = stored.read(source, report)
+    if isinstance(saved, Difference):
+        differences.check(wanted)
+        if charts is not None:
+            raise UsageError(f"{report}: is a saved difference, which has no charts; leave --assets out")
+        shown = differences.Delivery(spoken, top or settings.top, force=force, quiet=quiet)
+        shown.deliver(saved, wanted)
+        return
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
-    try:
-        way.deliver(saved, wanted, {})
-    except msgspec.ValidationError as error:  # an analysis that is not as this program writes it
-        raise UnusableInputError(f"{report}: was changed after it was written: {error}") from None
+    way.deliver(saved, wanted, {})
     if show:
         page.show(wanted)
-
-
-def _read(path: str) -> bytes:
-    with open_source(path, lambda _: None) as source:
-        data = source.peek(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise UnusableInputError(f"{path}: is larger than any report; name a file that report -o x.json wrote")
-    return data

@@ -8,24 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from traceanalyzer.comparison import printed
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze
 from traceanalyzer.readers import read
 from traceanalyzer.readers.source import Source, open_source
-from traceanalyzer.report.model import SCHEMA_VERSION, Report
+from traceanalyzer.report import stored
+from traceanalyzer.report.model import Report
 
 Progress = Callable[[str], Callable[[int], None]]
 """From the name of a file to what takes the number of bytes after each read."""
 
 _SUFFIXES = (".json", ".json.gz", ".json.tmp")
 _RUN = "#"
-_REPORT_HEAD = b'"generator"'
-_HEAD = 4096
-_LARGEST_REPORT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -120,33 +116,13 @@ def _folder(folder: Path, reading: Reading) -> Given:
 def _read(path: str, reading: Reading) -> tuple[Report, bool]:
     """The report of a trace or document, or a saved one; and whether it was saved."""
     with open_source(path, reading.progress(path)) as source:
-        if _begins_like_a_report(source):
+        if stored.begins(source):
             return _saved(source, reading.steps), True
         measured = read(source)
     return analyze(measured, reading.steps, reading.config), False
 
 
-def _begins_like_a_report(source: Source) -> bool:
-    head = source.peek(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return head.startswith(b"{") and _REPORT_HEAD in head and b'"schema_version"' in head
-
-
 def _saved(source: Source, steps: StepChoice) -> Report:
     if not steps.is_everything:
         raise UsageError(f"{source.name}: is a saved report; steps can only be chosen of a trace")
-    try:
-        head = msgspec.json.decode(data := source.peek(_LARGEST_REPORT), type=_Version)
-        if head.schema_version != SCHEMA_VERSION:
-            raise UnusableInputError(
-                f"{source.name}: is a report of schema {head.schema_version}, and this program reads {SCHEMA_VERSION}; "
-                "make it anew from the trace"
-            )
-        return msgspec.json.decode(data, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableInputError(f"{source.name}: is no whole report: {error}; make it anew from the trace") from None
-
-
-class _Version(msgspec.Struct):
-    """Which schema a report follows."""
-
-    schema_version: int
+    return stored.read_report(source)

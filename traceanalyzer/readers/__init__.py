@@ -16,7 +16,7 @@ _HEAD = 1 << 20
 _LONGEST_TEXT = 256 << 20
 """Bytes of a text that are searched for tables; no document of people is as long."""
 
-_ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{\s*\"|\]|$)")
+_ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
 def read(source: Source) -> Trace | TableDocument:

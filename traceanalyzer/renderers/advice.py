@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+from traceanalyzer.renderers import words
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.scale import scale
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Arithmetic, Combined, Finding, Resources, Saving
@@ -108,8 +108,8 @@ def latent(finding: Finding, language: Language) -> str | None:
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:
-    """The text of a key; the key itself where a report of another version has a new one."""
-    return language.text(texts[key]) if key in texts else clean(key)
+    """The text of a key in the reader's language; the key itself where a report of another version has a new one."""
+    return language.text(words.word(texts, key))
 
 
 def is_page(link: str) -> bool:

@@ -10,8 +10,10 @@ from traceanalyzer.analyzers.memory.curve import Curve
 from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
 from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.sections.idle import CAUSE_LABELS
 from traceanalyzer.renderers.sections.overview import PART_LABELS
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 
@@ -52,7 +54,7 @@ def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
     for device in idle.devices[:_MOST_DEVICES] if idle else ():
         causes = sorted((c for c in device.causes if c.time_ns), key=lambda cause: -cause.time_ns)
         if causes:
-            labels = tuple(language.text(CAUSE_LABELS[cause.cause]) for cause in causes)
+            labels = tuple(language.text(word(CAUSE_LABELS, cause.cause)) for cause in causes)
             times = tuple(float(cause.time_ns) for cause in causes)
             yield (
                 "idle",
@@ -67,8 +69,8 @@ def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
             )
     memory = report.result("memory", Memory)
     for level in memory.devices[: 2 * _MOST_DEVICES] if memory else ():
-        if len(level.allocated.time_ns) > 1:
-            yield "memory", _memory(level.device, level.allocated, level.reserved, language)
+        if len(_whole(level.allocated).time_ns) > 1:
+            yield "memory", _memory(clean(level.device), _whole(level.allocated), _whole(level.reserved), language)
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:
@@ -104,16 +106,24 @@ def _steps(steps: tuple[Step, ...], language: Language) -> Stacks:
             outliers=len(marked),
         ),
         "ns",
-        tuple(step.name for step in shown),
+        tuple(clean(step.name) for step in shown),
         series,
         _median(steps),
         tuple(i for i in marked if i < len(shown)),
     )
 
 
-def _memory(device: str, allocated: Curve, reserved: Curve | None, language: Language) -> Curves:
+def _whole(curve: Curve | None) -> Curve:
+    """The points of which time and level are there; a saved report is anybody's."""
+    if curve is None:
+        return Curve((), ())
+    count = min(len(curve.time_ns), len(curve.level_bytes))
+    return Curve(curve.time_ns[:count], curve.level_bytes[:count])
+
+
+def _memory(device: str, allocated: Curve, reserved: Curve, language: Language) -> Curves:
     curves = [(language.text(_ALLOCATED), "cpu_exec", allocated)]
-    if reserved is not None and len(reserved.time_ns) > 1:
+    if len(reserved.time_ns) > 1:
         curves.append((language.text(_RESERVED), "other", reserved))
     levels = allocated.level_bytes
     return Curves(

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, deciding_field
 
@@ -41,7 +42,7 @@ _UNITS = {
     "TiB": Text("unit-tib", "TiB"),
 }
 _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
-_UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
+UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
@@ -67,6 +68,8 @@ class Language:
             return self.say(message)
         if unit == "" and isinstance(value, list | tuple):
             return self.list(self.quantity(item, "") for item in value)
+        if unit not in units.UNITS and value is not None:  # of a report of a later version
+            return f"{self._amount(value, 'number' if isinstance(value, int | float) else '')} {clean(unit)}"
         return self._amount(value, unit)
 
     def labelled(self, label: Text | Message, value: str) -> str:
@@ -149,7 +152,7 @@ class Translated(Language):
 
     def _amount(self, value: Any, unit: str) -> str:
         if value is None:
-            return self.text(_UNKNOWN)
+            return self.text(UNKNOWN)
         if unit == "":
             return str(value)
         if unit == "bool":

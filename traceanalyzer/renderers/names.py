@@ -7,12 +7,23 @@ import unicodedata
 
 _CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACE = re.compile(r"\s+")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How text begins that spreadsheets take for a formula, fullwidth signs included (owasp.org, CSV Injection)."""
 
 
 def clean(name: str) -> str:
     """One line without control characters, direction overrides and surrogates."""
-    safe = "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
-    return _SPACE.sub(" ", safe).strip()
+    return _SPACE.sub(" ", visible(name)).strip()
+
+
+def visible(name: str) -> str:
+    """Without control characters, direction overrides and surrogates; blanks and line breaks as they are."""
+    return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
+
+
+def inert(cell: str) -> str:
+    """A cell of a CSV file that no spreadsheet takes for a formula: names out of a trace are anybody's."""
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def shorten(name: str, width: int) -> str:

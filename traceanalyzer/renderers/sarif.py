@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from traceanalyzer.renderers import cards
+from traceanalyzer.renderers import advice, cards
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report.model import Finding, Place, Report
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
-_LINE = re.compile(r"(?P<file>[^()]+\.py)\((?P<line>\d{1,9})\)")
-"""How a frame names its place: `train.py(12): step`."""
+_LINE = re.compile(r"(?<=[^()])\.py\((?P<line>\d{1,9})\)")
+"""How a frame names its place: `train.py(12): step`; the file begins after the last bracket before."""
 _OUTSIDE = re.compile(r"^(/|[A-Za-z]:)|(^|/)(site-packages|dist-packages|lib/python[\d.]+)/|(^|/)\.\.(/|$)")
 """Files that are in no project."""
 
@@ -53,7 +53,7 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
                 "id": rule,
                 "shortDescription": {"text": clean(language.say(finding.title))},
                 "help": {"text": clean(language.say(finding.advice))},
-                **({"helpUri": finding.links[0]} if finding.links else {}),
+                **({"helpUri": finding.links[0]} if any(map(advice.is_page, finding.links[:1])) else {}),
             }
             for rule, finding in sorted(rules.items())
         ],
@@ -65,7 +65,7 @@ def _result(finding: Finding, language: Language) -> dict[str, Any]:
     text = " ".join(clean(part) for part in (card.summary, card.saves, card.advice) if part)
     return {
         "ruleId": finding.rule,
-        "level": _LEVELS[finding.severity],
+        "level": _LEVELS.get(finding.severity, "note"),
         "message": {"text": text},
         "locations": _locations(finding),
         "partialFingerprints": {"rule/v1": f"{finding.rule}/{finding.run or ''}"},
@@ -85,10 +85,13 @@ def _locations(finding: Finding) -> list[dict[str, Any]]:
 
 
 def _location(place: Place) -> dict[str, Any] | None:
-    match = _LINE.search(clean(place.name))
+    name = clean(place.name)
+    match = _LINE.search(name)
     if match is None:
         return None
-    path = PurePosixPath(match["file"].strip().replace("\\", "/")).as_posix()
+    begin = max(name.rfind(bracket, 0, match.start()) for bracket in "()") + 1
+    file = name[begin : match.start("line") - 1]
+    path = PurePosixPath(file.strip().replace("\\", "/")).as_posix()
     if _OUTSIDE.search(path) or int(match["line"]) < 1:
         return None
     region = {"startLine": int(match["line"])}

@@ -13,8 +13,8 @@ import xlsxwriter
 
 from traceanalyzer.renderers import cards, sections
 from traceanalyzer.renderers.language import ENGLISH, Language
-from traceanalyzer.renderers.names import clean
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.renderers.names import clean, inert
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Table
 
@@ -26,8 +26,6 @@ _SHEET_ROWS = 1_048_576 - 1
 """Rows that a workbook allows, without the header."""
 _CELL = 32_767
 """Characters that a workbook allows in a cell."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How text begins that spreadsheets take for a formula."""
 _CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 """Part of the file, so it must not change."""
 
@@ -98,7 +96,7 @@ def _sheet(table: Table, name: str, language: Language) -> Sheet:
 
 
 def _title(column: Column, table: Table, language: Language) -> str:
-    title = language.text(column.title)
+    title = clean(language.text(column.title))
     measured = column.unit in ("ns", "bytes", "share") and not table.row_units
     return language.text(_WITH_UNIT, title=title, unit=column.unit) if measured else title
 
@@ -109,9 +107,7 @@ def _value(value: Any, language: Language) -> Cell:
         return language.quantity(value, "bool")
     if value is None or isinstance(value, int | float):
         return value
-    if isinstance(value, Text | Message):
-        return language.text(value)
-    return clean(language.quantity(value, "") if isinstance(value, list | tuple) else str(value))
+    return clean(language.quantity(value, ""))
 
 
 def _findings(report: Report, language: Language) -> Sheet:
@@ -127,23 +123,18 @@ def _findings(report: Report, language: Language) -> Sheet:
     for finding in report.findings:
         shown = cards.card(finding, language)
         low, high = finding.saving.wall_ns_per_step if finding.saving else (None, None)
-        rows.append(
-            (shown.title, shown.severity, finding.rule, finding.run, low, high, clean(shown.summary), shown.advice)
-        )
+        row = (shown.title, shown.severity, finding.rule, finding.run, low, high, shown.summary, shown.advice)
+        rows.append(tuple(_value(value, language) for value in row))
     return Sheet("findings", head, tuple(rows))
 
 
 def _csv(sheet: Sheet) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(sheet.head)
-    writer.writerows([_inert(value) for value in row] for row in sheet.rows)
+    writer.writerows(
+        [inert(cell) if isinstance(cell, str) else cell for cell in row] for row in (sheet.head, *sheet.rows)
+    )
     return text.getvalue()
-
-
-def _inert(value: Cell) -> Cell:
-    """Text that no spreadsheet takes for a formula: names out of a trace are anybody's."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -131,9 +131,10 @@ def show_sections(
 
 def _header(report: Report, width: int, language: Language) -> str:
     name = fit(clean(report.source.name), width // 2)
-    if report.trace is None:
-        return language.text(_TABLES, name=name, count=len(report.analyses["tables"]))
-    return language.text(_HEADER, name=name, events=report.trace.events, span=report.trace.span_ns)
+    if report.trace is not None:
+        return language.text(_HEADER, name=name, events=report.trace.events, span=report.trace.span_ns)
+    tables = report.result("tables", tuple)
+    return name if tables is None else language.text(_TABLES, name=name, count=len(tables))
 
 
 def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:

@@ -64,7 +64,7 @@ def bars(parts: tuple[Part, ...], width: int, language: Language, *, is_ascii: b
     others = sum(max(map(cell_len, column)) + _GAP for column in zip(*rows, strict=True))
     room = max(1, min(_BAR_WIDTH, width - INDENT[3] - others))
     for part, row in zip(parts, rows, strict=True):
-        grid.add_row(*row, RichText(full * round(part.share * room) or sliver, style="cyan"))
+        grid.add_row(*row, RichText(full * round(min(1.0, part.share) * room) or sliver, style="cyan"))
     return Padding(grid, INDENT, expand=False)
 
 

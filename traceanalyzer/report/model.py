@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report.message import Message
 
 SCHEMA_VERSION = 1
@@ -239,6 +240,16 @@ class Report(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...]
 
     def result(self, key: str, kind: type[R]) -> R | None:
-        """The result of an analyzer as its own type, or None if it was skipped."""
+        """The result of an analyzer as its own type, or None if it was skipped.
+
+        Raises:
+            UnusableInputError: It is not as this program writes it.
+        """
         plain = self.analyses.get(key)
-        return None if plain is None else msgspec.convert(plain, kind)
+        try:
+            return None if plain is None else msgspec.convert(plain, kind)
+        except msgspec.ValidationError as error:
+            raise UnusableInputError(
+                f"the report of {self.source.name} was changed after it was written: analyses.{key}: {error}; make it "
+                "anew from the trace"
+            ) from None

@@ -34,7 +34,8 @@ _USED = 0.05
 _PRODUCTS = (KernelClass.GEMM, KernelClass.CONVOLUTION)
 
 _FP32 = re.compile(
-    r"sgemm|scudnn|simt_s|ffma|winograd|convolve_sgemm|[dw]grad\w*_(engine|alg\d)|f32f32_f32f32|cudnn::\w.*<float",
+    r"sgemm|scudnn|simt_s|ffma|winograd|convolve_sgemm|[dw]grad\w{0,32}_(engine|alg\d)|f32f32_f32f32"
+    r"|^(?>.*?cudnn::\w).*<float",
     re.IGNORECASE,
 )
 _HALF = re.compile(r"half|bfloat|bf16|fp16|(?<!t)f16|h884|h1688|h16816|hgemm|hmma|hcudnn", re.IGNORECASE)

@@ -145,7 +145,7 @@ class Grid:
 _FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in |nn\.Module: )")
 """A line of Python as the profiler prints it: `model.py(12): forward`."""
 
-_OPERATOR = re.compile(r"\w+::\w+ [\w.]+")
+_OPERATOR = re.compile(r"\A\w+::\w+ [\w.]+")
 
 
 def _split_front(row: str, words: str, columns: Sequence[Column]) -> Cells:

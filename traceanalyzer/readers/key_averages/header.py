@@ -14,7 +14,7 @@ from traceanalyzer.readers.key_averages.values import Kind
 _LONGEST = 20_000
 """Characters of a header; longer lines are data."""
 
-_DEVICE = r"(?!(?:CPU|Self|Name|Total)\b)(?P<device>\w+)"
+_DEVICE = r"(?<!\w)(?!(?:CPU|Self|Name|Total)\b)(?P<device>\w+)"
 
 _WORDS: tuple[tuple[str, str, Kind], ...] = (
     (r"Name", "name", Kind.TEXT),

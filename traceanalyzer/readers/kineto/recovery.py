@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -27,7 +27,7 @@ BORDER = re.compile(rb'\}\s*(,)\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
 
 _START = re.compile(r'\{\s*"(?:' + _KEYS + r')"\s*:')
 _TEXT_BORDER = re.compile(BORDER.pattern.decode())
-_LAST_CLOSE = re.compile(r"\}(?=\s*,?\s*\])")
+_LAST_CLOSE = re.compile(r"\}(?=\s*+(?:,\s*+)?\])")
 _END_OF_ARRAY = re.compile(r"\}\s*\](?=\s*[,}]|\s*$)")
 _SEPARATOR = re.compile(r"[\s,]*")
 _EVENT_KEY = re.compile(r'"ph"\s*:')
@@ -35,7 +35,8 @@ _EVENT_KEY = re.compile(r'"ph"\s*:')
 _BARE_WORD = re.compile(r"([:\[,]\s*)(?:-?[Ii]nf(?:inity)?|-?[Nn]a[Nn]|N/A|None|undefined)(?=\s*[,\]}])")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_TEXT_VALUE = re.compile(r'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*(?:,\s*"(?:' + _KEYS + r")\"\s*:|\}))", re.DOTALL)
+_TEXT_BEGINS = re.compile(r'"(?:name|cat)"\s*:\s*"')
+_TEXT_ENDS = re.compile(r'"\s*(?:,\s*"(?:' + _KEYS + r')"\s*:|\})')
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)"')
 
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None, strict=False)
@@ -186,8 +187,17 @@ def repair(chunk: str) -> str:
     chunk = _BARE_WORD.sub(r"\1null", chunk)
     chunk = _BARE_WORD.sub(r"\1null", chunk)  # neighbours share a comma, which one pass uses up
     chunk = _BAD_ESCAPE.sub(r"\\\\", chunk)
-    chunk = _TEXT_VALUE.sub(lambda m: m[1] + _UNESCAPED_QUOTE.sub(r'\1\\"', m[2]), chunk)
-    return _TRAILING_COMMA.sub(r"\1", chunk)
+    return _TRAILING_COMMA.sub(r"\1", "".join(_quoted(chunk)))
+
+
+def _quoted(chunk: str) -> Iterator[str]:
+    """The chunk in pieces, with a backslash before the quotes within names; each place is looked at once."""
+    at = 0
+    while (begin := _TEXT_BEGINS.search(chunk, at)) and (end := _TEXT_ENDS.search(chunk, begin.end())):
+        yield chunk[at : begin.end()]
+        yield _UNESCAPED_QUOTE.sub(r'\1\\"', chunk[begin.end() : end.start()])
+        at = end.start()
+    yield chunk[at:]
 
 
 def event_from(value: dict[str, Any]) -> Event:

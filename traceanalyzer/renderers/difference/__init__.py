@@ -75,4 +75,4 @@ def _markdown(difference: Difference, top: int | None, language: Language) -> st
 
 
 def _name(side: Side) -> str:
-    return clean(side.name) + (f"#{side.run}" if side.run else "")
+    return clean(f"{side.name}#{side.run}" if side.run else side.name)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.renderers.difference.words import columns
 from traceanalyzer.renderers.names import shorten
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.difference import PART_LABELS, Difference, Part, Shift, Side, StepTime
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Column, Fact, Section, Table
@@ -59,7 +60,7 @@ _IGNORED = Text(
 
 def build(difference: Difference) -> Iterator[Section]:
     """The answer, the step times behind it, and the parts of the step."""
-    yield Section("verdict", _TITLES[difference.verdict.outcome], messages=tuple(_messages(difference)))
+    yield Section("verdict", word(_TITLES, difference.verdict.outcome), messages=tuple(_messages(difference)))
     times = difference.step_time
     if times is not None:
         yield Section("times", _TIMES, tables=(_times(times),))
@@ -103,7 +104,7 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 def _parts(parts: tuple[Part, ...]) -> Table:
     """Columns that say nothing of any part are left out."""
     columns_ = (_PART, *columns("ns"), _SHARE, _CLEAR)
-    rows = [(PART_LABELS[p.id], p.base_ns, p.head_ns, p.change_ns, p.change_share, p.clear) for p in parts]
+    rows = [(word(PART_LABELS, p.id), p.base_ns, p.head_ns, p.change_ns, p.change_share, p.clear) for p in parts]
     kept = [i for i in range(len(columns_)) if i < 4 or any(row[i] is not None for row in rows)]
     shown = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table("diff_parts", tuple(columns_[i] for i in kept), shown, len(rows))

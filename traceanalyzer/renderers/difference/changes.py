@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.renderers.difference.words import STATUS
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.difference import Change, Cost, Difference, FindingChange, Ranking
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.section import Column, Section, Table
@@ -60,7 +61,7 @@ def findings(difference: Difference, top: int) -> Iterator[Section]:
 
 def _finding(change: FindingChange) -> tuple[object, ...]:
     low, high = change.predicted_wall_ns or (None, None)
-    return STATUS[change.status], change.rule, low, high, change.measured_direct_ns
+    return word(STATUS, change.status), change.rule, low, high, change.measured_direct_ns
 
 
 def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Section]:
@@ -69,7 +70,7 @@ def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Secti
         if ranking.rows:
             yield Section(
                 f"diff-{ranking.key}",
-                _TITLES[ranking.key],
+                word(_TITLES, ranking.key),
                 messages=(_SAME(count=ranking.same),) if ranking.same else (),
                 tables=(_ranking(ranking, top, brief),),
                 is_detail=ranking.key not in _ON_SCREEN,
@@ -92,7 +93,7 @@ def _ranking(ranking: Ranking, top: int, brief: bool) -> Table:
 def _row(change: Change) -> tuple[object, ...]:
     base, head = change.base, change.head
     return (
-        STATUS[change.status],
+        word(STATUS, change.status),
         change.name,
         change.detail,
         change.owner,

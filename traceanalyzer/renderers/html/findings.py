@@ -14,7 +14,7 @@ from traceanalyzer.renderers.html.detail import Detail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Evidence, Finding, Place, Report
+from traceanalyzer.report.model import Combined, Evidence, Finding, Place, Relief, Report
 
 _MORE = Text(
     "html-more-findings",
@@ -208,13 +208,19 @@ def _spot(place: Place, language: Language, detail: Detail) -> Spot:
     return Spot(advice.word(advice.PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest))
 
 
+def _title(fix: Relief, findings: tuple[Finding, ...], language: Language) -> str:
+    """Of a finding without a card; its rule where the report does not have it."""
+    known = 0 <= fix.finding < len(findings)
+    return prose(findings[fix.finding].title, language) if known else clean(fix.rule)
+
+
 def _together(
     combined: Combined, run: str | None, cards: list[Card], findings: tuple[Finding, ...], language: Language
 ) -> Together:
     fixes = []
     for fix in combined.fixes:
-        card = cards[fix.finding] if fix.finding < len(cards) else None
-        title = card.title if card else prose(findings[fix.finding].title, language)
+        card = cards[fix.finding] if 0 <= fix.finding < len(cards) else None
+        title = card.title if card else _title(fix, findings, language)
         fixes.append(Fix(card.id if card else None, title, advice.added_time(fix.wall_ns_per_step, language)))
     return Together(
         run,

@@ -169,7 +169,9 @@ def source(name: str) -> str:
 def _facts(report: Report, language: Language) -> Iterator[str]:
     trace = report.trace
     if trace is None:
-        yield language.text(_TABLES, count=len(report.analyses.get("tables", ())))
+        tables = report.result("tables", tuple)
+        if tables is not None:
+            yield language.text(_TABLES, count=len(tables))
         return
     yield from dict.fromkeys(clean(device.name) for device in trace.devices[:16] if device.name)
     yield language.text(_EVENTS, events=trace.events, span=trace.span_ns)

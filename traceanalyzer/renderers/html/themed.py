@@ -21,8 +21,8 @@ _KEPT = frozenset({
     "fill", "fill-opacity", "opacity", "stroke", "stroke-dasharray", "stroke-dashoffset", "stroke-opacity",
     "stroke-width", "stroke-linejoin", "stroke-linecap", "font-size", "text-anchor",
 })  # fmt: skip
-_NUMBER = re.compile(r"-?\d+\.\d+")
-_REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
+_NUMBER = re.compile(r"-?(?<!\d)\d++\.\d+")
+_REFERENCE = re.compile(r"url\(#([^()]+)\)|^#(.+)$")
 _GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
 
 

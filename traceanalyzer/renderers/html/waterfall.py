@@ -111,7 +111,9 @@ def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
 
 
 def _name(timeline: Timeline, item: Slice) -> str | None:
-    return None if item.name is None else timeline.names[item.name]
+    """None for several at once, and for a name that the report does not hold."""
+    is_known = item.name is not None and 0 <= item.name < len(timeline.names)
+    return timeline.names[item.name] if is_known and item.name is not None else None
 
 
 def _tone(kind: str, name: str | None) -> str:
@@ -159,7 +161,7 @@ def _data(
                 "start": _differences([item.start_ns for item in lane.slices]),
                 "length": [item.duration_ns for item in lane.slices],
                 "row": [item.depth for item in lane.slices],
-                "name": [-1 if item.name is None else item.name for item in lane.slices],
+                "name": [-1 if _name(timeline, item) is None else item.name for item in lane.slices],
                 "count": [item.count for item in lane.slices],
                 "tone": [position[_tone(lane.kind, _name(timeline, item))] for item in lane.slices],
             }

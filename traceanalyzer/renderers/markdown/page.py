@@ -106,4 +106,4 @@ class Page:
 
 
 def _bar(part: Part) -> str:
-    return "█" * round(part.share * _BAR_WIDTH) or "▏"
+    return "█" * round(min(1.0, part.share) * _BAR_WIDTH) or "▏"

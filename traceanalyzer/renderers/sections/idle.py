@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Section, Table
@@ -74,10 +75,10 @@ def _causes(idle: Idle, top: int) -> Table:
     rows = [
         (
             device.device,
-            CAUSE_LABELS[cause.cause],
+            word(CAUSE_LABELS, cause.cause),
             cause.time_ns,
             cause.share,
-            cause.time_ns / device.window_ns,
+            cause.time_ns / device.window_ns if device.window_ns else None,
             cause.gaps,
         )
         for device in idle.devices
@@ -94,7 +95,7 @@ def _longest(idle: Idle, top: int) -> Table:
             gap.device,
             gap.start_ns,
             gap.duration_ns,
-            CAUSE_LABELS[gap.cause],
+            word(CAUSE_LABELS, gap.cause),
             gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED,
             *([gap.python_line] if has_lines else []),
             gap.next_event or _NO_MORE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Section, Table
@@ -44,7 +45,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         return
     columns = (_CLASS, _KERNELS, _CALLS, _TOTAL, _SHARE, _LONGEST)
     rows = tuple(
-        (_LABELS[row.name], row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
+        (word(_LABELS, row.name), row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
     )
     messages: tuple[Message, ...] = ()
     tables = [Table("kernel_classes", columns, rows, len(rows))]

@@ -35,6 +35,8 @@ _HOST = (
 )
 _HOST_BACKWARD = ((Column(Text("modules-backward-host-total", "Backward host"), "ns"), "backward_host_total_ns"),)
 _INDENT = "· "
+_DEEPEST = 100
+"""Levels that are drawn; what is deeper stands as if it were there."""
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -82,4 +84,4 @@ def _table(name: str, modules: Modules, rows: tuple[_Row, ...], total: int) -> T
 def _label(row: _Row) -> tuple[str | int, ...]:
     if isinstance(row, ModuleClass):
         return row.name, row.modules
-    return (_INDENT * row.depth + row.name if isinstance(row, Place) else row.name,)
+    return (_INDENT * min(row.depth, _DEEPEST) + row.name if isinstance(row, Place) else row.name,)

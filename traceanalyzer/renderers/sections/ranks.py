@@ -7,6 +7,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.ranks.doubts import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Fact, Section, Table
@@ -207,7 +208,9 @@ def _late(found: Ranks, top: int) -> Table:
     rows: list[tuple[Any, ...]] = [(late.rank, late.caused_ns, late.steps) for late in shown]
     if any(late.excess for late in shown):
         columns = (*columns, _REASON, _EXCESS)
-        reasons = [(_PARTS[late.excess[0].part](), late.excess[0].ns) if late.excess else ("", None) for late in shown]
+        reasons = [
+            (word(_PARTS, late.excess[0].part), late.excess[0].ns) if late.excess else ("", None) for late in shown
+        ]
         rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
     return Table("ranks_late", columns, tuple(rows), len(found.stragglers))
 

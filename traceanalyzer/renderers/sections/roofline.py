@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Column, Section, Table
@@ -48,4 +49,4 @@ def _messages(found: Roofline) -> Iterator[Message]:
 
 
 def _cell(value: object, field: str) -> object:
-    return _BOUNDS[value] if field == "bound" and isinstance(value, str) else value
+    return word(_BOUNDS, value) if field == "bound" and isinstance(value, str) else value

@@ -1,0 +1,123 @@
+"""Every pattern of the package, and how it is used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import traceanalyzer
+
+ROOT = Path(traceanalyzer.__file__).parent
+METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A pattern, the module that compiles it, and its name there."""
+
+    module: str
+    name: str
+    pattern: re.Pattern[Any]
+
+    @property
+    def id(self) -> str:
+        return f"{self.module}.{self.name}:{self.pattern.pattern!r:.40}"
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """How it is used; all ways of one that is used through a table, as nobody can tell which."""
+        files = [_path(self.module)] if self.name.startswith("_") else sorted(ROOT.rglob("*.py"))
+        used = {method for file in files for method in _uses(file).get(self.name, ())}
+        return tuple(sorted(used)) or ("match", "search")
+
+
+@cache
+def every() -> tuple[Found, ...]:
+    """The patterns of all modules, each once: those in tables, too, and those within functions."""
+    found: dict[tuple[Any, int], Found] = {}
+    for name in modules():
+        for each in (*_of_module(name), *_of_functions(name)):
+            found.setdefault((each.pattern.pattern, each.pattern.flags), each)
+    return tuple(found.values())
+
+
+def modules() -> list[str]:
+    """All that can be imported without starting anything."""
+    names = (module.name for module in pkgutil.walk_packages(traceanalyzer.__path__, "traceanalyzer."))
+    return [name for name in names if not name.endswith(".__main__") and ".bootstrap" not in name]
+
+
+def compiled_late(name: str) -> list[str]:
+    """Functions of a module that compile patterns out of what they are given."""
+    late = []
+    for function in ast.walk(_tree(_path(name))):
+        if isinstance(function, ast.FunctionDef):
+            calls = [node for node in ast.walk(function) if _is_call(node, "compile")]
+            late += [f"{name}.{function.name}" for call in calls if not _is_literal(call)]
+    return late
+
+
+def _of_module(name: str) -> Iterator[Found]:
+    for key, value in vars(importlib.import_module(name)).items():
+        for pattern in _patterns(value):
+            yield Found(name, key, pattern)
+
+
+def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, dict):
+        yield from (pattern for item in value.items() for pattern in _patterns(item))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (pattern for item in value for pattern in _patterns(item))
+
+
+def _of_functions(name: str) -> Iterator[Found]:
+    """`re.split("...", text)` and the like."""
+    for function in ast.walk(_tree(_path(name))):
+        for node in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
+            if any(_is_call(node, method) for method in (*METHODS, "compile")) and _is_literal(node):
+                yield Found(name, "(literal)", re.compile(ast.literal_eval(node.args[0])))  # type: ignore[attr-defined]
+
+
+def _is_call(node: ast.AST, method: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == method
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "re"
+    )
+
+
+def _is_literal(call: Any) -> bool:
+    return isinstance(call.args[0], ast.Constant)
+
+
+@cache
+def _uses(file: Path) -> dict[str, set[str]]:
+    """Methods by what they are called of: `_LINE.search`, `_WHOLE[kind].fullmatch`, `known.BACKWARD.sub`."""
+    uses: dict[str, set[str]] = {}
+    for node in ast.walk(_tree(file)):
+        if isinstance(node, ast.Attribute) and node.attr in METHODS:
+            owner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+            name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+            uses.setdefault(name, set()).add(node.attr)
+    return uses
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+def _path(module: str) -> Path:
+    path = ROOT.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
