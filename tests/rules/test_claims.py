@@ -78,7 +78,10 @@ def test_rows_of_copies_in_a_table_claim_their_own_time(
     rows = [
         {"Name": "ProfilerStep*", "Self CPU": "100.000ms", "CPU total": "400.000ms", "Self CUDA": "0.000us"},
         {"Name": "aten::mm", "Self CPU": "100.000ms", "CPU total": "100.000ms", "Self CUDA": "260.000ms"},
-        *({"Name": n, "Self CPU": "0.000us", "CPU total": "0.000us", "Self CUDA": t} for n, t in zip(names, TIMES)),
+        *(
+            {"Name": n, "Self CPU": "0.000us", "CPU total": "0.000us", "Self CUDA": t}
+            for n, t in zip(names, TIMES, strict=True)
+        ),
         *([wait] if synchronizes else []),
     ]
     calls = [10, 10, 10, 30, 40]

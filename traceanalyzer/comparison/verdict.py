@@ -52,6 +52,8 @@ _NOISE = Text(
     "The noise of the steps is larger than the change: that of the typical step lies between {low:ns} and {high:ns} "
     "(95 %). Record more steps.",
 )
+NOISE = frozenset({_NOISE.id, _UNCLEAR_MEAN.id})
+"""Reasons after which nothing is known to have changed."""
 _FEW = Text(
     "diff-few",
     "{base:count} and {head:count} steps are too few to tell a change from noise; record at least {least:count} on "
@@ -137,11 +139,11 @@ def judge(
         limit: What counts as a regression, as a share of the base; None for `TOLERANCE`.
     """
     if times is None:
-        return _without_steps(base, head)
-    if _is_identical(base, head):
-        return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
+        return _without_steps(base, head, comparability)
     if comparability.obstacle is not None:
         return _inconclusive(times, _INCOMPARABLE(reason=comparability.obstacle.message))
+    if _is_identical(base, head):
+        return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
     if min(times.base.count, times.head.count) < LEAST_STEPS:
         return _inconclusive(times, _FEW(base=times.base.count, head=times.head.count, least=LEAST_STEPS))
     return _tested(times, TOLERANCE if limit is None else limit)
@@ -170,12 +172,15 @@ def _is_within(shift: Shift, reach: float) -> bool:
     return max(map(abs, ends)) <= reach
 
 
-def _without_steps(base: Measurement, head: Measurement) -> Verdict:
+def _without_steps(base: Measurement, head: Measurement, comparability: Comparability) -> Verdict:
     one, two = base.step_ns, head.step_ns
     if not one or two is None:
         return Verdict("inconclusive", None, None, None, _NO_STEPS())
     if one == two and base.parts == head.parts and base.rankings == head.rankings:
         return Verdict("no-change", "total", 0.0, 0.0, _IDENTICAL())
+    if comparability.obstacle is not None:
+        reason = _INCOMPARABLE(reason=comparability.obstacle.message)
+        return Verdict("inconclusive", "total", two - one, two / one - 1, reason)
     share, steps = two / one - 1, {"base_steps": base.side.steps, "head_steps": head.side.steps}
     if abs(share) < _PRINTED_CHANGE or min(steps.values()) < LEAST_STEPS:
         return Verdict("inconclusive", "total", two - one, share, _PRINTED(base=one, head=two, share=share))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import msgspec
 
@@ -44,6 +44,6 @@ def finding(found: Finding) -> None:
     msgspec.json.decode(data, type=Finding)  # NaN is no number there, and each field has its type
 
 
-def _require(value: object, known: Iterable[str], name: str) -> None:
+def _require(value: object, known: Collection[str], name: str) -> None:
     if value not in known:
         raise ValueError(f"unknown {name} {str(value)[:40]!r}; one of {', '.join(sorted(known))}")

@@ -70,7 +70,9 @@ class _Most:
             gain = max(0.0, min(left.wall(change, direct)[1], left.reach(change.resource, direct[1])))
             return _Most(left.after(change, direct[1], gain), self.saved + gain)
         offered = self.offered + min(direct[1], (change.exposed or direct)[1])
-        left = left.without(change.resource, direct[1])
+        # what is claimed of exposed time is idle time of the device: of the work behind it all may go
+        is_whole = change.exposed is not None and direct[1] > 0
+        left = left.without(change.resource, change.direct[1] if is_whole else direct[1])
         return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -63,8 +64,8 @@ def known() -> tuple[Rule, ...]:
     return tuple(rules.values())
 
 
-def _problem(rule: Rule) -> str | None:
-    """What makes a rule unusable before it has judged anything."""
+def _problem(rule: Any) -> str | None:
+    """What makes a rule unusable before it has judged anything; its fields hold what somebody put there."""
     if not isinstance(rule.id, str) or not _ID.fullmatch(rule.id):
         return "has an id that is none: lower-case words with hyphens between them"
     for name in ("title", "summary", "advice", "not_when"):

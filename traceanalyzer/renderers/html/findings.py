@@ -13,6 +13,7 @@ from traceanalyzer.renderers.html.cells import Name, name_of
 from traceanalyzer.renderers.html.detail import Detail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Evidence, Finding, Place, Report
 
@@ -80,7 +81,6 @@ class Fix:
 
     id: str | None
     title: str
-    time: str | None
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Findings:
 
     cards: tuple[Card, ...]
     combined: tuple[Together, ...]
+    order: str | None
+    """How the cards are sorted, where there are several."""
     more: str | None
 
 
@@ -116,7 +118,8 @@ def build(report: Report, language: Language, detail: Detail) -> Findings:
         if headline.combined is not None and headline.combined.fixes
     )
     more = language.text(_MORE, hidden=hidden) if hidden else None
-    return Findings(tuple(cards), tuple(combined), more)
+    order = language.text(ORDER) if len(report.findings) > 1 else None
+    return Findings(tuple(cards), tuple(combined), order, more)
 
 
 def run_titles(report: Report, language: Language) -> dict[str, str]:
@@ -215,7 +218,7 @@ def _together(
     for fix in combined.fixes:
         card = cards[fix.finding] if fix.finding < len(cards) else None
         title = card.title if card else prose(findings[fix.finding].title, language)
-        fixes.append(Fix(card.id if card else None, title, advice.added_time(fix.wall_ns_per_step, language)))
+        fixes.append(Fix(card.id if card else None, title))  # its price stands on its card, and only there
     return Together(
         run,
         advice.combined_time(combined, language),
