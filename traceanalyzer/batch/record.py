@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True):
     """What bounds the step: see `report.model.Headline`."""
     headline: Message | None
     advice: tuple[Advice, ...]
-    """The most valuable first."""
+    """In the order of the report."""
     warnings: int
     kernels: int | None = None
     """How many ran, on all GPUs."""

@@ -106,7 +106,7 @@ class Findings:
 
 
 def build(report: Report, language: Language, detail: Detail) -> Findings:
-    """Cards of the findings that fit, the most valuable first."""
+    """Cards of the findings that fit, in the order of the report."""
     runs = run_titles(report, language)
     ids = list(_ids(report.findings))
     shown = report.findings[: detail.findings]
