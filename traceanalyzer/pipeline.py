@@ -27,7 +27,7 @@ from traceanalyzer.rules.judge import Advice, judge
 from traceanalyzer.trace import gpus
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.gpus import Gpu
-from traceanalyzer.trace.model import Loss, Trace, all_tables
+from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
 
@@ -128,11 +128,11 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
 
 def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
     rules = selection.choose(config)
-    context = _context(trace, steps, _gpu(trace, config))
+    context = _context(trace, steps, _gpu(trace.info.devices, config))
     results, skipped = analyzers.run(context)
     source = _source(trace)
     summary = _summary(trace, context)
-    advice = judge(recorded.facts(summary, results, skipped), rules)
+    advice = judge(recorded.facts(summary, results, skipped, context.gpu), rules)
     return _report(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
 
 
@@ -147,11 +147,11 @@ def _source(trace: Trace) -> model.Source:
     return model.Source(trace.info.name, "kineto", trace.info.size_bytes)
 
 
-def _gpu(trace: Trace, config: Config) -> Gpu | None:
+def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
     """What the device can do: the table's entry, with the project's figures in place of its own."""
     if not config.gpu:
         return None
-    known = gpus.only(trace.info.devices) or Gpu("configured", "configuration")
+    known = gpus.only(devices) or Gpu("configured", "configuration")
     return replace(known, **{"source": "configuration", **config.gpu})
 
 
@@ -159,7 +159,7 @@ def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
     results, skipped = tables.run(document)
     source = model.Source(document.name, "key_averages", document.size_bytes)
-    advice = judge(printed.facts(document), rules)
+    advice = judge(printed.facts(document, _gpu((), config)), rules)
     return _report(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 

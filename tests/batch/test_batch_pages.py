@@ -58,6 +58,24 @@ def test_runs_by_wasted_time(tmp_path: Path) -> None:
     assert [row[5] for row in ranked] == ["5.00 %", "40.00 %", "70.00 %"]
 
 
+def test_what_hardly_has_work_is_not_in_the_sums(tmp_path: Path) -> None:
+    """A recording of 10 s with one short kernel would make 99 % of all GPU time wasted."""
+    working, hollow = TraceBuilder(), TraceBuilder()
+    for built, length, kernels in ((working, 100_000, (40_000, 20_000)), (hollow, 10_000_000, (10,))):
+        built.step(1, 0, length)
+        for number, busy in enumerate(kernels):
+            built.launch_kernel("ampere_sgemm_128x64_nn", 100 + 45_000 * number, busy, at=8 + number)
+    write(tmp_path / "in" / "working.json", working.to_bytes())
+    write(tmp_path / "in" / "hollow.json", hollow.to_bytes())
+    batch(tmp_path / "in", tmp_path / "out")
+    text = (tmp_path / "out" / "index.md").read_text("utf-8")
+    assert "40.00 ms" in text
+    assert "40.00 %" in text
+    assert "Files with hardly any GPU work, which these sums leave out: 1" in " ".join(text.replace("*", "").split())
+    ranked = [row[0] for row in page(tmp_path / "out").rows if row and row[0] in ("working.json", "hollow.json")]
+    assert ranked == ["working.json", "hollow.json"]
+
+
 def test_all_links_lead_to_reports(tmp_path: Path) -> None:
     source = population(tmp_path / "in", 8, 2)
     write(source / "odd # name (1) [2]" / "a&b 100%.json", trace())

@@ -52,3 +52,17 @@ def test_a_record_reads_back() -> None:
     assert record.decode(data) == done
     assert record.decode(data[:-9]) is None
     assert record.decode(b"\xff") is None
+
+
+def test_a_gpu_with_hardly_any_work_wastes_nothing() -> None:
+    """Half a second in which one kernel ran, or less than a millisecond of kernels, says nothing of a program."""
+    alone, short, busy = TraceBuilder(), TraceBuilder(), TraceBuilder()
+    for trace, kernels in ((alone, [5_000]), (short, [400, 500]), (busy, [500, 600])):
+        trace.step(1, 0, 500_000)
+        for number, length in enumerate(kernels):
+            trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 + 20_000 * number, length, at=5 + number)
+    assert [row(trace).is_hollow for trace in (alone, short, busy)] == [True, True, False]
+    without = TraceBuilder()
+    without.step(1, 0, 100)
+    without.op("aten::mm", 10, 20)
+    assert not row(without).is_hollow, "there is no GPU"

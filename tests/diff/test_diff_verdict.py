@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from sides import QUIET, bare, report, training
 
 from traceanalyzer.comparison import comparability, diff, verdict
 from traceanalyzer.report.difference import Gate, Verdict
 
+EXAMPLES = 5000 if os.environ.get("TRACEANALYZER_FULL") == "1" else 200
 NS = 1e6
 STEPS = [100 * NS, 101 * NS, 99 * NS, 100.5 * NS, 99.5 * NS, 100.2 * NS]
 
@@ -120,3 +125,58 @@ def test_steps_of_traces_are_compared_by_their_durations() -> None:
     assert found.step_time is not None
     assert found.step_time.base.mean_ns == pytest.approx(sum(QUIET) / len(QUIET) * 1000)
     assert found.verdict.outcome == "slower"
+
+
+def test_two_outliers_that_may_be_a_slower_mean_do_not_pass_the_gate() -> None:
+    """19 of 20 steps are the same, so the median is; the mean is 30 % slower, and nothing says that this is chance."""
+    base = [(100 + (i * 7 % 20) / 100) * NS for i in range(20)]
+    head = [*base[:18], 401 * NS, 402 * NS]
+    found = judged(base, head, 0.03)
+    assert (found.outcome, found.reason.id) == ("inconclusive", "diff-unclear-mean")
+    assert gated(base, head, 0.03).outcome == "inconclusive"
+
+
+def test_a_faster_median_does_not_pass_the_gate_while_the_mean_may_be_slower() -> None:
+    base = [(100 + (i * 7 % 20) / 100) * NS for i in range(20)]
+    head = [*(0.9 * step for step in base[:18]), 500 * NS, 510 * NS]
+    assert judged(base, head, 0.03).outcome == "faster"
+    assert gated(base, head, 0.03).outcome == "inconclusive"
+
+
+def test_a_slower_median_below_the_limit_is_no_pass_for_a_mean_beyond_it() -> None:
+    base = [(100 + (i * 37 % 60) / 1000) * NS for i in range(60)]
+    head = [(102 if i * 37 % 60 > 20 else 300) * NS + i * 37 % 60 * 1000 for i in range(60)]
+    found = gated(base, head, 0.03)
+    assert found.outcome == "regression"
+    assert found.reason.params["share"] > 0.3, "the larger of the two is told"
+
+
+_STEP_TIMES = st.lists(st.floats(1e6, 1e9), min_size=1, max_size=30)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(base=_STEP_TIMES, head=_STEP_TIMES, limit=st.floats(0, 2))
+def test_the_gate_never_passes_a_slower_mean_or_median_that_is_not_excluded(
+    base: list[float], head: list[float], limit: float
+) -> None:
+    one, two = bare(base), bare(head)
+    found = verdict.compare(one, two)
+    assert found is not None
+    passed = gated(base, head, limit).outcome == "passed"
+    for shift, before in ((found.median, found.base.median_ns), (found.mean, found.base.mean_ns)):
+        high = shift.interval_ns[1] if shift.interval_ns else float("inf")
+        may_be_slower = shift.change_ns > limit * before and high > limit * before
+        assert not (passed and may_be_slower)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(steps=st.lists(st.floats(0.99, 1.01), min_size=8, max_size=30), slow=st.floats(1.5, 10), data=st.data())
+def test_the_gate_never_passes_the_same_steps_with_outliers_in_front(
+    steps: list[float], slow: float, data: st.DataObject
+) -> None:
+    """The median stays, the mean goes: what a gate on the median alone would let through."""
+    base = [step * 100 * NS for step in steps]
+    count = data.draw(st.integers(1, max(1, len(base) // 5)))
+    head = [*(slow * step for step in base[:count]), *base[count:]]
+    assume(sum(head) / sum(base) - 1 > 0.03)
+    assert gated(base, head, 0.03).outcome != "passed"

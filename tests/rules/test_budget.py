@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,3 +127,71 @@ def test_shown_operands_give_the_shown_result(run: Budget, wanted: Change) -> No
     arithmetic = run.saving(wanted).arithmetic
     if arithmetic is not None:
         assert arithmetic.result_ns == arithmetic.minuend.ns - max(o.ns for o in arithmetic.subtrahends)
+
+
+def test_what_one_resource_holds_back_comes_with_a_later_fix() -> None:
+    """30 ms of the GPU are worth 2 ms while the host takes 98 ms; with 40 ms of the host gone, all of it comes."""
+    run = budget(100, 95, 98)
+    fixes = [Fix("gpu", 0, change("gpu", 30 * MS)), Fix("host", 1, change("host", 40 * MS))]
+    found = combine(run, fixes)
+    assert found is not None
+    assert found.wall_ns_per_step[1] == pytest.approx(35 * MS), "100 - max(65 of the GPU, 58 of the host)"
+    other = combine(run, [Fix("host", 0, change("host", 40 * MS)), Fix("gpu", 1, change("gpu", 30 * MS))])
+    assert other is not None
+    assert other.wall_ns_per_step[1] == pytest.approx(35 * MS), "in any order"
+
+
+@given(budgets(), st.lists(changes(), min_size=1, max_size=6))
+def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget, wanted: list[Change]) -> None:
+    """Without a shared claim the upper end is no more and no less, so it contradicts neither cards nor resources."""
+    run = replace(run, is_estimate=False)
+    alone = [replace(one, claims={}) for one in wanted]
+    left = run
+    for one in alone:
+        left = left.without(one.resource, one.direct[1])
+    offered = sum(min(one.direct[1], (one.exposed or one.direct)[1]) for one in alone)
+    expected = max(0.0, min(offered, run.step - max(left.chains.values())))
+    found = combine(run, [Fix(str(i), i, one) for i, one in enumerate(alone)])
+    assert (found.wall_ns_per_step[1] if found else 0.0) == pytest.approx(expected, rel=1e-6, abs=1e-3)
+    assert max(run.wall(one)[1] for one in alone) <= expected + 1e-3
+
+
+def test_a_host_that_stacks_slowed_down_is_no_upper_bound() -> None:
+    """Its recorded 33 of 35.18 ms would end every card at 2.18 ms, which nobody knows."""
+    run = replace(budget(35.18, 31.9, 33.0), is_host_inflated=True)
+    saving = run.saving(change("gpu", 11 * MS, 15 * MS))
+    assert saving.wall_ns_per_step == pytest.approx((2.18 * MS, 15 * MS))
+    assert saving.basis.id == "saving-host-inflated"
+    assert saving.arithmetic is None
+    small = run.saving(change("gpu", 1 * MS, 2 * MS))
+    assert small.wall_ns_per_step == pytest.approx((1 * MS, 2 * MS))
+    assert small.basis == BASIS, "the host does not bound it"
+
+
+def test_a_loader_bounds_even_where_the_host_was_slowed_down() -> None:
+    run = replace(budget(100, 90, 30, 60), is_host_inflated=True)
+    saving = run.saving(change("gpu", 70 * MS))
+    assert saving.wall_ns_per_step == pytest.approx((10 * MS, 40 * MS))
+    assert saving.arithmetic is not None
+    assert [operand.name.text for operand in saving.arithmetic.subtrahends] == ["GPU", "DataLoader"]
+
+
+@given(budgets(), changes())
+def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: Change) -> None:
+    low, high = run.wall(wanted)
+    wide = replace(run, is_host_inflated=True).wall(wanted)
+    assert wide[0] == low
+    assert wide[1] >= high
+
+
+def test_idle_time_is_claimed_once_but_the_work_behind_it_goes() -> None:
+    """Both would end 10 of 12 ms of the same idle time; the host that is left has lost the work of both."""
+    idle = {"idle:launch_bound": 10 * MS}
+    host = [Fix(n, i, change("host", t * MS, exposed=(t * MS, t * MS), claims=idle)) for i, (n, t) in enumerate(TWO)]
+    gpu = Fix("gpu", 2, change("gpu", 60 * MS))
+    found = combine(budget(100, 90, 95), [*host, gpu])
+    assert found is not None
+    assert found.wall_ns_per_step[1] == pytest.approx((100 - (95 - 12 - 10)) * MS, rel=1e-3)
+
+
+TWO = (("launches", 12), ("optimizer", 10.001))

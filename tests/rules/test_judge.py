@@ -8,6 +8,7 @@ import pytest
 
 from tests.rules.judging import report
 from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
+from traceanalyzer.config import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.rules.selection import builtin
@@ -27,7 +28,21 @@ def test_two_sides_of_one_thing_do_not_both_lead() -> None:
     assert {"dataloader-bound", "dataloader-single-process"} <= set(rules)
     fixed = [fix.rule for fix in headline.combined.fixes]
     assert len({"dataloader-bound", "dataloader-single-process"}.intersection(fixed)) == 1
-    assert rules[: len(fixed)] == fixed, "what adds most comes first"
+
+
+def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself() -> None:
+    """What saves nothing yet and what only informs comes last, whatever it may be worth later."""
+    found = report(training(4000, 6000, name=ONE_PROCESS)).findings
+    keys = [
+        (
+            finding.latent or finding.severity == "info",
+            -SEVERITIES.index(finding.severity),
+            -(finding.saving.wall_ns_per_step[1] if finding.saving else 0.0),
+        )
+        for finding in found
+    ]
+    assert len(keys) > 2
+    assert keys == sorted(keys)
 
 
 def test_fixes_point_to_their_findings() -> None:

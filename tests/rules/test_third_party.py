@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from tests.rules.judging import report
-from tests.rules.situations.dataloader_bound import quiet
+from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, quiet
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Evidence, Report
 from traceanalyzer.rules import selection
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule
+from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 ROOT = Path(__file__).parents[2]
 _TEXT = Text("broken-rule-text", "x")
@@ -56,6 +61,152 @@ def test_a_rule_that_raises_is_skipped_with_the_reason(installed: list[EntryPoin
     assert {s.id: s.reason.text for s in whole.skipped}["broken-rule"].startswith(
         "the rule failed (ZeroDivisionError: by design)"
     )
+
+
+class _Aborted(BaseException):
+    """As the cancellation of a task: no Exception."""
+
+
+class _Silent(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+def _raises_midway(facts: Facts) -> Iterator[Draft]:
+    yield Draft((_EVIDENCE,))
+    raise LookupError("after the first")
+
+
+def _never_ends(facts: Facts) -> Iterator[Draft]:
+    while True:
+        yield Draft((_EVIDENCE,))
+
+
+def _throws(error: BaseException) -> Callable[[Facts], Iterator[Draft]]:
+    def detect(facts: Facts) -> Iterator[Draft]:
+        raise error
+        yield
+
+    return detect
+
+
+def _change(**values: object) -> Change:
+    return Change(**{"resource": "gpu", "direct": (0.0, 1e6), "basis": _TEXT(), **values})  # type: ignore[arg-type]
+
+
+def _yields(**values: object) -> Callable[[Facts], list[Draft]]:
+    return lambda facts: [Draft(**{"evidence": (_EVIDENCE,), **values})]  # type: ignore[arg-type]
+
+
+_EVIDENCE = Evidence(_TEXT(), 1.0, 0.5, "share", ())
+_NAN = float("nan")
+_LONE = chr(0xD800)
+
+BREAKING: dict[str, Callable[[Facts], object]] = {
+    "a summary that names an absent field": _yields(summary=Text("broken-rule-field", "{gone:ns}")),
+    "a parameter of another type": _yields(summary=Text("broken-rule-type", "{x:ns}"), params={"x": "long"}),
+    "an unknown unit in a text": _yields(summary=Text("broken-rule-unit", "{x:miles}"), params={"x": 1}),
+    "a parameter that no file can hold": _yields(params={"x": object()}),
+    "an unknown severity": _yields(severity="warning"),
+    "an unknown ceiling": _yields(ceiling="worst"),
+    "an unknown confidence": _yields(confidence="Z"),
+    "a severity that is no text": _yields(severity=3),
+    "a summary that is no text": _yields(summary="seen"),
+    "code that is no text": _yields(code=7),
+    "evidence that is none": _yields(evidence=("x",)),
+    "evidence that is not a number": _yields(evidence=(Evidence(_TEXT(), _NAN, 0.5, "share", ()),)),
+    "evidence in an unknown unit": _yields(evidence=(Evidence(_TEXT(), 1.0, 0.5, "miles", ()),)),
+    "evidence without bounds": _yields(evidence=(Evidence(_TEXT(), float("inf"), 0.5, "share", ()),)),
+    "a change that is none": _yields(change="faster"),
+    "a change of an unknown resource": _yields(change=_change(resource="disk")),
+    "a change that is not a number": _yields(change=_change(direct=(0.0, _NAN))),
+    "a change below nothing": _yields(change=_change(direct=(-5.0, 1.0))),
+    "a change without an end": _yields(change=_change(direct=(0.0, float("inf")))),
+    "a change with one end": _yields(change=_change(direct=(1.0,))),
+    "exposed time that is not a number": _yields(change=_change(exposed=(_NAN, _NAN))),
+    "claims that are no times": _yields(change=_change(claims={"loader": "all"})),
+    "claims that are not a number": _yields(change=_change(claims={"loader": _NAN})),
+    "a basis that is no message": _yields(change=_change(basis="because")),
+    "a giant text": _yields(code="x" * 5_000_000),
+    "half a character": _yields(code=_LONE),
+    "no drafts but texts": lambda facts: ["slow"],
+    "nothing to iterate": lambda facts: None,
+    "a call that does not fit": list,  # type: ignore[dict-item]
+    "an error midway": _raises_midway,
+    "no end": _never_ends,
+    "a recursion": _throws(RecursionError("deep")),
+    "an error that cannot be told": _throws(_Silent()),
+    "an error of many lines": _throws(ValueError("one" + chr(10) * 3 + "two" * 5000)),
+    "no Exception": _throws(_Aborted("by design")),
+    "a reason that is no message": _throws(Missing(SimpleNamespace(text="x"))),  # type: ignore[arg-type]
+}
+
+
+def _detector(function: Callable[[Facts], object]) -> Callable[..., object]:
+    return lambda facts, limits: function(facts)
+
+
+@pytest.mark.parametrize("case", BREAKING)
+def test_whatever_a_rule_does_the_others_are_reported(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(BROKEN, trace=_detector(BREAKING[case]))  # type: ignore[arg-type]
+    monkeypatch.setattr(selection, "known", lambda: (*selection.builtin(), broken))
+    whole = report(fires())
+    reasons = {entry.id: entry.reason.text for entry in whole.skipped}
+    assert reasons["broken-rule"].startswith("the rule failed (")
+    assert len(reasons["broken-rule"]) < 400
+    assert len(reasons["broken-rule"].splitlines()) == 1
+    assert "broken-rule" not in {finding.rule for finding in whole.findings}
+    assert "dataloader-bound" in {finding.rule for finding in whole.findings}
+    assert msgspec.json.decode(msgspec.json.encode(whole), type=Report) == whole
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_who_ends_the_program_ends_it(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(BROKEN, trace=_detector(_throws(error)))  # type: ignore[arg-type]
+    monkeypatch.setattr(selection, "known", lambda: (broken,))
+    with pytest.raises(type(error)):
+        report(fires())
+
+
+def test_a_rule_that_fails_in_one_run_of_several_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def detect(facts: Facts, limits: object) -> list[Draft]:
+        if facts.run == "run-2":
+            raise ZeroDivisionError("in the second")
+        return []
+
+    monkeypatch.setattr(selection, "known", lambda: (replace(BROKEN, table=detect),))
+    first = fires_in_a_table()
+    second = first.replace("0.000ms", "1.000ms")
+    whole = report((2 * chr(10)).join(("# Before", first, "# After", second)))
+    assert len(whole.headlines) == 2, "there are two runs"
+    assert "in the second" in {entry.id: entry.reason.text for entry in whole.skipped}["broken-rule"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", 7),
+        ("id", "No id"),
+        ("title", "no Text"),
+        ("advice", None),
+        ("thresholds", None),
+        ("thresholds", ("x",)),
+        ("thresholds", (Threshold("x", _NAN, "ns", "", ""),)),
+        ("severity", None),
+    ],
+)
+def test_a_rule_whose_parts_are_none_is_one_line(
+    field: str, value: object, installed: list[EntryPoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed.append(point("BROKEN"))
+    monkeypatch.setattr("tests.rules.test_third_party.BROKEN", replace(BROKEN, **{field: value}))
+    with pytest.raises(UsageError, match=r"^rule theirs \(") as caught:
+        report(quiet())
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_rule_without_a_module_has_no_page() -> None:
+    assert replace(BROKEN, trace=SimpleNamespace()).page == ""  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

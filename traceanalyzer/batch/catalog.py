@@ -30,12 +30,14 @@ CREATE TABLE files (
   state TEXT, estimate INTEGER, may_be_nothing INTEGER DEFAULT 0, crashes INTEGER DEFAULT 0,
   recalled INTEGER DEFAULT 0, reason TEXT, record BLOB,
   rank INTEGER, world_size INTEGER, base_ns INTEGER, folder TEXT, run TEXT,
-  wasted INTEGER, bound TEXT
+  wasted INTEGER, hollow INTEGER, bound TEXT
 );
 CREATE INDEX by_state ON files (state, estimate);
 CREATE INDEX by_folder ON files (folder);
 CREATE INDEX by_run ON files (run);
-CREATE TABLE runs (name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, outputs BLOB);
+CREATE TABLE runs (
+  name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, hollow INTEGER, outputs BLOB
+);
 CREATE TABLE advice (rule TEXT, file INTEGER, severity TEXT, title BLOB, low REAL, high REAL);
 CREATE INDEX by_rule ON advice (rule);
 """
@@ -105,7 +107,8 @@ class Catalog:
             return False
         row = done.row
         self._set(
-            file, state="done", record=data, recalled=recalled, wasted=row.wasted_ns, bound=row.bound,
+            file, state="done", record=data, recalled=recalled, wasted=row.wasted_ns,
+            hollow=row.is_hollow, bound=row.bound,
             rank=row.rank, world_size=row.world_size, base_ns=row.base_ns,
             folder=runs.folder_of(Member(row.name, row.rank, row.world_size, row.base_ns)),
         )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.gpu import GpuMetrics
+from traceanalyzer.analyzers.kernels import Kernels
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.batch.record import RECORD_VERSION, Advice, Output, Record, Row
 from traceanalyzer.report.model import Finding, Generator, Report
@@ -26,6 +27,7 @@ def row(name: str, report: Report) -> Row:
     steps = len(breakdown.steps) if breakdown else None
     window_ns = window.end_ns - window.start_ns if window else None
     headline = report.headlines[0] if report.headlines else None
+    kernels = report.result("kernels", Kernels)
     return Row(
         name=name,
         format=report.source.format,
@@ -43,6 +45,7 @@ def row(name: str, report: Report) -> Row:
         headline=headline.message if headline else None,
         advice=tuple(_advice(finding, steps) for finding in report.findings),
         warnings=len(report.warnings),
+        kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
 
 

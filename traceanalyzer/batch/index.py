@@ -86,6 +86,7 @@ def _facts(catalog: Catalog, language: Language) -> list[tuple[str, str]]:
         (words.GPU_TIME, sums.gpu_ns, "ns"),
         (words.WASTED, sums.wasted_ns, "ns"),
         (words.WASTED_SHARE, share, "share"),
+        *([(words.HOLLOW, sums.hollow, "count")] if sums.hollow else []),
     )
     return [(language.text(label), language.quantity(value, unit)) for label, value, unit in facts]
 

@@ -71,7 +71,8 @@ def assign_runs(catalog: Catalog) -> None:
     database = catalog.database
     database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
     database.execute(
-        "INSERT INTO runs SELECT name, world_size, '', wasted, '[]' FROM files WHERE folder IS NULL AND state = 'done'"
+        "INSERT INTO runs SELECT name, world_size, '', wasted, hollow, '[]' FROM files"
+        " WHERE folder IS NULL AND state = 'done'"
     )
     folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
     for (folder,) in folders:
@@ -81,7 +82,7 @@ def assign_runs(catalog: Catalog) -> None:
             ranks = [(run.name, rank, name) for rank, name in run.ranks]
             database.executemany("UPDATE files SET run = ?, rank = ? WHERE name = ?", ranks)
             database.execute(
-                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), '[]' FROM files"
+                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]' FROM files"
                 " WHERE run = ? AND state = 'done' HAVING count(*)",
                 (run.name, run.world_size, ranges(run.missing), run.name),
             )
@@ -93,9 +94,10 @@ def ranges(missing: Iterable[tuple[int, int]]) -> str:
 
 
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
-    """Runs, the one that wastes most first; those of which nothing is known last."""
+    """Runs, the one that wastes most first; then those with hardly any work, and those of which nothing is known."""
     query = (
-        "SELECT name, world_size, missing, wasted, outputs FROM runs ORDER BY wasted IS NULL, wasted DESC, name LIMIT ?"
+        "SELECT name, world_size, missing, wasted, outputs FROM runs"
+        " ORDER BY wasted IS NULL, hollow, wasted DESC, name LIMIT ?"
     )
     for name, world_size, missing, wasted, joined in catalog.database.execute(query, (-1 if limit is None else limit,)):
         first: File | None = None
@@ -129,7 +131,8 @@ def everything(catalog: Catalog) -> Iterator[tuple[str, str | None, str | None, 
 def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
     """The most frequent first; there are as many as kinds of bottlenecks."""
     query = (
-        "SELECT bound, count(*), sum(wasted) FROM files WHERE state = 'done' AND bound IS NOT NULL"
+        "SELECT bound, count(*), sum(CASE WHEN hollow THEN NULL ELSE wasted END) FROM files"
+        " WHERE state = 'done' AND bound IS NOT NULL"
         " GROUP BY bound ORDER BY count(*) DESC, bound"
     )
     return [Bottleneck(*found) for found in catalog.database.execute(query)]
@@ -163,18 +166,25 @@ class Totals:
     gpu_ns: int | None
     """Window times GPUs."""
     wasted_ns: int | None
+    hollow: int
+    """Files with GPUs that had hardly any work, which count in neither."""
 
 
 def totals(catalog: Catalog) -> Totals:
-    """Sums over all files; None where no file tells."""
+    """Sums over all files; None where no file tells.
+
+    An hour in which a GPU got one kernel is no hour of wasted work: it would drown all others.
+    """
     (count,) = catalog.database.execute("SELECT count(*) FROM runs").fetchone()
-    number, gpu, wasted = 0, 0, 0
+    number, gpu, wasted, hollow = 0, 0, 0, 0
     for file in files(catalog):
         number += 1
-        if file.row.wasted_ns is not None and file.row.window_ns and file.row.devices:
+        if file.row.is_hollow:
+            hollow += 1
+        elif file.row.wasted_ns is not None and file.row.window_ns and file.row.devices:
             gpu += file.row.window_ns * file.row.devices
             wasted += file.row.wasted_ns
-    return Totals(count, number, gpu or None, wasted if gpu else None)
+    return Totals(count, number, gpu or None, wasted if gpu else None, hollow)
 
 
 class _Mean:

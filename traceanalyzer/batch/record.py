@@ -10,6 +10,9 @@ from traceanalyzer.report.model import Generator
 
 RECORD_VERSION = 1
 
+LEAST_WORK_NS = 1_000_000
+"""Own choice: a recording with less work of its GPUs tells nothing of how a program uses them."""
+
 
 class Advice(msgspec.Struct, frozen=True):
     """A finding in a few words."""
@@ -54,8 +57,18 @@ class Row(msgspec.Struct, frozen=True):
     """What bounds the step: see `report.model.Headline`."""
     headline: Message | None
     advice: tuple[Advice, ...]
-    """The most valuable first."""
+    """In the order of the report."""
     warnings: int
+    kernels: int | None = None
+    """How many ran, on all GPUs."""
+
+    @property
+    def is_hollow(self) -> bool:
+        """There were GPUs, but hardly any work for them: what was idle there has not been wasted."""
+        if not self.devices or self.window_ns is None or self.idle_ns is None:
+            return False
+        work = self.devices * self.window_ns - self.idle_ns
+        return work < LEAST_WORK_NS or (self.kernels is not None and self.kernels <= 1)
 
 
 class Output(msgspec.Struct, frozen=True):

@@ -16,6 +16,11 @@ GPU_TIME = Text(
 )
 WASTED = Text("batch-wasted", "Wasted GPU time")
 WASTED_SHARE = Text("batch-wasted-share", "Share of GPU time that is wasted")
+HOLLOW = Text(
+    "batch-hollow",
+    "Files with hardly any GPU work, which these sums leave out",
+    "less than 1 ms of work on the GPUs, or a single kernel",
+)
 WASTED_MEANS = Text(
     "batch-wasted-means",
     "Wasted is GPU time from the first to the last profiled step in which nothing runs on the GPU, or nothing but "

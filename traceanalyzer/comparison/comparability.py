@@ -1,8 +1,9 @@
 """Are the two sides of the same work, on the same machine, seen in the same way?
 
-A score is the mean of how much is alike, condition by condition; what is unknown does not count. Some conditions are
-required: on another device, among another number of ranks, with steps that are something else, or with another amount
-of data, a difference of step times says nothing about the change that somebody made.
+A score is the mean of how much is alike, condition by condition; what is unknown does not count. Sides that have no
+work in common are not alike at all, whatever else is. Some conditions are required: on another device, among another
+number of ranks, with steps that are something else, or with another amount of data, a difference of step times says
+nothing about the change that somebody made.
 """
 
 from __future__ import annotations
@@ -27,6 +28,18 @@ _WEIGHTS = {
     "options": 1,
 }
 """Own choice: what changes the time of a step most counts most."""
+
+_SHAPES_IN_COMMON = 0.05
+"""Own choice: of the operators' time; another model shares a few small tensors with any other."""
+_CALLS_IN_COMMON = 0.5
+"""Own choice: another batch size or length keeps the operators and their calls, another model does not."""
+_ANYTHING_IN_COMMON = 0.05
+"""Own choice, where shapes do not tell: of the operators' calls and of the kernels' time."""
+
+_UNRELATED = Text(
+    "diff-unrelated",
+    "The two sides have hardly any operators, input shapes or kernels in common: they are different programs.",
+)
 
 _GPU = (
     Text("diff-gpu-same", "The same GPU: {base}."),
@@ -91,9 +104,33 @@ _OPTIONS = (
 def check(base: Measurement, head: Measurement) -> Comparability:
     """All conditions, and what they say together."""
     checks = [c for c in (find(base, head) for find in _CONDITIONS) if c is not None]
-    known = [(c.similarity, _WEIGHTS[c.id]) for c in checks if c.similarity is not None]
+    known = [(c.similarity, _WEIGHTS[c.id]) for c in checks if c.similarity is not None and c.id in _WEIGHTS]
     score = sum(s * w for s, w in known) / sum(w for _, w in known) if known else None
-    return Comparability(score, tuple(checks))
+    return Comparability(0.0 if _work(base, head) else score, tuple(checks))
+
+
+def _work(base: Measurement, head: Measurement) -> Check | None:
+    """Only where the sides have nothing in common: by shapes where both have them, else by calls and kernels."""
+    tables = _by_shape(base, head)
+    share, calls = shapes.shared(*tables), _shared_calls(base, head)
+    if share is not None:
+        is_same_work = share >= _SHAPES_IN_COMMON or shapes.scaled(*tables) is not None
+        is_other = not is_same_work and calls is not None and calls < _CALLS_IN_COMMON
+    else:
+        known = [value for value in (calls, _shared_kernels(base, head)) if value is not None]
+        is_other = bool(known) and max(known) < _ANYTHING_IN_COMMON
+    return Check("work", 0.0, True, _UNRELATED()) if is_other else None
+
+
+def _shared_kernels(base: Measurement, head: Measurement) -> float | None:
+    """The larger share of the kernels' time that is in kernels of both sides; None where a side has none."""
+    one, two = (side.rankings["kernels"].rows if "kernels" in side.rankings else {} for side in (base, head))
+    wholes = [sum(cost.device_ns or 0.0 for cost in table.values()) for table in (one, two)]
+    if not all(wholes):
+        return None
+    names = {key.name for key in one} & {key.name for key in two}
+    common = (sum(c.device_ns or 0.0 for key, c in table.items() if key.name in names) for table in (one, two))
+    return max(part / whole for part, whole in zip(common, wholes, strict=True))
 
 
 def _gpu(base: Measurement, head: Measurement) -> Check:
@@ -158,14 +195,21 @@ def _by_shape(base: Measurement, head: Measurement) -> tuple[Table, Table]:
 
 
 def _calls(base: Measurement, head: Measurement) -> Check:
-    one, two = (_calls_by_name(side.rankings["operators"].rows) for side in (base, head))
     same, other, unknown = _CALLS
+    share = _shared_calls(base, head)
+    if share is None:
+        return Check("calls", None, False, unknown())
+    return Check("calls", share, False, same() if share == 1 else other(share=share))
+
+
+def _shared_calls(base: Measurement, head: Measurement) -> float | None:
+    """The share of the operators' calls that is the same on both sides; None where a side has no operators."""
+    one, two = (_calls_by_name(side.rankings["operators"].rows) for side in (base, head))
     most = sum(max(one.get(name, 0.0), two.get(name, 0.0)) for name in {*one, *two})
     if not one or not two or not most:
-        return Check("calls", None, False, unknown())
+        return None
     share = sum(min(calls, two.get(name, 0.0)) for name, calls in sorted(one.items())) / most
-    share = 1.0 if share > 1 - 1e-9 else share  # sums of fractions
-    return Check("calls", share, False, same() if share == 1 else other(share=share))
+    return 1.0 if share > 1 - 1e-9 else share  # sums of fractions
 
 
 def _calls_by_name(table: Table) -> dict[str, float]:
@@ -204,6 +248,7 @@ def _equal(
 
 
 _CONDITIONS: tuple[Callable[[Measurement, Measurement], Check | None], ...] = (
+    _work,
     _gpu,
     _world_size,
     _ranks,

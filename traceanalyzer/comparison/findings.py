@@ -6,7 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from traceanalyzer.comparison.measurement import Measurement
-from traceanalyzer.report.difference import FindingChange, Interval, Prediction, StepTime
+from traceanalyzer.report.difference import (
+    Comparability,
+    FindingChange,
+    Interval,
+    Prediction,
+    StepTime,
+    Verdict,
+)
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Resources
 
@@ -24,13 +31,29 @@ _MESSAGES = {
         "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: more than predicted, so "
         "something else became faster, too.",
     ),
+    "cannot-tell": Text(
+        "diff-prediction-unclear",
+        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: outside of that "
+        "range, but by no more than the noise of the steps.",
+    ),
 }
 _SLACK = 0.1
 """Of the prediction, where nothing tells the noise: own choice."""
 
 
-def compare(base: Measurement, head: Measurement) -> tuple[FindingChange, ...]:
-    """Fixed findings first, then new ones, then those that are still there; each as its report ranks them."""
+_STATUS = ("fixed", "new", "kept")
+_INCOMPARABLE_STATUS = ("base-only", "head-only", "both")
+"""What is not there on another GPU, or with another batch, has not been fixed."""
+
+
+def compare(base: Measurement, head: Measurement, conditions: Comparability) -> tuple[FindingChange, ...]:
+    """Fixed findings first, then new ones, then those that are still there; each as its report ranks them.
+
+    None where the sides have no work in common: nobody has fixed anything then.
+    """
+    if conditions.is_unrelated:
+        return ()
+    is_comparable = conditions.obstacle is None
     fixed: list[Finding] = []
     new: list[Finding] = []
     kept: list[Finding] = []
@@ -43,10 +66,12 @@ def compare(base: Measurement, head: Measurement) -> tuple[FindingChange, ...]:
     order = {id(f): n for n, f in enumerate((*base.findings, *head.findings))}
     for findings in (fixed, new, kept):
         findings.sort(key=lambda finding: order[id(finding)])
+    gone_, come_, both = _STATUS if is_comparable else _INCOMPARABLE_STATUS
+    resources = (base.resources, head.resources) if is_comparable else (None, None)
     return (
-        *(_change("fixed", finding, _relief(finding, base.resources, head.resources)) for finding in fixed),
-        *(_change("new", finding, None) for finding in new),
-        *(_change("kept", finding, None) for finding in kept),
+        *(_change(gone_, finding, _relief(finding, *resources)) for finding in fixed),
+        *(_change(come_, finding, None) for finding in new),
+        *(_change(both, finding, None) for finding in kept),
     )
 
 
@@ -102,9 +127,14 @@ def _relief(finding: Finding, base: Resources | None, head: Resources | None) ->
 
 
 def predict(
-    base: Measurement, head: Measurement, changes: Iterable[FindingChange], times: StepTime | None
+    base: Measurement, head: Measurement, changes: Iterable[FindingChange], times: StepTime | None, verdict: Verdict
 ) -> Prediction | None:
-    """What all fixed findings promised against what a step gained; None where nothing promised anything."""
+    """What all fixed findings promised against what a step gained.
+
+    None where nothing promised anything, and where nobody can tell whether the step changed at all.
+    """
+    if verdict.outcome == "inconclusive":
+        return None
     fixed = [c for c in changes if c.status == "fixed"]
     promised = [c.predicted_wall_ns for c in fixed if c.predicted_wall_ns is not None]
     before, after = base.step_ns, head.step_ns
@@ -115,9 +145,19 @@ def predict(
     measured = before - after
     interval = _negated(times.mean.interval_ns) if times is not None else None
     reached = interval or (measured - _SLACK * high, measured + _SLACK * high)
-    agreement = "less" if reached[1] < low else "more" if reached[0] > high else "as-predicted"
+    agreement = _agreement((low, high), measured, reached)
     message = _MESSAGES[agreement](low=low, high=high, measured=measured)
     return Prediction((low, high), measured, interval, agreement, message)
+
+
+def _agreement(predicted: Interval, measured: float, reached: Interval) -> str:
+    """Only what was measured itself can be as predicted; an interval that reaches the prediction tells nothing."""
+    low, high = predicted
+    if low <= measured <= high:
+        return "as-predicted"
+    if reached[1] < low:
+        return "less"
+    return "more" if reached[0] > high else "cannot-tell"
 
 
 def _most(fixed: Iterable[FindingChange], resources: Resources | None) -> float:

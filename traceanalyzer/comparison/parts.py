@@ -7,8 +7,8 @@ import numpy as np
 from traceanalyzer.analyzers.step_breakdown import PARTS
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.measurement import Measurement, mean
-from traceanalyzer.comparison.verdict import LEAST_STEPS
-from traceanalyzer.report.difference import PART_LABELS, Part
+from traceanalyzer.comparison.verdict import LEAST_STEPS, NOISE
+from traceanalyzer.report.difference import PART_LABELS, Part, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
@@ -19,6 +19,12 @@ _MAIN = 0.5
 _REASON = Text(
     "diff-reason",
     "{part} makes most of the difference: {base:ns} became {head:ns} per step, {share:share} of the change.",
+    "part is one of the diff-part texts",
+)
+_REASON_WHOLE = Text(
+    "diff-reason-whole",
+    "{part} makes most of the difference: {base:ns} became {head:ns} per step, which is more than the whole change, "
+    "because other parts changed in the opposite direction.",
     "part is one of the diff-part texts",
 )
 _REASON_PRINTED = Text(
@@ -74,14 +80,17 @@ def _are_apart(before: F64, after: F64) -> bool:
     return bool(gap > max(np.subtract(*np.quantile(side, (0.75, 0.25))) for side in (before, after)))
 
 
-def attribute(parts: tuple[Part, ...]) -> Message | None:
-    """The part with the largest share of the change; None where nothing changed."""
+def attribute(parts: tuple[Part, ...], verdict: Verdict) -> Message | None:
+    """The part with the largest share of the change; None where nothing changed, or no more than the noise."""
+    if verdict.reason.id in NOISE:
+        return None
     changed = [part for part in parts if part.change_ns]
     if not changed:
         return None
     if any(part.change_share is not None for part in changed):
         main = max(changed, key=lambda part: part.change_share or 0.0)
-        text = _REASON if (main.change_share or 0.0) >= _MAIN else _SPREAD
+        share = main.change_share or 0.0
+        text = _REASON_WHOLE if share > 1 else _REASON if share >= _MAIN else _SPREAD
     else:
         main, text = max(changed, key=lambda part: abs(part.change_ns or 0.0)), _REASON_PRINTED
     return text(part=PART_LABELS[main.id](), base=main.base_ns, head=main.head_ns, share=main.change_share)

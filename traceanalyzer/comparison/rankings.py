@@ -72,10 +72,15 @@ def _difference(base: Cost | None, head: Cost | None, field: str) -> float | Non
 
 
 def _status(base: Cost, head: Cost, device: float | None, host: float | None, step: float) -> str | None:
-    """By the resource that changed most; None where nothing that matters changed."""
-    changes = [(device, base.device_ns), (host, base.host_ns)]
-    change, before = max(changes, key=lambda entry: abs(entry[0] or 0.0))
+    """By the resource that changed most, which is named where the other one changed in the opposite direction.
+
+    None where nothing that matters changed.
+    """
+    changes = [("device", device or 0.0, base.device_ns), ("host", host or 0.0, base.host_ns)]
+    name, change, before = max(changes, key=lambda entry: abs(entry[1]))
     if change and abs(change) >= max(_LEAST_OWN * (before or 0.0), _LEAST_STEP * step):
-        return "slower" if change > 0 else "faster"
+        word = "slower" if change > 0 else "faster"
+        is_mixed = any(change * other < 0 for _, other, _ in changes)
+        return f"{name}-{word}" if is_mixed else word
     calls = abs((head.calls or 0.0) - (base.calls or 0.0))
     return "calls" if calls > _LEAST_CALLS * (base.calls or 0.0) else None

@@ -28,7 +28,7 @@ _PRINTED_CHANGE = 0.2
 """Of the base, where only sums over steps are known. Own choice: runs of one program on one machine differ by less."""
 
 TOLERANCE = 0.03
-"""Of the base. Own choice: where the interval is narrower than this on both sides, nothing changed."""
+"""Of the base. Own choice: where the intervals of median and mean lie within this on both sides, nothing changed."""
 
 _IDENTICAL = Text("diff-identical", "The steps of both sides are the same measurement.")
 _FASTER = Text(
@@ -42,11 +42,18 @@ _UNCHANGED = Text(
     "diff-unchanged",
     "The typical step is the same within {tolerance:share}: its change lies between {low:ns} and {high:ns} (95 %).",
 )
+_UNCLEAR_MEAN = Text(
+    "diff-unclear-mean",
+    "The typical step is the same within {tolerance:share}, but the mean is not known to be: its change lies between "
+    "{low:ns} and {high:ns} (95 %), because some steps are much longer than others. Record more steps.",
+)
 _NOISE = Text(
     "diff-noise",
     "The noise of the steps is larger than the change: that of the typical step lies between {low:ns} and {high:ns} "
     "(95 %). Record more steps.",
 )
+NOISE = frozenset({_NOISE.id, _UNCLEAR_MEAN.id})
+"""Reasons after which nothing is known to have changed."""
 _FEW = Text(
     "diff-few",
     "{base:count} and {head:count} steps are too few to tell a change from noise; record at least {least:count} on "
@@ -132,11 +139,11 @@ def judge(
         limit: What counts as a regression, as a share of the base; None for `TOLERANCE`.
     """
     if times is None:
-        return _without_steps(base, head)
-    if _is_identical(base, head):
-        return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
+        return _without_steps(base, head, comparability)
     if comparability.obstacle is not None:
         return _inconclusive(times, _INCOMPARABLE(reason=comparability.obstacle.message))
+    if _is_identical(base, head):
+        return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
     if min(times.base.count, times.head.count) < LEAST_STEPS:
         return _inconclusive(times, _FEW(base=times.base.count, head=times.head.count, least=LEAST_STEPS))
     return _tested(times, TOLERANCE if limit is None else limit)
@@ -150,18 +157,30 @@ def _tested(times: StepTime, tolerance: float) -> Verdict:
     if typical or average:
         return _changed(*(("median", times.median, _TYPICAL()) if typical else ("mean", times.mean, _MEAN())))
     low, high = times.median.interval_ns or (-np.inf, np.inf)
-    if max(-low, high) <= tolerance * times.base.median_ns:
-        reason = _UNCHANGED(tolerance=tolerance, low=low, high=high)
-        return Verdict("no-change", "median", times.median.change_ns, times.median.change_share, reason)
-    return _inconclusive(times, _NOISE(low=low, high=high))
+    if not _is_within(times.median, tolerance * times.base.median_ns):
+        return _inconclusive(times, _NOISE(low=low, high=high))
+    if not _is_within(times.mean, tolerance * times.base.mean_ns):
+        low, high = times.mean.interval_ns or (-np.inf, np.inf)
+        return _inconclusive(times, _UNCLEAR_MEAN(tolerance=tolerance, low=low, high=high))
+    reason = _UNCHANGED(tolerance=tolerance, low=low, high=high)
+    return Verdict("no-change", "median", times.median.change_ns, times.median.change_share, reason)
 
 
-def _without_steps(base: Measurement, head: Measurement) -> Verdict:
+def _is_within(shift: Shift, reach: float) -> bool:
+    """Neither what was measured nor what its interval allows changes by more, in any direction."""
+    ends = (shift.change_ns, *(shift.interval_ns or (-np.inf, np.inf)))
+    return max(map(abs, ends)) <= reach
+
+
+def _without_steps(base: Measurement, head: Measurement, comparability: Comparability) -> Verdict:
     one, two = base.step_ns, head.step_ns
     if not one or two is None:
         return Verdict("inconclusive", None, None, None, _NO_STEPS())
     if one == two and base.parts == head.parts and base.rankings == head.rankings:
         return Verdict("no-change", "total", 0.0, 0.0, _IDENTICAL())
+    if comparability.obstacle is not None:
+        reason = _INCOMPARABLE(reason=comparability.obstacle.message)
+        return Verdict("inconclusive", "total", two - one, two / one - 1, reason)
     share, steps = two / one - 1, {"base_steps": base.side.steps, "head_steps": head.side.steps}
     if abs(share) < _PRINTED_CHANGE or min(steps.values()) < LEAST_STEPS:
         return Verdict("inconclusive", "total", two - one, share, _PRINTED(base=one, head=two, share=share))
@@ -188,19 +207,35 @@ def _inconclusive(times: StepTime, reason: Message) -> Verdict:
 
 
 def gate(verdict: Verdict, times: StepTime | None, comparability: Comparability, limit: float) -> Gate:
-    """Whether steps became slower by more than a limit, or may have."""
-    if verdict.outcome == "slower" and (verdict.change_share or 0.0) > limit:
-        return Gate(limit, "regression", _REGRESSION(share=verdict.change_share, limit=limit))
-    if verdict.outcome != "inconclusive" or _is_excluded(times, comparability, limit):
+    """Whether steps became slower by more than a limit, or may have.
+
+    It passes only where neither the median nor the mean can have become slower by more: steps that are faster in the
+    median may be slower in the mean.
+    """
+    worst = _worst(verdict, times)
+    if verdict.outcome == "slower" and worst > limit:
+        return Gate(limit, "regression", _REGRESSION(share=worst, limit=limit))
+    is_settled = verdict.outcome == "no-change" or (times is None and verdict.outcome != "inconclusive")
+    if is_settled or _is_excluded(times, comparability, limit):
         return Gate(limit, "passed", _PASSED(limit=limit))
     return Gate(limit, "inconclusive", _UNDECIDED(limit=limit))
+
+
+def _worst(verdict: Verdict, times: StepTime | None) -> float:
+    """The largest slowdown that is no chance; 0.0 if there is none."""
+    found = [verdict.change_share or 0.0]
+    if times is not None:
+        tested = ((times.median, _TYPICAL_LEVEL), (times.mean, _MEAN_LEVEL))
+        found += [shift.change_share or 0.0 for shift, level in tested if _is_change(shift, level)]
+    return max(found)
 
 
 def _is_excluded(times: StepTime | None, comparability: Comparability, limit: float) -> bool:
     """Noisy steps may still leave no room for a regression of the size that matters."""
     if times is None or comparability.obstacle is not None or min(times.base.count, times.head.count) < LEAST_STEPS:
         return False
-    typical, average = times.median.interval_ns, times.mean.interval_ns
-    if typical is None or average is None:
-        return False
-    return typical[1] <= limit * times.base.median_ns and average[1] <= limit * times.base.mean_ns
+    both = ((times.median, times.base.median_ns), (times.mean, times.base.mean_ns))
+    return all(
+        shift.interval_ns is not None and max(shift.change_ns, shift.interval_ns[1]) <= limit * base
+        for shift, base in both
+    )

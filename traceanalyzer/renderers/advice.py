@@ -83,11 +83,6 @@ def own_time(saving: Saving, language: Language) -> str | None:
     return _interval(*saving.direct_ns_per_step, "ns", (_UP_TO, _RANGE), language)
 
 
-def added_time(wall_ns: tuple[float, float], language: Language) -> str | None:
-    """What one fix adds to those before it, per step; None where that is nothing."""
-    return _interval(*wall_ns, "ns", (_UP_TO, _RANGE), language)
-
-
 def _interval(low: float, high: float, unit: str, texts: tuple[Text, Text], language: Language) -> str | None:
     """The shortest true way to say it; None for what would be shown as 0."""
     up_to, between = texts

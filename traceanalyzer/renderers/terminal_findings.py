@@ -29,7 +29,7 @@ def draw(
     """The first ones, and how many there are besides.
 
     Args:
-        findings: The most valuable first.
+        findings: In the order of the report.
         width: Columns of the console.
         language: What people read is in this language.
         is_brief: What each saves and a line of code; the advice in words only where there is no code.

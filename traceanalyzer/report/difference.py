@@ -57,7 +57,8 @@ class Check(msgspec.Struct, frozen=True):
     """One condition under which two measurements can be compared."""
 
     id: str
-    """`gpu`, `world-size`, `ranks`, `steps-from`, `step-count`, `shapes`, `sizes`, `calls` or `options`."""
+    """`work` (only where nothing is in common), `gpu`, `world-size`, `ranks`, `steps-from`, `step-count`, `shapes`,
+    `sizes`, `calls` or `options`."""
     similarity: float | None
     """1 is equal, 0 has nothing in common; null: unknown, at least on one side."""
     required: bool
@@ -69,13 +70,18 @@ class Comparability(msgspec.Struct, frozen=True):
     """Whether the two measurements are of the same work on the same machine, seen in the same way."""
 
     score: float | None
-    """Mean of the known similarities, weighted; null where nothing is known."""
+    """Mean of the known similarities, weighted; 0 where no work is in common, null where nothing is known."""
     checks: tuple[Check, ...]
 
     @property
     def obstacle(self) -> Check | None:
         """The first required condition that is not met."""
         return next((check for check in self.checks if check.required and check.similarity == 0), None)
+
+    @property
+    def is_unrelated(self) -> bool:
+        """The sides have no work in common."""
+        return any(check.id == "work" and check.similarity == 0 for check in self.checks)
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -160,7 +166,9 @@ class Change(msgspec.Struct, frozen=True):
     owner: str | None
     """The operator that launches a kernel."""
     status: str
-    """`appeared`, `vanished`, `slower`, `faster`, `calls` (only their number changed), or `not-printed`."""
+    """`appeared`, `vanished`, `slower`, `faster`, `calls` (only their number changed), or `not-printed`; where host and
+    device changed in opposite directions what changed more: `host-faster`, `host-slower`, `device-faster` or
+    `device-slower`."""
     base: Cost | None
     head: Cost | None
     device_change_ns: float | None
@@ -207,7 +215,7 @@ class FindingChange(msgspec.Struct, frozen=True):
     """A finding that is gone, new, or still there."""
 
     status: str
-    """`fixed`, `new` or `kept`."""
+    """`fixed`, `new` or `kept`; where the sides cannot be compared `base-only`, `head-only` or `both`."""
     rule: str
     severity: str
     title: Message
@@ -228,7 +236,8 @@ class Prediction(msgspec.Struct, frozen=True):
     measured_ns: float
     measured_interval_ns: Interval | None
     agreement: str
-    """`as-predicted`, `less` or `more`."""
+    """`as-predicted`: the measured saving lies in the predicted interval; `less` or `more`: it lies outside, and so
+    does all of its own interval; `cannot-tell`: it lies outside, but may lie inside within the noise."""
     message: Message
 
 
@@ -255,11 +264,13 @@ class Difference(msgspec.Struct, frozen=True):
     """Null for printed tables, which hold no single steps."""
     parts: tuple[Part, ...]
     attribution: Message | None
-    """Which part makes the difference."""
+    """Which part makes the difference; null where the noise is larger than it, or the sides have nothing in common."""
     notes: tuple[Message, ...]
     """What a reader must know to trust the figures."""
     findings: tuple[FindingChange, ...]
+    """Empty where the sides have no work in common."""
     prediction: Prediction | None
+    """Null where nothing was promised, or the verdict is inconclusive."""
     gpus: tuple[GpuUse, ...]
     memory: tuple[MemoryPeak, ...]
     rankings: tuple[Ranking, ...]

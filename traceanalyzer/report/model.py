@@ -182,7 +182,8 @@ class Relief(msgspec.Struct, frozen=True):
     finding: int
     """Position in the report's findings."""
     wall_ns_per_step: tuple[float, float]
-    """What it adds to the fixes before it."""
+    """What it adds to the fixes before it; what it is worth alone is the finding's own saving. 0 where it only makes
+    room for those after it."""
 
 
 class Combined(msgspec.Struct, frozen=True):
@@ -236,7 +237,7 @@ class Report(msgspec.Struct, frozen=True):
     headlines: tuple[Headline, ...]
     """One of a trace, one per run of a table document; empty where nothing could be measured."""
     findings: tuple[Finding, ...]
-    """The most valuable first."""
+    """By severity, then by what each saves by itself; latent and informational ones last."""
     skipped: tuple[Skipped, ...]
 
     def result(self, key: str, kind: type[R]) -> R | None:

@@ -63,8 +63,3 @@ def per_step(facts: Facts, cause: str) -> float | None:
     if found is None or device is None:
         return None
     return sum(row.time_ns for row in device.causes if row.cause == cause) / found.steps
-
-
-def recorded_stacks(facts: Facts, found: StepIdle) -> bool:
-    """Python stacks were recorded, which slows the host."""
-    return found.has_stacks or (facts.summary is not None and bool(facts.summary.options.with_stack))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Place
-from traceanalyzer.rules._products import gpu, intensities, roofline_rows
+from traceanalyzer.rules._products import intensities, roofline_rows
 from traceanalyzer.rules.change import Interval
 from traceanalyzer.rules.facts import Facts, Kernel, Missing
 from traceanalyzer.rules.rule import Threshold
@@ -165,7 +165,7 @@ def _by_kernel(facts: Facts, limits: Mapping[str, float], tf32: bool, only: froz
     kernels = [k for k in kernels if k.calls and k.total_ns >= limits["kernel_ns"] * k.calls]
     time = sum(kernel.total_ns for kernel in kernels)
     counted = min(time, _arithmetic(facts, limits, time))
-    ratio = _ratio(gpu(facts), tf32=tf32)
+    ratio = _ratio(facts.gpu, tf32=tf32)
     part = (1 - 1 / ratio) * counted / time if time else 0.0
     return Fp32Products(
         counted,
@@ -192,7 +192,7 @@ def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> in
 
 def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool) -> Interval:
     """By the ratio of the peaks, and never below the time that peak and memory need."""
-    device, row = gpu(facts), roofline_rows(facts).get(key)
+    device, row = facts.gpu, roofline_rows(facts).get(key)
     ratio = _ratio(device, tf32=tf32)
     most = (1 - 1 / ratio) * time
     peak = (device.tf32 if tf32 else device.fp16) if device else None

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
 from traceanalyzer.rules.facts import Facts, Missing, Operator
-from traceanalyzer.trace import gpus, op_models
-from traceanalyzer.trace.gpus import Gpu
-from traceanalyzer.trace.model import Device
+from traceanalyzer.trace import op_models
 from traceanalyzer.trace.op_models import Work
 from traceanalyzer.trace.op_shapes import implied, parse
 
@@ -82,14 +80,6 @@ def roofline_rows(facts: Facts) -> dict[tuple[str, str], RooflineRow]:
     return {(row.name, row.input_shapes): row for row in (found.rows if found else ())}
 
 
-def gpu(facts: Facts) -> Gpu | None:
-    """Figures of the data sheet of the GPU; None where it is not known, or there are different ones."""
-    if facts.summary is None:
-        return None
-    devices = [Device(id=d.id, name=d.name, memory_bytes=d.memory_bytes) for d in facts.summary.devices]
-    return gpus.only(devices)
-
-
 def bandwidths(facts: Facts) -> tuple[float, float] | None:
     """Bytes per ns that an operator which only moves data should reach: at least, at most. None: not known.
 
@@ -97,7 +87,8 @@ def bandwidths(facts: Facts) -> tuple[float, float] | None:
     cache holds; at least is what was reached, or a half of the only figure that is known.
     """
     found = facts.find("roofline", Roofline)
-    peak = found.roof.bandwidth_gb_per_s if found and found.roof else None
+    known = found.roof.bandwidth_gb_per_s if found and found.roof else None
+    peak = known or (facts.gpu.bandwidth if facts.gpu else None)
     reached = max((rate for operator in _shaped(facts) if (rate := _rate(operator)) is not None), default=None)
     if peak is None:
         return None if reached is None else (_FRACTION * reached, reached)

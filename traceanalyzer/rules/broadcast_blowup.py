@@ -33,7 +33,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Place
 from traceanalyzer.rules._blowups import belongs, blown_up, reduced
-from traceanalyzer.rules._products import FP32_BYTES, gpu
+from traceanalyzer.rules._products import FP32_BYTES
 from traceanalyzer.rules.change import Change
 from traceanalyzer.rules.facts import Facts, Operator
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -78,7 +78,7 @@ def _draft(
     if share <= limits["gpu_share"]:
         return
     members.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
-    device = gpu(facts)
+    device = facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
     remains = sum(row.calls for row in members) * _OPERATIONS * elements / rate
     high = max(0.0, time - remains)

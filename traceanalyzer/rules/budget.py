@@ -20,6 +20,12 @@ _NAMES = {
     "loader": Text("resource-loader", "DataLoader"),
 }
 _STEP = Text("resource-step", "step", note="one training step, beside a time")
+_INFLATED = Text(
+    "saving-host-inflated",
+    "{basis}; at least what the host leaves as it was recorded, but recording stacks slowed it down, so the upper end "
+    "leaves it out",
+    note="basis says how the saving was estimated, without a full stop",
+)
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
 
 
@@ -34,9 +40,11 @@ class Budget:
     communication: float
     is_estimate: bool
     """Made of a table's sums: what overlaps is not known."""
+    is_host_inflated: bool = False
+    """Recording stacks slowed the host down: without the profiler it takes less, and nobody knows how much less."""
 
     @classmethod
-    def of(cls, resources: Resources, *, is_estimate: bool) -> Budget:
+    def of(cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False) -> Budget:
         """Unknown resources bound nothing."""
         return cls(
             resources.step_ns,
@@ -45,12 +53,18 @@ class Budget:
             resources.loader_ns or 0.0,
             resources.communication_ns or 0.0,
             is_estimate,
+            is_host_inflated,
         )
 
     @property
     def chains(self) -> Mapping[str, float]:
         """Times that cannot overlap with themselves; the loader runs on the host's thread until it has workers."""
         return {"gpu": self.gpu, "host": self.host + self.loader, "communication": self.communication}
+
+    @property
+    def certain(self) -> Mapping[str, float]:
+        """What of the chains is known to remain without the profiler."""
+        return {**self.chains, "host": self.loader} if self.is_host_inflated else self.chains
 
     @property
     def critical(self) -> str:
@@ -65,8 +79,12 @@ class Budget:
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
 
     def cap(self, resource: str, ns: float) -> float:
-        """By how much a step may get shorter if so much of a resource goes."""
+        """By how much a step surely may get shorter if so much of a resource goes, as far as others bound it."""
         return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
+
+    def reach(self, resource: str, ns: float) -> float:
+        """The same at most: a host that the profiler slowed down bounds nothing."""
+        return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
     def wall(self, change: Change, direct: Interval | None = None) -> Interval:
         """What a step gets shorter by.
@@ -78,12 +96,12 @@ class Budget:
         if self.is_estimate:
             if not self._is_critical(change.resource):
                 return 0.0, 0.0
-            most = high if change.resource in ("host", "loader") else min(high, self.cap(change.resource, high))
+            most = high if change.resource in ("host", "loader") else min(high, self.reach(change.resource, high))
             return min(low, self.cap(change.resource, low)), most
         shown = change.exposed or (low, high)
         return (
             min(low, shown[0], self.cap(change.resource, low)),
-            min(high, shown[1], self.cap(change.resource, high)),
+            min(high, shown[1], self.reach(change.resource, high)),
         )
 
     def blocker(self, change: Change) -> str:
@@ -105,17 +123,22 @@ class Budget:
             direct_ns_per_step=change.direct,
             wall_ns_per_step=(low, high),
             wall_share=(low / self.step, high / self.step) if self.step else (0.0, 0.0),
-            basis=change.basis,
+            basis=_INFLATED(basis=change.basis) if self._is_beyond_host(change, high) else change.basis,
             arithmetic=self._arithmetic(change),
             resource=change.resource,
         )
 
+    def _is_beyond_host(self, change: Change, most: float) -> bool:
+        """The upper end is more than the recorded time of a host leaves that the profiler slowed down."""
+        return self.is_host_inflated and most > self.cap(change.resource, change.direct[1])
+
     def _arithmetic(self, change: Change) -> Arithmetic | None:
         """The cap, where it binds: the shown difference is an end of the interval."""
-        cap = self.cap(change.resource, change.direct[1])
+        cap = self.reach(change.resource, change.direct[1])
         if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):
             return None
         left = self.without(change.resource, change.direct[1])
         step: Message = _PROFILED() if self.is_estimate else _STEP()
-        known = [(name, ns) for name, ns in left.chains.items() if ns or name == "host"]
-        return difference((step, self.step), [(_NAMES[name](), ns) for name, ns in known])
+        known = [(name, ns) for name, ns in left.certain.items() if ns or name == "host"]
+        names = {**_NAMES, "host": _NAMES["loader"]} if self.is_host_inflated else _NAMES
+        return difference((step, self.step), [(names[name](), ns) for name, ns in known])

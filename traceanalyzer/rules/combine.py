@@ -23,34 +23,57 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     """The most valuable fix first, then the one that is worth most after it, and so on.
 
     The lower ends are combined by themselves and the upper ends by themselves, in one order: that of the upper ends.
-    None if nothing saves anything.
+    What one resource holds back is not lost: a later fix that relieves it brings it, too. So all together save at
+    most what they take away, and what the resources leave then. None if nothing saves anything.
     """
-    low = high = budget
+    low, most = budget, _Most(budget)
     taken: dict[str, Interval] = {}
     left, reliefs = list(fixes), []
     while left:
         direct = [_unclaimed(fix.change, taken) for fix in left]
-        worth = [_gain(high, fix.change, part) for fix, part in zip(left, direct, strict=True)]
-        best = max(range(len(left)), key=lambda i: (worth[i], -left[i].finding))
-        if worth[best] <= 0:
+        after = [most.after(fix.change, part) for fix, part in zip(left, direct, strict=True)]
+        gains = [one.saved - most.saved for one in after]
+        best = max(range(len(left)), key=lambda i: (gains[i], direct[i][1], -left[i].finding))
+        if direct[best][1] <= 0 and gains[best] <= 0:
             break
         fix, part = left.pop(best), direct[best]
-        at_least = min(low.wall(fix.change, part)[0], low.cap(fix.change.resource, part[0]), worth[best])
+        at_least = min(low.wall(fix.change, part)[0], low.cap(fix.change.resource, part[0]), gains[best])
         low = low.after(fix.change, part[0], at_least)
-        high = high.after(fix.change, part[1], worth[best])
+        most = after[best]
         _claim(fix.change, taken)
-        reliefs.append(Relief(fix.rule, fix.finding, (at_least, worth[best])))
+        reliefs.append((Relief(fix.rule, fix.finding, (at_least, gains[best])), most))
+    while reliefs and reliefs[-1][0].wall_ns_per_step[1] <= 0:  # and nothing after it needed it
+        reliefs.pop()
     if not reliefs:
         return None
-    at_most = budget.step - high.step
+    most = reliefs[-1][1]
     surely = max(budget.step - low.step, *(budget.wall(fix.change)[0] for fix in fixes))  # as the best one by itself
-    total = (min(surely, at_most), at_most)
-    return Combined(tuple(reliefs), total, (total[0] / budget.step, total[1] / budget.step), high.critical)
+    total = (min(surely, most.saved), most.saved)
+    share = total[0] / budget.step, total[1] / budget.step
+    return Combined(tuple(relief for relief, _ in reliefs), total, share, most.left.critical)
 
 
-def _gain(budget: Budget, change: Change, direct: Interval) -> float:
-    """The upper end after what the fixes before have done; never beyond what the other resources leave."""
-    return min(budget.wall(change, direct)[1], budget.cap(change.resource, direct[1]))
+@dataclass(frozen=True)
+class _Most:
+    """What a step may have got shorter by, at most, after some fixes."""
+
+    left: Budget
+    """Of the step as it was, or of a table's after what has been saved, and the resources without what went."""
+    saved: float = 0.0
+    offered: float = 0.0
+    """What the fixes take away of what nothing hides."""
+
+    def after(self, change: Change, direct: Interval) -> _Most:
+        """With one more."""
+        left = self.left
+        if left.is_estimate:
+            gain = max(0.0, min(left.wall(change, direct)[1], left.reach(change.resource, direct[1])))
+            return _Most(left.after(change, direct[1], gain), self.saved + gain)
+        offered = self.offered + min(direct[1], (change.exposed or direct)[1])
+        # what is claimed of exposed time is idle time of the device: of the work behind it all may go
+        is_whole = change.exposed is not None and direct[1] > 0
+        left = left.without(change.resource, change.direct[1] if is_whole else direct[1])
+        return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)
 
 
 def _unclaimed(change: Change, taken: dict[str, Interval]) -> Interval:

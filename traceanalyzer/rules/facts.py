@@ -11,11 +11,13 @@ from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.step_idle import StepIdle
 from traceanalyzer.analyzers.tables.kinds import Kind
 from traceanalyzer.analyzers.tables.runs import Run, RunView
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.trace.document import TableRow
+from traceanalyzer.trace.gpus import Gpu
 from traceanalyzer.trace.kernel_names import uses_tensor_cores
 
 R = TypeVar("R")
@@ -78,6 +80,8 @@ class Facts:
     """The printed rows behind it."""
     summary: TraceSummary | None = None
     """Of a trace."""
+    gpu: Gpu | None = None
+    """What the device can do at most, by the project's settings and else its data sheet; None: not known."""
     results: Mapping[str, Any] = field(default_factory=dict)
     """By the analyzers' keys."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
@@ -103,6 +107,13 @@ class Facts:
     def capture(self) -> Capture | None:
         """What was recorded beside the events of the program's settings and of steps without the profiler."""
         return self.find("capture", Capture)
+
+    @property
+    def is_host_inflated(self) -> bool:
+        """Python stacks were recorded, which slows the host, and nobody knows by how much."""
+        idle = self.find("step_idle", StepIdle)
+        recorded = self.summary is not None and bool(self.summary.options.with_stack)
+        return recorded or (idle is not None and idle.has_stacks)
 
     @property
     def step_ns(self) -> float:

@@ -71,7 +71,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     where = tuple(Place("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
     evidence = Evidence(_SUBJECT_TABLE(), waited / copied, lowest, "number", where)
-    change = _waits.printed_change(facts, wait, {f"copies:{row.name}": wait for row in copies})
+    claims = {f"copies:{row.name}": wait * (row.calls or 0) / copied for row in copies}
+    change = _waits.printed_change(facts, wait, claims)
     params = {"calls": waited / facts.steps, "wait": wait}
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE)
 

@@ -95,7 +95,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     where = tuple(Place("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_SUBJECT_TABLE(), share, limits["copy_share"], "share", where)
-    change = Change("gpu", (0.0, time), _BASIS_TABLE(), claims={f"copies:{row.name}": time for row in large})
+    claims = {f"copies:{row.name}": facts.gpu_per_step(row.self_device_ns or 0) for row in large}
+    change = Change("gpu", (0.0, time), _BASIS_TABLE(), claims=claims)
     yield Draft(
         (evidence,), change, {"time": time, "share": share}, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE
     )

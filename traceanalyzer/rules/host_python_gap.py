@@ -64,7 +64,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     step = device.time_ns / found.steps
     measured = _settings.gaps_without_profiler(facts, device)
-    least, most = measured or ((1 / _idle.STACKS, 0.5) if _idle.recorded_stacks(facts, found) else (0.5, 1.0))
+    least, most = measured or ((1 / _idle.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
     share = most * device.typical_host_gap_ns / step
     if share <= limits["gap_share"]:
         return

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
+from traceanalyzer.rules import check
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
 from traceanalyzer.rules.facts import Facts, Missing
@@ -21,6 +23,10 @@ _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report
 _FAILED = Text(
     "rule-failed", "the rule failed ({error}); please report it to its author", note="error is a Python exception"
 )
+_LONGEST_ERROR = 200
+MOST_FINDINGS = 1000
+"""Of a rule in one run. Own choice: nobody reads more, and a rule that never ends must end."""
+
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Of the upper end of the wall share. Own choice: what a team would stop for, plan, try, or note."""
 
@@ -44,41 +50,79 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     """Apply the rules to every run of an input.
 
     Returns:
-        Findings with the most valuable first, and for each rule that could be judged in no run the reason.
+        Findings by severity, then by what each saves by itself, and for each rule that could be judged in no run, or
+        failed in one, the reason.
     """
     headlines: list[Headline] = []
     findings: list[Finding] = []
     reasons: dict[str, list[Message]] = {}
     for facts in runs:
-        judged = []
+        judged: list[_Judged] = []
         for entry in chosen:
             try:
-                judged += [_finding(facts, entry.rule, draft) for draft in _detect(entry, facts)]
+                judged += _judged(entry, facts)
             except Missing as missing:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
         ordered, combined = _ordered(facts, judged, first=len(findings))
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
-    skipped = tuple(Skipped(rule, found[0]) for rule, found in reasons.items() if len(found) == len(runs))
-    return Advice(tuple(headlines), tuple(findings), skipped)
+    skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
+    return Advice(tuple(headlines), tuple(findings), tuple(skipped))
 
 
-def _detect(entry: Chosen, facts: Facts) -> list[Draft]:
+def _reason(found: Sequence[Message], runs: int) -> Message | None:
+    """Why a rule is among those that were skipped: it failed, or could be judged in no run."""
+    failed = next((reason for reason in found if reason.id == _FAILED.id), None)
+    return failed or (found[0] if len(found) == runs else None)
+
+
+def _judged(entry: Chosen, facts: Facts) -> list[_Judged]:
+    """What a rule finds, as findings.
+
+    Raises:
+        Missing: It cannot judge, or it failed: one broken rule must not take the report away.
+    """
+    try:
+        drafts = list(islice(_drafts(entry, facts), MOST_FINDINGS + 1))
+        if len(drafts) > MOST_FINDINGS:
+            raise ValueError(f"more than {MOST_FINDINGS} findings in one run")
+        return [_finding(facts, entry.rule, draft) for draft in drafts]
+    except Missing as missing:
+        if not isinstance(missing.reason, Message):
+            raise Missing(_failed(TypeError("a reason that is no message"))) from None
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise Missing(_failed(error)) from None
+
+
+def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
     detector = rule.trace if facts.table is None else rule.table
     if detector is None:
         reason = rule.no_trace if facts.table is None else rule.no_table
         raise Missing(reason or _NO_TIMELINE())
+    return detector(facts, entry.limits)
+
+
+def _failed(error: BaseException) -> Message:
+    """In one line of some words, whatever the error says of itself."""
     try:
-        return list(detector(facts, entry.limits))
-    except Missing:
-        raise
-    except Exception as error:  # one broken rule must not take the report away; tests fail on this reason
-        raise Missing(_FAILED(error=f"{type(error).__name__}: {error}")) from None
+        told = " ".join(str(error).split())
+    except Exception:
+        told = ""
+    name = type(error).__name__
+    return _FAILED(error=(f"{name}: {told}" if told else name)[:_LONGEST_ERROR])
+
+
+def _budget(facts: Facts) -> Budget:
+    return Budget.of(facts.resources, is_estimate=facts.table is not None, is_host_inflated=facts.is_host_inflated)
 
 
 def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
-    budget = Budget.of(facts.resources, is_estimate=facts.table is not None)
+    check.change(draft.change)
+    budget = _budget(facts)
     saving = None if draft.change is None else budget.saving(draft.change)
     latent = saving is not None and _is_latent(saving, facts.step_ns)
     finding = Finding(
@@ -97,6 +141,7 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,
     )
+    check.finding(finding)
     return _Judged(finding, draft)
 
 
@@ -114,15 +159,16 @@ def _severity(draft: Draft, saving: Saving | None) -> str:
     return min(worst, draft.ceiling or SEVERITIES[-1], key=SEVERITIES.index)
 
 
-def _rank(judged: _Judged) -> tuple[float, int, float, str]:
-    """What saves most first; then risks by severity; then what would save most later."""
+def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
+    """By severity, then by what each saves by itself; what saves nothing yet and what only informs comes last."""
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (saving.wall_ns_per_step[1], saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
-    return -wall, -SEVERITIES.index(finding.severity), -direct, finding.rule
+    is_last = finding.latent or finding.severity == SEVERITIES[0]
+    return is_last, -SEVERITIES.index(finding.severity), -wall, -direct, finding.rule
 
 
 def _ordered(facts: Facts, judged: Iterable[_Judged], first: int) -> tuple[list[_Judged], Combined | None]:
-    """What each adds to those before it decides the order, so that two sides of one thing do not fill the top.
+    """The findings of a run in their order, and what all of them save together.
 
     Args:
         facts: Of the run.
@@ -130,13 +176,5 @@ def _ordered(facts: Facts, judged: Iterable[_Judged], first: int) -> tuple[list[
         first: Position of the first of them in the report.
     """
     ranked = sorted(judged, key=_rank)
-    fixes = [Fix(e.finding.rule, i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
-    combined = combine(Budget.of(facts.resources, is_estimate=facts.table is not None), fixes)
-    if combined is None:
-        return ranked, None
-    chosen = [fix.finding for fix in combined.fixes]
-    ordered = [ranked[i] for i in (*chosen, *(i for i in range(len(ranked)) if i not in chosen))]
-    renumbered = tuple(
-        msgspec.structs.replace(fix, finding=first + number) for number, fix in enumerate(combined.fixes)
-    )
-    return ordered, msgspec.structs.replace(combined, fixes=renumbered)
+    fixes = [Fix(e.finding.rule, first + i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
+    return ranked, combine(_budget(facts), fixes)

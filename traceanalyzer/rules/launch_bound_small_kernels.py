@@ -62,7 +62,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     launches = facts.need("launches", Launches)
     if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
         return
-    stacks = _idle.recorded_stacks(facts, found)
+    stacks = facts.is_host_inflated
     measured = _settings.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0))
     gaps = {row.cause: row.launching_ns / found.steps for row in device.causes if row.cause in _BY_HOST}

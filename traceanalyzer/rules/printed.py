@@ -6,15 +6,17 @@ from traceanalyzer.analyzers.tables import runs
 from traceanalyzer.report.model import Resources
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.gpus import Gpu
 
 
-def facts(document: TableDocument) -> tuple[Facts, ...]:
+def facts(document: TableDocument, gpu: Gpu | None = None) -> tuple[Facts, ...]:
     """One for each run whose totals are printed and not 0: else nothing tells how much anything matters."""
     found = []
     for view in runs.group(document):
         run = runs.analyze(view)
         if run.wall_estimate_ns_per_step:
-            found.append(Facts(_resources(run, run.wall_estimate_ns_per_step), run.steps, run.id, run, view))
+            resources = _resources(run, run.wall_estimate_ns_per_step)
+            found.append(Facts(resources, run.steps, run.id, run, view, gpu=gpu))
     return tuple(found)
 
 

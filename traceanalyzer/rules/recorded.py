@@ -10,19 +10,22 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.rules.facts import Facts
+from traceanalyzer.trace.gpus import Gpu
 
 _UNRELIABLE = 0.4
 """Own choice: with so much of the idle time unexplained, what the rest says is chance."""
 
 
-def facts(summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[str, Message]) -> tuple[Facts, ...]:
+def facts(
+    summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[str, Message], gpu: Gpu | None = None
+) -> tuple[Facts, ...]:
     """The one run of a trace; none if it has no step of any length."""
     found = results.get("resources")
     if not isinstance(found, StepResources) or not found.step_ns:
         return ()
     host = None if is_partial(found, results.get("idle")) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
-    return (Facts(resources, found.steps, summary=summary, results=results, reasons=reasons),)
+    return (Facts(resources, found.steps, summary=summary, gpu=gpu, results=results, reasons=reasons),)
 
 
 def is_partial(resources: StepResources, idle: object) -> bool:

@@ -98,8 +98,8 @@ class Rule:
     @property
     def page(self) -> str:
         """The docstring of its module."""
-        detector = self.trace or self.table
-        return "" if detector is None else importlib.import_module(detector.__module__).__doc__ or ""
+        module = getattr(self.trace or self.table, "__module__", None)  # not every callable has one
+        return "" if module is None else importlib.import_module(module).__doc__ or ""
 
     @property
     def defaults(self) -> dict[str, float]:

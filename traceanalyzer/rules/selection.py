@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules import MODULES
-from traceanalyzer.rules.rule import Rule
+from traceanalyzer.rules.rule import Rule, Threshold
 
 GROUP = "traceanalyzer.rules"
 """Entry points of this group are objects of type `Rule`."""
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -43,14 +49,38 @@ def known() -> tuple[Rule, ...]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
             rule = point.load()
-        except Exception as error:  # whatever a third party's module does
-            raise UsageError(f"rule {point.name} ({point.value}) cannot be loaded: {error}") from None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            told = " ".join(f"{error}".split()) or type(error).__name__
+            raise UsageError(f"rule {point.name} ({point.value}) cannot be loaded: {told}") from None
         if not isinstance(rule, Rule):
             raise UsageError(f"rule {point.name} ({point.value}) is no traceanalyzer.rules.rule.Rule")
+        if (problem := _problem(rule)) is not None:
+            raise UsageError(f"rule {point.name} ({point.value}) {problem}")
         if rule.id in rules:
             raise UsageError(f"rule {point.name} ({point.value}): the id {rule.id} is taken; choose another")
         rules[rule.id] = rule
     return tuple(rules.values())
+
+
+def _problem(rule: Any) -> str | None:
+    """What makes a rule unusable before it has judged anything; its fields hold what somebody put there."""
+    if not isinstance(rule.id, str) or not _ID.fullmatch(rule.id):
+        return "has an id that is none: lower-case words with hyphens between them"
+    for name in ("title", "summary", "advice", "not_when"):
+        if not isinstance(getattr(rule, name), Text):
+            return f"has a {name} that is no traceanalyzer.report.message.Text"
+    if not isinstance(rule.severity, str) or not isinstance(rule.thresholds, tuple):
+        return "has no text as its severity, or no tuple as its thresholds"
+    for limit in rule.thresholds:
+        if not isinstance(limit, Threshold) or not isinstance(limit.key, str) or not _is_number(limit.default):
+            return "has a threshold without a name or a number"
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def choose(config: Config) -> tuple[Chosen, ...]:

@@ -102,9 +102,23 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 
 
 def _parts(parts: tuple[Part, ...]) -> Table:
-    """Columns that say nothing of any part are left out."""
+    """Columns that say nothing of any part are left out.
+
+    So are shares where parts changed in opposite directions: then some are beyond 100 %, and others below 0.
+    """
     columns_ = (_PART, *columns("ns"), _SHARE, _CLEAR)
-    rows = [(word(PART_LABELS, p.id), p.base_ns, p.head_ns, p.change_ns, p.change_share, p.clear) for p in parts]
+    are_shares = all(0 <= part.change_share <= 1 for part in parts if part.change_share is not None)
+    rows = [
+        (
+            word(PART_LABELS, p.id),
+            p.base_ns,
+            p.head_ns,
+            p.change_ns,
+            p.change_share if are_shares else None,
+            p.clear,
+        )
+        for p in parts
+    ]
     kept = [i for i in range(len(columns_)) if i < 4 or any(row[i] is not None for row in rows)]
     shown = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table("diff_parts", tuple(columns_[i] for i in kept), shown, len(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from traceanalyzer.renderers.difference.words import columns
 from traceanalyzer.report.difference import Difference, GpuUse, MemoryPeak
@@ -12,6 +13,11 @@ from traceanalyzer.report.section import Column, Section, Table
 _GPU = Text("diff-gpu-title", "GPU")
 _MEMORY = Text("diff-memory-title", "Peak memory")
 _METRIC = Column(Text("diff-metric", "Metric"), "")
+_POINTS = Text(
+    "diff-points",
+    "{points:number} points",
+    "a difference of two shares: from 67 % to 83 % are 16 percentage points, and no 16 percent",
+)
 _GPU_METRICS = {
     "utilization": Text("diff-utilization", "GPU {device:count}: kernels run"),
     "busy_share": Text("diff-busy", "GPU {device:count}: busy, copies included"),
@@ -35,14 +41,18 @@ def build(difference: Difference, top: int) -> Iterator[Section]:
 
 
 def _table(name: str, rows: list[tuple[object, ...]], unit: str, top: int) -> Table:
-    return Table(name, (_METRIC, *columns(unit)), tuple(rows[: max(top, 4)]), len(rows))
+    base, head, change = columns(unit)
+    if unit == "share":
+        change = replace(change, unit="")
+    return Table(name, (_METRIC, base, head, change), tuple(rows[: max(top, 4)]), len(rows))
 
 
 def _gpu(gpu: GpuUse) -> Iterator[tuple[object, ...]]:
     for field, label in _GPU_METRICS.items():
         base, head = getattr(gpu, f"base_{field}"), getattr(gpu, f"head_{field}")
         if base is not None or head is not None:
-            yield label(device=gpu.device), base, head, _change(base, head)
+            change = _change(base, head)
+            yield label(device=gpu.device), base, head, None if change is None else _POINTS(points=100 * change)
 
 
 def _memory(peak: MemoryPeak) -> Iterator[tuple[object, ...]]:

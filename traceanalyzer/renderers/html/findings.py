@@ -13,6 +13,7 @@ from traceanalyzer.renderers.html.cells import Name, name_of
 from traceanalyzer.renderers.html.detail import Detail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Evidence, Finding, Place, Relief, Report
 
@@ -80,7 +81,6 @@ class Fix:
 
     id: str | None
     title: str
-    time: str | None
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,13 @@ class Findings:
 
     cards: tuple[Card, ...]
     combined: tuple[Together, ...]
+    order: str | None
+    """How the cards are sorted, where there are several."""
     more: str | None
 
 
 def build(report: Report, language: Language, detail: Detail) -> Findings:
-    """Cards of the findings that fit, the most valuable first."""
+    """Cards of the findings that fit, in the order of the report."""
     runs = run_titles(report, language)
     ids = list(_ids(report.findings))
     shown = report.findings[: detail.findings]
@@ -116,7 +118,8 @@ def build(report: Report, language: Language, detail: Detail) -> Findings:
         if headline.combined is not None and headline.combined.fixes
     )
     more = language.text(_MORE, hidden=hidden) if hidden else None
-    return Findings(tuple(cards), tuple(combined), more)
+    order = language.text(ORDER) if len(report.findings) > 1 else None
+    return Findings(tuple(cards), tuple(combined), order, more)
 
 
 def run_titles(report: Report, language: Language) -> dict[str, str]:
@@ -221,7 +224,7 @@ def _together(
     for fix in combined.fixes:
         card = cards[fix.finding] if 0 <= fix.finding < len(cards) else None
         title = card.title if card else _title(fix, findings, language)
-        fixes.append(Fix(card.id if card else None, title, advice.added_time(fix.wall_ns_per_step, language)))
+        fixes.append(Fix(card.id if card else None, title))  # its price stands on its card, and only there
     return Together(
         run,
         advice.combined_time(combined, language),

@@ -56,7 +56,7 @@ class Advised:
 
     @classmethod
     def of(cls, findings: tuple[Finding, ...], language: Language, detail: Detail) -> Advised:
-        """As many findings as the detail allows, the most valuable first."""
+        """As many findings as the detail allows, in the order of the report."""
         listed = tuple(_shortened(cards.card(f, language), detail) for f in findings[: detail.listed])
         titles = (cards.FINDING, cards.SEVERITY, cards.SAVING, cards.SHARE)
         more = []

@@ -19,6 +19,11 @@ _COMBINED = Text(
     "Then the next bottleneck is: {resource}.",
     note="resource is GPU, Host, DataLoader or Communication",
 )
+ORDER = Text(
+    "findings-order",
+    "Sorted by severity, then by what each fix saves by itself; what saves nothing yet and what only informs comes "
+    "last. Savings overlap: they must not be added.",
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -29,7 +34,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in report.headlines))
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
     combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
-    yield Section("findings", _TITLE, messages=combined if report.findings else (_NOTHING(),), findings=report.findings)
+    order = (ORDER(),) if len(report.findings) > 1 else ()
+    messages = (*combined, *order) if report.findings else (_NOTHING(),)
+    yield Section("findings", _TITLE, messages=messages, findings=report.findings)
 
 
 def _of_run(headline: Headline, message: Message) -> Message:
