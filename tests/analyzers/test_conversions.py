@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
-from tests.reading import read_built
+from tests.reading import read, read_built
 from tests.rules.situations.copies_materialized import COPY, cloning, copying
 from traceanalyzer.analyzers import conversions
 from traceanalyzer.analyzers.context import Context
@@ -73,3 +75,12 @@ def test_a_trace_without_copies_has_none() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 5)
     assert analyzed(trace) == Conversions((), 0)
+
+
+@pytest.mark.parametrize("types", ["17", "true", '"float"', '{"a": 1}', "[[], {}, 3]", "[]"])
+def test_types_that_are_no_list_of_texts_are_unknown(types: str) -> None:
+    written = b'["c10::BFloat16", "c10::BFloat16", "Scalar"]'
+    data = copying("aten::matmul").to_bytes()
+    assert written in data
+    (row,) = conversions.analyze(Context(read(data.replace(written, types.encode())))).rows
+    assert (row.to_type, row.from_type, row.calls) == (None, None, 12)

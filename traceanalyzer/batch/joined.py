@@ -78,6 +78,7 @@ def _ranks(catalog: Catalog, run: str) -> Iterator[tuple[int, str, Output | None
 def _members(folder: Folder, ranks: list[tuple[int, str, Output | None]]) -> Iterator[tuple[int, Member]]:
     for rank, name, kept in ranks:
         data = folder.read(kept.name) if kept else None
-        found = member.of_report(stored.decode(data, name)) if data else None
+        with stored.as_written(name):
+            found = member.of_report(stored.decode(data, name)) if data else None
         if found is not None:
             yield rank, found

@@ -176,7 +176,8 @@ def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -
 def _saved(report: Report, file: Found, steps: StepChoice) -> Member | None:
     if not steps.is_everything:
         raise UsageError(f"{file.location}: is a saved report; steps can only be chosen of a trace")
-    return of_report(report)
+    with stored.as_written(file.location):
+        return of_report(report)
 
 
 def _name(inputs: tuple[str, ...], members: dict[int, Member]) -> str:

@@ -31,6 +31,7 @@ from traceanalyzer.comparison.measurement import Gpu, Measurement
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.report import stored
 from traceanalyzer.report.difference import SCHEMA_VERSION, Difference, GpuUse, MemoryPeak
 from traceanalyzer.report.model import Generator, Report
 
@@ -88,11 +89,19 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
             "compare two traces, or print a table of the trace (report -o table.txt) and compare two tables"
         )
     if base.is_printed:
-        one, two = (printed.measure(s.reports[0], printed.choose(s.reports[0], s.run)) for s in (base, head))
-        return one, two
+        return _printed(base), _printed(head)
     common = frozenset(traces.ranks_of(base.reports)).intersection(traces.ranks_of(head.reports)) or None
-    one, two = (traces.measure(s.name, s.reports, common, s.ignored) for s in (base, head))
-    return one, two
+    return _recorded(base, common), _recorded(head, common)
+
+
+def _printed(given: Given) -> Measurement:
+    with stored.as_written(given.name):
+        return printed.measure(given.reports[0], printed.choose(given.reports[0], given.run))
+
+
+def _recorded(given: Given, common: frozenset[int] | None) -> Measurement:
+    with stored.as_written(given.name):
+        return traces.measure(given.name, given.reports, common, given.ignored)
 
 
 def compare(base: Measurement, head: Measurement, limit: float | None = None) -> Difference:

@@ -67,7 +67,7 @@ def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
             )
     memory = report.result("memory", Memory)
     for level in memory.devices[: 2 * _MOST_DEVICES] if memory else ():
-        if len(level.allocated.time_ns) > 1:
+        if _lasts(level.allocated):
             yield "memory", _memory(level.device, level.allocated, level.reserved, language)
 
 
@@ -111,9 +111,14 @@ def _steps(steps: tuple[Step, ...], language: Language) -> Stacks:
     )
 
 
+def _lasts(curve: Curve) -> bool:
+    """There is a time in which something could change; records of one moment are a point, no curve."""
+    return len(curve.time_ns) > 1 and curve.time_ns[0] < curve.time_ns[-1]
+
+
 def _memory(device: str, allocated: Curve, reserved: Curve | None, language: Language) -> Curves:
     curves = [(language.text(_ALLOCATED), "cpu_exec", allocated)]
-    if reserved is not None and len(reserved.time_ns) > 1:
+    if reserved is not None and _lasts(reserved):
         curves.append((language.text(_RESERVED), "other", reserved))
     levels = allocated.level_bytes
     return Curves(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 
 from traceanalyzer.errors import UnusableInputError
@@ -36,3 +39,19 @@ def decode(data: bytes, name: str) -> Report:
         return msgspec.json.decode(data, type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableInputError(f"{name}: is no whole report of traceanalyzer: {error}; {_REMEDY}") from None
+
+
+@contextmanager
+def as_written(name: str) -> Iterator[None]:
+    """Analyses are read as their own types, which someone may have changed in the file.
+
+    Args:
+        name: Of the file, for errors.
+
+    Raises:
+        UnusableInputError: An analysis is not as this program writes it.
+    """
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise UnusableInputError(f"{name}: was changed after it was written: {error}; {_REMEDY}") from None
