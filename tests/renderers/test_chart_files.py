@@ -135,7 +135,7 @@ def test_hostile_names_do_not_leave_the_files(name: str) -> None:
 def test_memory_of_one_moment_is_no_curve() -> None:
     trace = clean()
     for allocated in (512, 1024):
-        trace.memory(512, 1000, allocated=allocated, reserved=2048, device=0)
+        trace.memory(512, 30, allocated=allocated, reserved=2048, device=0)
     report = analyze(read_built(trace))
     assert report.result("memory", Memory) is not None
     assert not [asset for asset in assets.draw(report, EN, "svg", "r") if asset.section == "memory"]
