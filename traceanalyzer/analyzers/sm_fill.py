@@ -79,7 +79,8 @@ def analyze(context: Context) -> SmFill:
 
 def _known(device: DeviceEvents) -> Bool:
     """Kernels of which the blocks are known, and on which device they met others."""
-    return (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.device != UNKNOWN)
+    known: Bool = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.device != UNKNOWN)
+    return known
 
 
 def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
