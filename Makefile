@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
 
-.PHONY: help demo test test-torch lint types contracts docs check check-full benchmark format clean
+.PHONY: help demo test test-torch lint types contracts docs check check-full benchmark mutate format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ docs: $(READY) ## Generated documentation, catalogs and fixtures are up to date
 
 benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000
+
+mutate: $(READY) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
+	$(BIN)/python -m tests.mutation --cases 3000 --seed 0 --jobs 2
 
 format: $(READY) ## Format the code, rewrite generated documentation and catalogs
 	$(BIN)/ruff format .

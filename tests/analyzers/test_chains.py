@@ -70,3 +70,9 @@ def test_chains_take_no_more_than_all_kernels(plan: Plan) -> None:
     if chains.missing(context) is None:
         found = chains.analyze(context)
         assert sum(row.device_ns for row in found.rows) <= found.device_ns <= int(context.trace.device.dur_ns.sum())
+
+
+def test_more_elements_than_64_bits_count_are_no_error() -> None:
+    beyond = [(name, kernel, (2**40, 2**40), dur) for name, kernel, _, dur in NORM]
+    (row,) = analyzed(model(beyond, layers=1)).rows
+    assert row.elements >= 2**62

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
-from tests.reading import read_built
+from tests.reading import read, read_built
 from tests.rules.situations.copies_materialized import COPY, cloning, copying
 from traceanalyzer.analyzers import conversions
 from traceanalyzer.analyzers.context import Context
@@ -89,3 +91,12 @@ def test_copies_of_graphs_and_compiled_code_are_counted_and_not_explained() -> N
     assert (found.device_copies, found.device_copies_here) == (4, 1)
     shown = [section for section in build(report_on(read_built(trace)), 10) if section.id == "copies"]
     assert "made 1 of 4 copies" in shown[0].messages[0].text
+
+
+@pytest.mark.parametrize("types", ["17", "true", '"float"', '{"a": 1}', "[[], {}, 3]", "[]"])
+def test_types_that_are_no_list_of_texts_are_unknown(types: str) -> None:
+    written = b'["c10::BFloat16", "c10::BFloat16", "Scalar"]'
+    data = copying("aten::matmul").to_bytes()
+    assert written in data
+    (row,) = conversions.analyze(Context(read(data.replace(written, types.encode())))).rows
+    assert (row.to_type, row.from_type, row.calls) == (None, None, 12)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.hardware import MI300X, V100
-from tests.reading import read_built
+from tests.reading import read, read_built
 from tests.rules.gpu_work import addition, training
 from traceanalyzer.analyzers import sm_fill
 from traceanalyzer.analyzers.context import Context
@@ -55,3 +55,26 @@ def test_needs_blocks_per_multiprocessor() -> None:
     assert reason is not None
     assert "blocks per multiprocessor" in reason.text
     assert sm_fill.missing(Context(read_built(training([addition(10)])))) is None
+
+
+def test_kernels_of_an_unknown_device_are_left_out() -> None:
+    """Nobody knows which kernels share its multiprocessors."""
+    trace = TraceBuilder(devices=(V100,))
+    trace.kernel("small", 0, 10, grid=(20, 1, 1))
+    assert sm_fill.missing(Context(read_built(trace))) is None
+    unknown = Context(read(trace.to_bytes().replace(b'"device": 0', b'"device": "?"')))
+    assert sm_fill.missing(unknown) is not None
+    assert sm_fill.analyze(unknown).rows == ()
+
+
+def test_absurd_numbers_of_blocks_do_not_swallow_the_others() -> None:
+    trace = TraceBuilder(devices=(V100,))
+    for start in (0, 10, 20):
+        trace.kernel("absurd", start, 10, grid=(160, 1, 1), stream=8)
+        trace.kernel("absurd", start, 10, grid=(160, 1, 1), stream=9)
+    trace.kernel("small", 30, 10, grid=(20, 1, 1))
+    written = b'"blocks per SM": 2.000000'
+    assert written in trace.to_bytes()
+    absurd = read(trace.to_bytes().replace(written, b'"blocks per SM": 1e308'))
+    (row,) = sm_fill.analyze(Context(absurd)).rows
+    assert row.fill == pytest.approx(0.25)

@@ -181,3 +181,13 @@ def test_hostile_names_stay_one_line(tmp_path: Path) -> None:
     answer = call("ranks", file, "-q")
     assert answer.code == 0
     assert "\x1b" not in answer.out
+
+
+def test_a_saved_report_that_was_changed_is_one_line(traces: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "changed.json"
+    assert call("report", traces / "rank0.json.gz", "-q", "-o", saved).code == 0
+    report = json.loads(saved.read_text())
+    report["analyses"]["step_breakdown"]["steps"] = "none"
+    saved.write_text(json.dumps(report))
+    line = assert_one_line(call("ranks", saved, "-q"))
+    assert "changed.json: was changed after it was written: " in line

@@ -158,3 +158,12 @@ def test_a_trace_of_one_event_is_reported_on(tmp_path: Path) -> None:
     run = call("report", trace.write(tmp_path / "one.json"))
     assert run.code == 0
     assert "5.000 us" in run.out
+
+
+def test_an_error_that_quotes_a_page_is_cut_to_a_line(tmp_path: Path) -> None:
+    (tmp_path / "traceanalyzer.toml").write_text(f'[rules."gpu-underutilized"]\nbusy_share = "{"x" * 3000}"\n')
+    run = spawn("report", TRAINING, cwd=tmp_path)
+    line = assert_one_line(run)
+    assert len(line) < 600
+    assert line.startswith("traceanalyzer: traceanalyzer.toml: rules.gpu-underutilized.busy_share = 'xxx")
+    assert line.endswith("xxx': a number, 0 or greater, is needed\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -195,3 +196,12 @@ def test_every_malformed_fixture_is_compared_or_refused(file: Malformed) -> None
 def test_the_result_survives_json() -> None:
     found = diff(report(training()), report(training(SLOWER)), limit=0.03)
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
+
+
+def test_a_saved_report_that_was_changed_is_refused(tmp_path: Path) -> None:
+    saved = json.loads(render(report(training()), "json"))
+    saved["analyses"]["step_breakdown"]["steps"] = "none"
+    (tmp_path / "changed.json").write_text(json.dumps(saved))
+    base = written(training(), tmp_path / "a.json.gz")
+    with pytest.raises(UnusableInputError, match="was changed after it was written: "):
+        diff(base, tmp_path / "changed.json")

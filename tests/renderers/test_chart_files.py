@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.damage import clean
+from tests.reading import read_built
 from tests.renderers import readback
 from tests.renderers.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
+from traceanalyzer.analyzers.memory import Memory
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import assets, chart_files, charts, language
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
 from traceanalyzer.renderers.markdown import Picture, render
@@ -126,3 +130,12 @@ def test_hostile_names_do_not_leave_the_files(name: str) -> None:
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
             "svg", "title", "desc", "style", "defs", "g", "path", "text", "use", "clipPath", "rect", "metadata",
         }  # fmt: skip
+
+
+def test_memory_of_one_moment_is_no_curve() -> None:
+    trace = clean()
+    for allocated in (512, 1024):
+        trace.memory(512, 30, allocated=allocated, reserved=2048, device=0)
+    report = analyze(read_built(trace))
+    assert report.result("memory", Memory) is not None
+    assert not [asset for asset in assets.draw(report, EN, "svg", "r") if asset.section == "memory"]

@@ -236,3 +236,10 @@ def test_every_model_survives_arguments_that_it_does_not_expect() -> None:
                     call = op_models.parse(name, shapes, types, shapes, values)
                     found = op_models.work(call) if call else None
                     assert found is None or found.flops >= 0
+
+
+@pytest.mark.parametrize("kind", ["{}", "[]", "3", "null", '"no type"'])
+def test_types_that_are_no_names_are_unknown(kind: str) -> None:
+    call = op_models.parse("aten::mm", "[[3, 4], [4, 5]]", f"[{kind}, {kind}]")
+    assert call is not None
+    assert op_models.work(call) in (None, Work(Family.GEMM, 120, None, None))

@@ -38,6 +38,9 @@ _NO_SHAPES = Text(
 _LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
 _PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
 """Operators whose small kernels prepare or finish a product."""
+_MOST = 2**62
+"""Elements that still fit a column: no tensor has as many."""
+
 _SHORTEST = 3
 """Full-size links of a chain (own choice: two are often an operator with its activation, which saves one pass)."""
 _LINKS_SHOWN = 16
@@ -186,8 +189,11 @@ def _is_link(kernel: str) -> bool:
 
 def _largest(text: str) -> int:
     """Elements of the largest tensor of a list of shapes; a list of tensors counts as a whole."""
-    shapes = msgspec.json.decode(text.encode()) if text else []
-    return max(map(_count, shapes), default=0) if isinstance(shapes, list) else 0
+    try:
+        shapes = msgspec.json.decode(text.encode()) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return min(max(map(_count, shapes), default=0), _MOST) if isinstance(shapes, list) else 0
 
 
 def _count(shape: object) -> int:

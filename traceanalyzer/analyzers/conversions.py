@@ -223,6 +223,10 @@ def _row(context: Context, key: list[int], sums: list[int], asking: int, line: s
 
 def _types(text: str) -> tuple[str | None, str | None]:
     """Element types of the first two arguments."""
-    kinds = msgspec.json.decode(text.encode()) if text else []
-    known = [kind if isinstance(kind, str) and kind else None for kind in kinds] + [None, None]
+    try:
+        kinds = msgspec.json.decode(text.encode()) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        kinds = []
+    given = kinds if isinstance(kinds, list) else []
+    known = [kind if isinstance(kind, str) and kind else None for kind in given] + [None, None]
     return known[0], known[1]

@@ -14,8 +14,8 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.kernel_names import is_communication
-from traceanalyzer.trace.table import F64, I64
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 100
@@ -49,15 +49,13 @@ class SmFill(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    device = context.trace.device
-    known = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0)
-    return None if known.any() else _NO_BLOCKS()
+    return None if _known(context.trace.device).any() else _NO_BLOCKS()
 
 
 def analyze(context: Context) -> SmFill:
     """One row per kernel, operator and grid that leaves multiprocessors empty by itself."""
     trace, device = context.trace, context.trace.device
-    known = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.dur_ns > 0)
+    known = _known(device) & (device.dur_ns > 0)
     fill = _fill(device.start_ns, device.dur_ns, device.blocks_per_sm, np.where(known, device.device, -1))
     communicates = trace.names.where(is_communication)[device.name]
     counted = known & context.in_scope(device.start_ns)
@@ -79,9 +77,16 @@ def analyze(context: Context) -> SmFill:
     return SmFill(tuple(found[:_ROWS]), int(device.dur_ns[counted].sum()))
 
 
+def _known(device: DeviceEvents) -> Bool:
+    """Kernels of which the blocks are known, and on which device they met others."""
+    known: Bool = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.device != UNKNOWN)
+    return known
+
+
 def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
     """Of each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
     fill = np.full(len(start), np.nan)
+    blocks = np.minimum(blocks, 1)  # more fill no more, and absurd ones would swallow the others in the sums
     for one in np.unique(number[number >= 0]).tolist():
         rows = np.flatnonzero(number == one)
         begin, end = start[rows], start[rows] + dur[rows]

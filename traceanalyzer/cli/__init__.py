@@ -29,6 +29,9 @@ COMPLETION = "_TRACEANALYZER_COMPLETE"
 _NAMESAKE = "traceanalyzer.py"
 """What the other project installs that the package index calls `traceanalyzer`."""
 
+LONGEST_MESSAGE = 500
+"""Characters of an error; own choice: some lines of a terminal."""
+
 UNUSABLE = 2
 INTERRUPTED = 130
 
@@ -115,9 +118,16 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _shortened(line: str) -> str:
+    """A message that quotes a page of a file is no line; its ends say where, and what to do."""
+    return (
+        line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
+    )
+
+
 def _fail(message: str) -> None:
     try:  # noqa: SIM105 - contextlib would have to be imported
-        print(f"traceanalyzer: {one_line(message)}", file=sys.stderr)  # noqa: T201
+        print(f"traceanalyzer: {_shortened(one_line(message))}", file=sys.stderr)  # noqa: T201
     except OSError:
         pass  # nobody listens; the exit code remains
     sys.exit(UNUSABLE)

@@ -69,7 +69,7 @@ def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
             )
     memory = report.result("memory", Memory)
     for level in memory.devices[: 2 * _MOST_DEVICES] if memory else ():
-        if len(_whole(level.allocated).time_ns) > 1:
+        if _lasts(_whole(level.allocated)):
             yield "memory", _memory(clean(level.device), _whole(level.allocated), _whole(level.reserved), language)
 
 
@@ -121,9 +121,14 @@ def _whole(curve: Curve | None) -> Curve:
     return Curve(curve.time_ns[:count], curve.level_bytes[:count])
 
 
+def _lasts(curve: Curve) -> bool:
+    """There is a time in which something could change; records of one moment are a point, no curve."""
+    return len(curve.time_ns) > 1 and curve.time_ns[0] < curve.time_ns[-1]
+
+
 def _memory(device: str, allocated: Curve, reserved: Curve, language: Language) -> Curves:
     curves = [(language.text(_ALLOCATED), "cpu_exec", allocated)]
-    if len(reserved.time_ns) > 1:
+    if _lasts(reserved):
         curves.append((language.text(_RESERVED), "other", reserved))
     levels = allocated.level_bytes
     return Curves(

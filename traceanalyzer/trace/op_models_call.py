@@ -207,7 +207,7 @@ def _argument(shape: Any, kind: Any, stride: Any) -> Tensor | None:
         return None  # a list of tensors
     if kind is None:
         return Tensor(tuple(shape), None, _stored(shape, stride)) if shape else None
-    if kind not in _SIZES:
+    if not isinstance(kind, str) or kind not in _SIZES:
         return Tensor(tuple(shape), None, _stored(shape, stride)) if shape and kind else None
     return Tensor(tuple(shape), kind, _stored(shape, stride))
 
@@ -232,5 +232,5 @@ def _json(text: str | None) -> Any:
         return None
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None

@@ -48,7 +48,7 @@ def parse(text: str | None) -> list[Shape] | None:
         return None
     try:
         value = msgspec.json.decode(text.encode())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if not isinstance(value, list):
         return None

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from functools import cache
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +18,12 @@ from tests.builders.situations import forked_processes, old_categories, streams_
 from tests.reading import read, rows_in_file_time
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.readers.kineto import recovery
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Trace
 
 Rows = Counter[str]
+DECODER = recovery._DECODER
 
 
 def texts() -> dict[str, bytes]:
@@ -152,3 +155,25 @@ def test_a_missing_border_costs_the_two_events_beside_it(name: str, which: float
     assert found is not None
     assert (whole - found).total() <= 2
     assert not found - whole
+
+
+class _Counting:
+    """A decoder that knows how many characters it was given."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def raw_decode(self, text: str, at: int = 0) -> tuple[object, int]:
+        self.given += len(text)
+        return DECODER.raw_decode(text, at)
+
+
+@pytest.mark.parametrize("broken", [b'"dur": ,', b'"dur": [1, ', b'"dur": "8, ', b'"dur": tru,'])
+def test_many_broken_events_take_no_longer_each_than_few(broken: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = b'{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "ts": 1, ' + broken + b' "pid": 1, "tid": 2}'
+    data = b",\n".join([event] * 2000) + b"]"
+    counting = _Counting()
+    monkeypatch.setattr(recovery, "_DECODER", counting)
+    found = recovery.recover(data, final=True)
+    assert len(found.events) + found.losses["read-lost-event"] == 2000
+    assert counting.given < 5 * 2000 * recovery._PIECE  # some pieces for an event, not all of the text

@@ -129,3 +129,28 @@ def test_names_of_all_scripts() -> None:
         trace.op(name, 200 + number, 1)
     for layout in LAYOUTS.values():
         assert set(names) <= set(read_built(trace, layout).names)
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "1e300", '"1e3"', "[1]", "true"])
+def test_numbers_of_the_header_that_no_program_writes_are_unknown(number: str) -> None:
+    trace = clean()
+    info = {key: Raw(number) for key in ("rank", "world_size")}
+    device = {"id": 0, "name": "GPU", **{key: Raw(number) for key in ("totalGlobalMem", "numSms", "computeMajor")}}
+    trace.metadata = {"distributedInfo": info, "deviceProperties": [device]}
+    base = b'"baseTimeNanoseconds": '
+    assert trace.to_bytes().count(base) == 1
+    found = read(trace.to_bytes().replace(base + b"1700000000000000000", base + number.encode())).info
+    assert (found.rank, found.world_size, found.base_ns) == (None, None, None)
+    gpu = found.devices[0]
+    assert (gpu.memory_bytes, gpu.sm_count, gpu.compute_capability) == (None, None, None)
+
+
+def test_what_is_counted_is_not_negative() -> None:
+    trace = clean()
+    trace.metadata = {
+        "distributedInfo": {"rank": -1, "world_size": 0},
+        "deviceProperties": [{"id": 0, "name": "GPU", "totalGlobalMem": 0, "numSms": -5}],
+    }
+    found = read_built(trace).info
+    assert (found.rank, found.world_size) == (None, None)
+    assert (found.devices[0].memory_bytes, found.devices[0].sm_count) == (None, None)

@@ -46,7 +46,7 @@ def _cost(name: str, shapes: str, types: str, concrete: str) -> int:
     inputs = (parse(shapes), _texts(types), _texts(concrete))
     try:
         cost = _FORMULAS[name](inputs)
-    except (IndexError, ValueError, ZeroDivisionError, TypeError, msgspec.DecodeError):
+    except (IndexError, ValueError, ZeroDivisionError, TypeError, msgspec.DecodeError, RecursionError):
         return 0
     return cost if 0 <= cost <= _MAX else 0
 
@@ -54,7 +54,7 @@ def _cost(name: str, shapes: str, types: str, concrete: str) -> int:
 def _texts(text: str) -> list[str]:
     try:
         value = msgspec.json.decode(text) if text else []
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     return [str(item) for item in value] if isinstance(value, list) else []
 

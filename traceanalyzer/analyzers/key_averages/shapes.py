@@ -30,7 +30,7 @@ def parse(text: str) -> list[list[int]]:
     """Shapes of all inputs; [] for what is no tensor, and for what cannot be read."""
     try:
         value: Any = msgspec.json.decode(text) if text else []
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     return [_shape(item) for item in value] if isinstance(value, list) else []
 

@@ -19,6 +19,7 @@ _KEYS_TRIED = 20
 """Places where the array could start that are looked at; each costs a decoding of all before it."""
 
 _OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
+_BEYOND = 2**62
 
 
 def find_events(text: bytes) -> re.Match[bytes] | None:
@@ -83,9 +84,9 @@ def _device(entry: Mapping[str, Any], position: int, meta: Mapping[str, Any]) ->
         id=position if number is None else number,
         name=name,
         vendor=_vendor(name, entry, meta),
-        memory_bytes=integer(entry.get("totalGlobalMem")),
+        memory_bytes=count(entry.get("totalGlobalMem")) or None,
         compute_capability=None if major is None or minor is None else f"{major}.{minor}",
-        sm_count=integer(entry.get("numSms")),
+        sm_count=count(entry.get("numSms")) or None,
     )
 
 
@@ -119,10 +120,17 @@ def capture(meta: Mapping[str, Any]) -> capture_facts.CaptureFacts | None:
 
 
 def integer(value: Any) -> int | None:
-    """An integer from a number or its text; None for anything else."""
+    """An integer from a number or its text; None for anything else, and beyond 62 bits, where sums leave 64."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return int(value)
+        number = int(value)
     except (ValueError, OverflowError):
         return None
+    return number if abs(number) < _BEYOND else None
+
+
+def count(value: Any) -> int | None:
+    """The same of what is counted; None for negative numbers."""
+    number = integer(value)
+    return None if number is None or number < 0 else number

@@ -43,6 +43,9 @@ _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None, 
 _LONGEST_LITERAL = len(r"\u0000")
 """A text that is cut within a literal or an escape fails at its beginning."""
 
+_PIECE = 1 << 12
+"""Characters that hold most events."""
+
 _REPAIR_LIMIT = 1 << 20
 """Characters of one event beyond which no repair is tried."""
 
@@ -134,7 +137,7 @@ def _events_in(lost: str) -> int:
 def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
     """Decode the JSON value at `at`, with repairs if it needs them: value, its end, was it repaired."""
     try:
-        value, decoded_to = _DECODER.raw_decode(text, at)
+        value, decoded_to = _decode(text, at)
     except (ValueError, RecursionError):
         pass
     else:
@@ -155,12 +158,42 @@ def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
 def _is_incomplete(text: str, at: int) -> bool:
     """Whether the text ends before the element does: the cut may lie in a list of objects, or in a string."""
     try:
-        _DECODER.raw_decode(text, at)
+        _decode(text, at)
     except json.JSONDecodeError as error:
-        return error.pos >= len(text) - _LONGEST_LITERAL or error.msg.startswith("Unterminated string")
+        return _is_cut(error)
     except (ValueError, RecursionError):
         return False
     return False
+
+
+def _decode(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value at `at`, and its end.
+
+    The decoder gets a piece of the text, and a longer one while that ends within the value: its errors count the
+    lines of what it got, which takes as long as all the text for each of many broken events.
+
+    Raises:
+        ValueError: It is no JSON; a `JSONDecodeError` that `_is_cut` if the text ends before the value does.
+        RecursionError: It is nested too deep.
+    """
+    size = _PIECE
+    while size < min(_REPAIR_LIMIT, len(text) - at):
+        piece = text[at : at + size]
+        try:
+            value, end = _DECODER.raw_decode(piece)
+        except json.JSONDecodeError as error:
+            if not _is_cut(error):
+                raise
+        else:
+            if end < len(piece):
+                return value, at + end
+        size *= 8
+    return _DECODER.raw_decode(text, at)
+
+
+def _is_cut(error: json.JSONDecodeError) -> bool:
+    """Whether it was the end of the text that the decoder stumbled over."""
+    return error.pos >= len(error.doc) - _LONGEST_LITERAL or error.msg.startswith("Unterminated string")
 
 
 def _closing(text: str, at: int) -> int | None:
