@@ -33,7 +33,9 @@ from pathlib import Path
 
 PUBLIC = Path(__file__).parents[1] / "traceanalyzer" / "rewrite" / "public"
 _LIBRARIES = ("torch", "triton", "numpy")
-_SKIPPED = re.compile(r"(^|/)(tests?|testing|test_\w+|idlelib|lib2to3|turtledemo|_inductor/(fx_passes|kernel)|_vendor)/")
+_SKIPPED = re.compile(
+    r"(^|/)(tests?|testing|test_\w+|idlelib|lib2to3|turtledemo|_inductor/(fx_passes|kernel)|_vendor)/"
+)
 _INTERNAL = ("_test::", "_inductor_test::", "static_runtime::", "debug_mode_ops::", "flex_lib::", "export::")
 _STRING = re.compile(rb"[ -~]{6,4000}")
 _MANGLED = re.compile(r"_Z[A-Za-z0-9_]{4,4000}")
@@ -51,9 +53,12 @@ _TYPES = (
 
 def main(wheels: Path) -> None:
     """Write all lists."""
-    import torch
+    import torch  # noqa: PLC0415 - help needs no torch
 
-    trees = [Path(torch.__file__).parent, *(Path(importlib.import_module(n).__file__).parent for n in ("triton", "numpy"))]
+    trees = [
+        Path(torch.__file__).parent,
+        *(Path(importlib.import_module(n).__file__).parent for n in ("triton", "numpy")),
+    ]
     library = Path(sysconfig.get_path("stdlib"))
     sources = dict(_sources(trees)) | dict(_standard(library))
     write("operators", operators(torch))
@@ -76,7 +81,7 @@ def write(name: str, names: Iterable[str]) -> None:
     """One list, one name a line."""
     lines = sorted({name for name in names if name.isascii() and name.isprintable() and name})
     (PUBLIC / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    print(f"{name}: {len(lines)}")  # noqa: T201 - a script
+    print(f"{name}: {len(lines)}")
 
 
 def operators(torch: object) -> set[str]:
@@ -90,13 +95,17 @@ def operators(torch: object) -> set[str]:
 def autograd(tree: Path) -> Iterator[str]:
     """Nodes; until 2021 they had no number."""
     headers = "".join(p.read_text() for p in (tree / "include/torch/csrc/autograd").rglob("*.h"))
-    for name in re.findall(r"struct (?:TORCH_API )?(\w+)\s*(?:final )?: public (?:Traceable|torch::autograd::)*(?:Node|Function)", headers):
+    for name in re.findall(
+        r"struct (?:TORCH_API )?(\w+)\s*(?:final )?: public (?:Traceable|torch::autograd::)*(?:Node|Function)", headers
+    ):
         yield name
         yield name.rstrip("0123456789")
     yield from re.findall(r"struct TORCH_API (\w+Backward\d*)", headers)
     for path in tree.rglob("*.py"):
         if "/testing/" not in str(path):
-            for name in re.findall(r"^class (\w+)\((?:torch\.autograd\.)?(?:Function|function\.Function)\)", path.read_text(), re.M):
+            for name in re.findall(
+                r"^class (\w+)\((?:torch\.autograd\.)?(?:Function|function\.Function)\)", path.read_text(), re.M
+            ):
                 yield name
                 yield f"{name}Backward"
 
@@ -116,10 +125,28 @@ def marks(tree: Path) -> Iterator[str]:
 def modules(torch: object) -> Iterator[str]:
     """Classes of modules, here and in the packages around."""
     nn = torch.nn  # type: ignore[attr-defined]
-    for name in ("nn", "nn.parallel", "nn.utils.parametrize", "distributed.fsdp", "nn.quantized", "ao.nn.qat", "ao.nn.intrinsic"):
+    for name in (
+        "nn",
+        "nn.parallel",
+        "nn.utils.parametrize",
+        "distributed.fsdp",
+        "nn.quantized",
+        "ao.nn.qat",
+        "ao.nn.intrinsic",
+    ):
         found = importlib.import_module(f"torch.{name}")
         yield from (n for n, v in vars(found).items() if inspect.isclass(v) and issubclass(v, nn.Module))
-    for name in ("container", "batchnorm", "dropout", "conv", "pooling", "linear", "activation", "loss", "normalization"):
+    for name in (
+        "container",
+        "batchnorm",
+        "dropout",
+        "conv",
+        "pooling",
+        "linear",
+        "activation",
+        "loss",
+        "normalization",
+    ):
         found = importlib.import_module(f"torch.nn.modules.{name}")
         yield from (n for n, v in vars(found).items() if inspect.isclass(v) and issubclass(v, nn.Module))
 
@@ -174,7 +201,7 @@ def functions(torch: object, sources: dict[str, Path]) -> Iterator[str]:
                 yield from dir(importlib.import_module(found.name))
             except ImportError:
                 continue
-    import numpy as np
+    import numpy as np  # noqa: PLC0415 - help needs no NumPy
 
     for owner in (np, np.ndarray, np._core.multiarray, np._core.umath, np.ufunc):
         yield from dir(owner)
@@ -195,7 +222,7 @@ def demangled(texts: Iterable[str]) -> Iterator[str]:
     names = {_STUB.sub("_Z", text) for text in texts if _MANGLED.fullmatch(text)}
     tool = shutil.which("c++filt")
     assert tool, "c++filt is missing: it is in binutils"
-    run = subprocess.run([tool], input="\n".join(sorted(names)), capture_output=True, text=True, check=True)  # noqa: S603
+    run = subprocess.run([tool], input="\n".join(sorted(names)), capture_output=True, text=True, check=True)
     for line in run.stdout.splitlines():
         if line.startswith("void ") or "kernel" in line.partition("(")[0].partition("<")[0].lower():
             yield line

@@ -23,7 +23,9 @@ from traceanalyzer.rewrite.secret import Secret
 from traceanalyzer.rewrite.stream import Copied, copy
 
 _FLAGS = frozenset(["e", "g", "p", "t"])
-_PHASES = frozenset(["B", "E", "X", "I", "i", "R", "C", "b", "n", "e", "S", "T", "p", "F", "s", "t", "f", "P", "N", "O", "D", "M"])
+_PHASES = frozenset(
+    ["B", "E", "X", "I", "i", "R", "C", "b", "n", "e", "S", "T", "p", "F", "s", "t", "f", "P", "N", "O", "D", "M"]
+)
 _NUMBER = re.compile(rb'"?-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,5})?"?')
 _METADATA_NAMES = frozenset(
     ["process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index"]

@@ -12,6 +12,7 @@ from msgspec import Raw
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS
 from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.names import Names
+from traceanalyzer.rewrite.public_names import public
 
 _MORE_NUMBERS = (
     "queued", "context", "cbid", "cid", "kind", "ptr", "warps per SM", "Record function id", "Ev Idx", "Op count",
@@ -25,7 +26,9 @@ _VALUE = rb"-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,5})?|true|false|n
 _NUMBER = re.compile(rb'"?(?:' + _VALUE + rb')?"?')
 _NUMBERS = re.compile(rb'["\[\],\s]|' + _VALUE)
 _TYPE_WORD = re.compile(r"c10::complex<[\w:]{1,20}>|[\w:]+", re.ASCII)
-_NUMBER_TEXT = re.compile(r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[-+]?[0-9]{1,5})?|inf|nan)|True|False|None|[\[\](), ]", re.ASCII)
+_NUMBER_TEXT = re.compile(
+    r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[-+]?[0-9]{1,5})?|inf|nan)|True|False|None|[\[\](), ]", re.ASCII
+)
 _DEVICE = re.compile(r"(?:cpu|cuda|hip|xpu|mps|mtia|meta)(?::[0-9]{1,4})?", re.ASCII)
 _EQUATION = re.compile(r"[A-Za-z,. ]{0,200}->[A-Za-z. ]{0,200}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -40,7 +43,7 @@ class Arguments:
             **dict.fromkeys((*ARGS_FIELDS, *_MORE_NUMBERS), _numbers),
             "Input type": lambda raw: _texts(raw, _type),
             "Concrete Inputs": lambda raw: _texts(raw, _value),
-            "Collective name": lambda raw: _word(raw, known.COLLECTIVES),
+            "Collective name": lambda raw: _word(raw, public("collectives")),
             "dtype": lambda raw: _word(raw, known.TYPES),
             "Process Group Name": lambda raw: _named(raw, names.group),
             "Process Group Description": lambda raw: _named(raw, names.group),

@@ -9,8 +9,10 @@ from traceanalyzer.rewrite.public_names import LONGEST, public
 from traceanalyzer.rewrite.secret import Secret
 
 _MODULE = "nn.Module: "
-_NUMBERED = re.compile(r"(.*?)(_[0-9]{1,9})?", re.DOTALL | re.ASCII)
-_BUILTIN = re.compile(r"<built-in (method|function) ([^ ]*)(?: of (.*?))?( object at 0x[0-9a-f]{1,16})?>", re.DOTALL | re.ASCII)
+_NUMBER = re.compile(r"_[0-9]{1,9}\Z", re.ASCII)
+_BUILTIN = re.compile(
+    r"<built-in (method|function) ([^ ]*)(?: of (.*?))?( object at 0x[0-9a-f]{1,16})?>", re.DOTALL | re.ASCII
+)
 _LINE = re.compile(r"\(([0-9]{1,9})\): ", re.ASCII)
 _PYTHON = re.compile(r"python[23](\.[0-9]{1,2})?t?", re.ASCII)
 _GENERATED = re.compile(r"<eval_with_key>\.[0-9]{1,9}", re.ASCII)
@@ -41,10 +43,10 @@ class Frames:
         return self._path(name[: last.start()]) + last[0] + self._function(name[last.end() :])
 
     def _module(self, text: str) -> str:
-        match = _NUMBERED.fullmatch(text)
-        assert match is not None  # it matches everything
-        hidden = match[1] if match[1] in public("modules") else self._secret.hide(match[1], "Module").replace("_", "")
-        return hidden + (match[2] or "")
+        number = _NUMBER.search(text)
+        suffix = number[0] if number else ""
+        name = text.removesuffix(suffix)
+        return (name if name in public("modules") else self._secret.hide(name, "Module").replace("_", "")) + suffix
 
     def _builtin(self, match: re.Match[str]) -> str:
         method = match[2] if not match[2] or match[2] in public("functions") else self._secret.hide(match[2], "method")
@@ -93,6 +95,6 @@ class Frames:
 def _root(parts: list[str]) -> int:
     """Where the path below `sys.path` begins: after the last folder of packages, or of Python's library."""
     for at in range(len(parts) - 1, -1, -1):
-        if parts[at] in _PACKAGES or (_PYTHON.fullmatch(parts[at]) and at >= 2 and parts[at - 2] in ("lib", "lib64")):  # noqa: PLR2004
+        if parts[at] in _PACKAGES or (_PYTHON.fullmatch(parts[at]) and at >= 2 and parts[at - 2] in ("lib", "lib64")):
             return at + 2
     return 0

@@ -26,7 +26,9 @@ _COPY = re.compile(
 )
 _FUSED = re.compile(r"(triton_(?:poi|per|red|for|tem|split_scan|mix)_fused)(_.*?)?(_[0-9]{1,6})?", re.DOTALL | re.ASCII)
 _SPECIALIZED = re.compile(r"triton_(_([0-9]{1,3}[dce]{0,2}){1,60})?", re.ASCII)
-_TOKEN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)|([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?[uUlL]{0,3}f?)|([ <>,:*&()\[\]{}#~+.=!|^%/-])")
+_TOKEN = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*)|([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?[uUlL]{0,3}f?)|([ <>,:*&()\[\]{}#~+.=!|^%/-])"
+)
 _BASE = re.compile(r"(?:(?:void|int|float|double|bool) )?([^<( ]*(?:\(anonymous namespace\)[^<( ]*)*)")
 _NUMBERS = re.compile(r"[0-9]+")
 _FAMILY = re.compile(
@@ -125,7 +127,9 @@ def _are_operators(text: str) -> bool:
     pieces = text.split("_")
     reached = [True] + [False] * len(pieces)
     for end in range(1, len(pieces) + 1):
-        reached[end] = any(reached[start] and "_".join(pieces[start:end]) in known for start in range(max(0, end - 12), end))
+        reached[end] = any(
+            reached[start] and "_".join(pieces[start:end]) in known for start in range(max(0, end - 12), end)
+        )
     return reached[-1]
 
 

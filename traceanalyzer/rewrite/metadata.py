@@ -14,21 +14,30 @@ from traceanalyzer.rewrite.public_names import public
 from traceanalyzer.trace import capture_facts
 
 _HEADER = frozenset(
-    "schemaVersion record_shapes with_stack profile_memory with_modules with_flops baseTimeNanoseconds cupti_version "
-    "cuda_runtime_version cuda_driver_version hip_runtime_version hip_driver_version roctracer_version "
-    "rocprofiler_version".split()
-)
+    [
+        "schemaVersion", "record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops",
+        "baseTimeNanoseconds", "cupti_version", "cuda_runtime_version", "cuda_driver_version",
+        "hip_runtime_version", "hip_driver_version", "roctracer_version", "rocprofiler_version",
+    ]
+)  # fmt: skip
 _UNITS = ("ms", "ns", "us")
 _DEVICE = frozenset(
-    "id totalGlobalMem computeMajor computeMinor maxThreadsPerBlock maxThreadsPerMultiprocessor regsPerBlock warpSize "
-    "sharedMemPerBlock numSms regsPerMultiprocessor sharedMemPerBlockOptin sharedMemPerMultiprocessor maxGridWidth "
-    "maxGridHeight runtimeMajorVersion runtimeMinorVersion maxSharedMemoryPerMultiProcessor clockRate memoryClockRate "
-    "memoryBusWidth l2CacheSize multiProcessorCount totalConstMem maxBlocksPerMultiProcessor regsPerMultiProcessor".split()
-)
+    [
+        "id", "totalGlobalMem", "computeMajor", "computeMinor", "maxThreadsPerBlock",
+        "maxThreadsPerMultiprocessor", "regsPerBlock", "warpSize", "sharedMemPerBlock", "numSms",
+        "regsPerMultiprocessor", "sharedMemPerBlockOptin", "sharedMemPerMultiprocessor", "maxGridWidth",
+        "maxGridHeight", "runtimeMajorVersion", "runtimeMinorVersion", "maxSharedMemoryPerMultiProcessor", "maxComputeUnits", "maxWorkGroupSize", "maxClockFrequency", "maxMemAllocSize", "localMemSize",
+        "clockRate", "memoryClockRate", "memoryBusWidth", "l2CacheSize", "multiProcessorCount", "totalConstMem",
+        "maxBlocksPerMultiProcessor", "regsPerMultiProcessor",
+    ]
+)  # fmt: skip
+_VENDORS = ("NVIDIA", "AMD", "Intel", "Intel(R) Corporation", "Advanced Micro Devices, Inc.", "NVIDIA Corporation")
 _DISTRIBUTED = frozenset(["rank", "world_size", "pg_count"])
 _GROUP_NUMBERS = frozenset(["pg_size", "ranks"])
 _GROUP_NAMES = ("pg_name", "pg_desc")
-_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,4}((a|b|rc)[0-9]{1,3})?(\+(cpu|cu[0-9]{2,4}|rocm[0-9.]{1,9}|xpu))?", re.ASCII)
+_VERSION = re.compile(
+    r"[0-9]{1,9}(\.[0-9]{1,9}){0,4}((a|b|rc)[0-9]{1,3})?(\+(cpu|cu[0-9]{2,4}|rocm[0-9.]{1,9}|xpu))?", re.ASCII
+)
 _MODEL = re.compile(r"[0-9]{1,6}(gb|g)?(-[0-9]{1,4})?|[-0-9.]{1,8}|\[?\]?\{?", re.ASCII)
 
 
@@ -57,6 +66,8 @@ class Metadata:
         kept = {key: value for key, value in entry.items() if key in _DEVICE and _is_number(value)}
         if isinstance(name := entry.get("name"), str):
             kept["name"] = self.gpu(name)
+        if (vendor := entry.get("vendor")) in _VENDORS:
+            kept["vendor"] = vendor
         return kept
 
     def gpu(self, name: str) -> str:

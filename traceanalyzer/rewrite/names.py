@@ -63,12 +63,16 @@ class Names:
 
     def _range(self, name: str) -> str:
         """An operator or annotation: on the host, older writers do not tell them apart."""
-        if any(name in public(kind) for kind in ("operators", "autograd", "marks")) or _is_numbered(name):
+        if _is_public(name) or _is_numbered(name):
             return name
         if name.startswith("triton_"):
             return self._kernels.of(name)
         if name.startswith(_EVALUATION):
             return _EVALUATION + self._function(name.removeprefix(_EVALUATION))
+        return self._mark(name) or self._function(name)
+
+    def _mark(self, name: str) -> str | None:
+        """What stands for a mark of PyTorch around a name of somebody; None for anything else."""
         if name.startswith("Optimizer."):
             return self._optimizer_range(name)
         for prefix in _LOADERS:
@@ -79,11 +83,11 @@ class Names:
         for prefix in _SHARDED:
             if name.startswith(prefix) and name.endswith(")"):
                 return f"{prefix}{self._secret.hide(name, 'module')})"
-        return self._function(name)
+        return None
 
     def _function(self, name: str) -> str:
         """A function of autograd, an operator of a namespace, or anything else."""
-        if any(name in public(kind) for kind in ("operators", "autograd", "marks")):
+        if _is_public(name):
             return name
         if name.startswith(_CPP_NODE):
             return f"{_CPP_NODE}{self._secret.hide(name, 'function')}>"
@@ -91,7 +95,7 @@ class Names:
         if separator and namespace in known.NAMESPACES:
             return f"{namespace}::{self._secret.hide(name, 'op')}"
         stem = name.rstrip("0123456789")
-        if stem.endswith("Backward") and len(name) - len(stem) <= 2:  # noqa: PLR2004 - two digits are no name
+        if stem.endswith("Backward") and len(name) - len(stem) <= 2:
             return self._secret.hide(stem, "function") + "Backward" + name[len(stem) :]
         return self._secret.hide(name, "range")
 
@@ -139,6 +143,10 @@ class Names:
     def word(self, name: str) -> str:
         """A word of a capture."""
         return self._among(known.CAPTURED, name, "word")
+
+
+def _is_public(name: str) -> bool:
+    return any(name in public(kind) for kind in ("operators", "autograd", "marks"))
 
 
 def _is_numbered(name: str) -> bool:
