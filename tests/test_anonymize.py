@@ -194,7 +194,13 @@ def test_frames_keep_what_analyses_read(name: str, shape: str) -> None:
 @pytest.mark.parametrize("hash_kernels", [False, True])
 @pytest.mark.parametrize(
     "name",
-    ["triton_poi_fused_mine_0", "my_gemm_kernel", "mine", "mine_flash_fwd_kernel", "void mine::reduce_rows<float>(int)"],
+    [
+        "triton_poi_fused_mine_0",
+        "my_gemm_kernel",
+        "mine",
+        "mine_flash_fwd_kernel",
+        "void mine::reduce_rows<float>(int)",
+    ],
 )
 def test_kernels_keep_their_class_and_lose_their_name(name: str, hash_kernels: bool) -> None:
     for key in range(50):
@@ -214,7 +220,9 @@ def test_operators_that_the_compiler_fused_stay_unless_they_are_to_be_hashed() -
 
 
 def test_a_type_of_somebody_in_a_kernel_of_a_library_is_hashed_alone() -> None:
-    hidden = NAMES.of(Group.DEVICE, "void at::native::vectorized_elementwise_kernel<4, acme::SecretFunctor<float> >(int)")
+    hidden = NAMES.of(
+        Group.DEVICE, "void at::native::vectorized_elementwise_kernel<4, acme::SecretFunctor<float> >(int)"
+    )
     shape = r"void at::native::vectorized_elementwise_kernel<4, type_\w{12}::type_\w{12}<float> >\(int\)"
     assert re.fullmatch(shape, hidden)
 

@@ -120,7 +120,9 @@ def test_no_name_of_a_real_trace_remains_but_public_ones(path: Path, tmp_path: P
     source, copy = loaded(path), loaded(target)
     left = {word for word in words(source) & words(copy) if not is_public(word) and not _HASH.fullmatch(word)}
     assert left == set()
-    marks = {name for name in names_on_host(source) & names_on_host(copy) if " " in name and not name.startswith("triton_")}
+    marks = {
+        name for name in names_on_host(source) & names_on_host(copy) if " " in name and not name.startswith("triton_")
+    }
     assert {name for name in marks if not _MARKS.fullmatch(name)} == set()
 
 

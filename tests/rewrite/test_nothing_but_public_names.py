@@ -39,7 +39,9 @@ SUFFIXES = [
 GROUPS = [Group.HOST, Group.LAUNCH, Group.DEVICE, Group.GPU_ANNOTATION, Group.FRAME, Group.SYNC, Group.OVERHEAD, Group.FLOW,
           Group.INSTANT, Group.IGNORED, Group.UNKNOWN, Group.SPAN]  # fmt: skip
 
-secrets = st.sampled_from([SECRET, f"_{SECRET}_", f"{SECRET}/../x", f"\n{SECRET}", f"{SECRET}\x00", f"x{SECRET}1", f"É{SECRET}"])
+secrets = st.sampled_from(
+    [SECRET, f"_{SECRET}_", f"{SECRET}/../x", f"\n{SECRET}", f"{SECRET}\x00", f"x{SECRET}1", f"É{SECRET}"]
+)
 names = st.builds("".join, st.tuples(st.sampled_from(PREFIXES), secrets, st.sampled_from(SUFFIXES)))
 
 
@@ -88,19 +90,26 @@ def test_examples_are_hashed(group: Group, name: str) -> None:
     assert "secret" not in hidden
 
 
-@pytest.mark.parametrize("name", ["аten::mm", "aten::mm\n", " aten::mm", "aten::ｍｍ", "ProfilerStep#١٢", "Memcpy DtoH\n"])
+@pytest.mark.parametrize(
+    "name", ["аten::mm", "aten::mm\n", " aten::mm", "aten::ｍｍ", "ProfilerStep#١٢", "Memcpy DtoH\n"]
+)
 def test_look_alikes_are_no_public_names(name: str) -> None:
     for group in GROUPS:
         assert NAMES.of(group, name) != name
 
 
-@given(st.sampled_from(GROUPS), st.sampled_from(["a", "_", "/", "(1): ", "::", "<", "0", "Backward", "x ", "triton_", "é"]))
+@given(
+    st.sampled_from(GROUPS), st.sampled_from(["a", "_", "/", "(1): ", "::", "<", "0", "Backward", "x ", "triton_", "é"])
+)
 def test_names_of_any_length_are_hashed(group: Group, piece: str) -> None:
     name = piece * (100_000 // len(piece))
     assert len(NAMES.of(group, name)) < 300
 
 
-values = st.recursive(secrets | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(secrets, inner, max_size=2))
+values = st.recursive(
+    secrets | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(secrets, inner, max_size=2),
+)
 keys = st.sampled_from(
     ["Input type", "Concrete Inputs", "Input Dims", "Collective name", "dtype", "Process Group Name", "Process Group Ranks",
      "Process Group Description", "name", "labels", "stream", "device", "kernel_file", "Call stack", "Module Hierarchy",
@@ -138,7 +147,11 @@ def test_no_field_of_a_file_lets_a_secret_through(found: list[object], around: d
 def test_letters_of_an_equation_spell_nothing(tmp_path: Path) -> None:
     source = tmp_path / "t.json"
     args = {"Concrete Inputs": ["acme,zebra->secret", "mean", "[1, 2]", "cuda:0"]}
-    source.write_text(json.dumps({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::einsum", "ts": 1, "dur": 1, "args": args}]}))
+    source.write_text(
+        json.dumps(
+            {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::einsum", "ts": 1, "dur": 1, "args": args}]}
+        )
+    )
     anonymize(str(source), tmp_path / "shared.json")
     event = json.loads((tmp_path / "shared.json").read_text())["traceEvents"][0]
     assert event["args"]["Concrete Inputs"] == ["abcd,edfga->hdbgdi", "mean", "[1, 2]", "cuda:0"]
