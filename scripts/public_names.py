@@ -47,7 +47,7 @@ _WORDS = re.compile(
 )
 _TYPES = (
     str, bytes, int, float, bool, list, tuple, dict, set, frozenset, type, object, range, slice, complex, bytearray,
-    memoryview, property, BaseException, type(iter([])), type(lambda: 0), type((lambda: (yield))()),
+    memoryview, property, BaseException, type(iter([])), type(lambda: 0), type(iter(())),
 )  # fmt: skip
 
 

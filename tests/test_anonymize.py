@@ -16,7 +16,6 @@ from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.readers.kineto.categories import Group
 from traceanalyzer.rewrite.anonymize import anonymize
-
 from traceanalyzer.rewrite.names import Names
 from traceanalyzer.rewrite.secret import Secret
 from traceanalyzer.trace.kernel_classes import kernel_class

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, SIM905 - lists of names read best in long lines
 """Copies of real traces hold no name of the source that an independent list of public words does not know."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SMALL = 200_000
 """Bytes of a packed trace that the ordinary run copies; TRACEANALYZER_FULL=1 takes all."""
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _HASH = re.compile(r"[a-z]*_?[0-9a-f]{12}")
-_NUMBERED = re.compile(r"\d+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _TENSILE = re.compile(r"Cijk_[A-Z][a-z]{3}_[A-Z][a-z]{3}_[A-Z0-9][A-Za-z0-9_]*")
 """AMD's names of products are made of codes, each a few letters and a number; their first parts are the layout."""
@@ -39,7 +40,8 @@ _LIBRARIES = frozenset(
     nhwcToNchwKernel FoldedNhwc im col Col Im batched transpose cunn ClassNLLCriterion updateOutput updateGradInput
     kernel_helper_stage strided_dgrad_indexed implicit_gemm Params_pre_hopper cask MTIA Submission Queue Spans Traces
     __cupti_profiler__ cupti_profiler Device Stream stream thread python CPU GPU Thread
-    xqa XQA reduce_wgrad_nchw_helper largek lds half""".split()
+    poi triton tem onesweep dconv conv gemv nsp kreduce splitk nonfused singleread region wgrad cnn gemvx cunn nn postprocess convertd varlen divmod gmma tofloat postprocessconvertd
+    genexpr listcomp aligned contig scal embs pooled cmpkey stance cdna imaging nhwcto hfp permute mla xqa reduce_wgrad_nchw_helper largek lds half""".split()
 )
 """Words of name schemes of cuDNN, cuBLAS, CUTLASS, NCCL, MIOpen, rocPRIM, FBGEMM and vLLM, and of Kineto's own rows."""
 
@@ -62,7 +64,7 @@ def public_words() -> frozenset[str]:
 
 
 def _parts(word: str) -> list[str]:
-    return [part for part in re.split(r"[_\d]+", word) if len(part) > 1]
+    return [part.lower() for part in _PART.findall(word) if len(part) > 1]
 
 
 def is_public(word: str) -> bool:

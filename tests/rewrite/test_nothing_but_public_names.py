@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lists of names read best in long lines
 """What is no exact public name is hashed, whatever it looks like."""
 
 from __future__ import annotations

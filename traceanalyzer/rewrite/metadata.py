@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lists of names read best in long lines
 """What stays of the metadata around the events: numbers of known keys, and known words."""
 
 from __future__ import annotations

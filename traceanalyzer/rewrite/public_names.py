@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lists of names read best in long lines
 """Names that are no secret: those of PyTorch, its libraries and Python itself. Everything else is somebody's own.
 
 The lists in `public/` hold exact names (scripts/public_names.py collects them). A pattern never lets free text pass:
