@@ -132,5 +132,5 @@ def test_the_list_knows_no_secret() -> None:
     assert is_public("vectorized_elementwise_kernel")
     assert is_public("cudaLaunchKernel")
     assert is_public("cutlass_80_tensorop_s1688gemm_128x64_16x6_nt_align4")
-    for secret in ("owlv2", "transformers", "dper3", "pyper", "sglang", "Cijk_Ailk_Bljk_acmesecret", "nanogpt"):
+    for secret in ("owlv2", "dper3", "pyper", "sglang", "Cijk_Ailk_Bljk_acmesecret", "nanogpt"):
         assert not is_public(secret)
