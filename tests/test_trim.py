@@ -135,7 +135,7 @@ def test_the_report_on_a_cut_trace_says_the_same_of_its_steps(
 def test_real_traces(corpus: Path, name: str, steps: tuple[int, int], tmp_path: Path) -> None:
     source, target = corpus / "corpus" / f"{name}.json.gz", tmp_path / "cut.json.gz"
     done = trim(str(source), target, steps=steps)
-    assert 0 < done.written < done.events
+    assert 0 < done.written < done.entries
     assert steps_of(analyze(load(target))) == steps_of(analyze(load(source), StepChoice(*steps)))
 
 

@@ -13,9 +13,10 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rewrite.anonymize import anonymize
 
 _WROTE = Text(
-    "anonymize-wrote",
-    "Wrote {path}: {written:count} events. Look through it before you share it.",
-    one="Wrote {path}: {written:count} event. Look through it before you share it.",
+    "anonymize-wrote-entries",
+    "Wrote {path}: {written:count} entries. Look through it before you share it.",
+    "An entry is an element of the file's event list; a report counts fewer: those that take part in its analyses.",
+    one="Wrote {path}: {written:count} entry. Look through it before you share it.",
 )
 
 
@@ -27,14 +28,15 @@ _WROTE = Text(
     metavar="TEXT",
     help="Make the same hashes in several files, such as the ranks of a run; keep it secret  [default: random].",
 )
-@click.option("--hash-kernels", is_flag=True, help="Hash kernels of your own (Triton, CUDA extensions), too.")
+@click.option("--hash-kernels", is_flag=True, help="Hash kernels that torch.compile named after operators, too.")
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
 def command(*, trace: str, target: str, key: str | None, hash_kernels: bool, force: bool, quiet: bool) -> None:
     """Hash the names in a trace, so that it can be shared; - is standard input.
 
-    Names of modules, files, functions, hosts, process groups and annotations become hashes; unknown metadata is
-    dropped. Times, shapes and the names of PyTorch, its libraries and runtime calls stay, so that reports say the same.
+    Exact names of PyTorch, its libraries, Python and runtime calls stay, as do times and shapes, so that reports say
+    the same. Every other name becomes a hash: modules, files, functions, kernels, hosts, groups, annotations. Unknown
+    metadata is dropped.
 
     \b
     Examples:

@@ -16,7 +16,11 @@ from traceanalyzer.rewrite.trim import trim
 
 _RANGE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)?:(\d{1,9}(?:\.\d{1,6})?)?")
 _NS_PER_MS = 1_000_000
-_WROTE = Text("trim-wrote", "Wrote {path}: {written:count} of {events:count} events")
+_WROTE = Text(
+    "trim-wrote-entries",
+    "Wrote {path}: {written:count} of {entries:count} entries",
+    "An entry is an element of the file's event list; a report counts fewer: those that take part in its analyses.",
+)
 
 
 class _Time(ParamType[tuple[int | None, int | None]]):
@@ -71,4 +75,4 @@ def command(
     with reading(trace, quiet=quiet) as progress:
         done = trim(trace, Path(target), steps=steps, time_ns=time_ns, force=force, progress=progress)
     if not quiet:
-        click.echo(_WROTE(path=one_line(target), written=done.written, events=done.events).text, err=True)
+        click.echo(_WROTE(path=one_line(target), written=done.written, entries=done.entries).text, err=True)

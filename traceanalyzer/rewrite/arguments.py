@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, AnyStr
 
 import msgspec
 from msgspec import Raw
 
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS
+from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.names import Names
+from traceanalyzer.rewrite.public_names import public
 
 _MORE_NUMBERS = (
     "queued", "context", "cbid", "cid", "kind", "ptr", "warps per SM", "Record function id", "Ev Idx", "Op count",
@@ -20,13 +22,16 @@ _MORE_NUMBERS = (
 )  # fmt: skip
 """That viewers show, and no analysis reads."""
 
-_NUMBER = re.compile(rb'\s*(?:"\s*)?(-?[\d.]+(?:[eE][-+]?\d+)?|true|false|null|0x[0-9a-fA-F]+)?(?:\s*")?\s*')
-_NUMBERS = re.compile(rb'[-+\d.eE,\s\[\]"]*')
-_TYPE = re.compile(r"(?!.*__torch__)[\w:<>,\s\[\]()*]{0,120}")
-_CONCRETE = re.compile(
-    r"(?:True|False|None|nan|inf|[-+0-9.eE,\s\[\]()])*|[A-Za-z,.\s]*->[A-Za-z.\s]*"
-    r"|none|mean|sum|tanh|constant|reflect|replicate|circular|floor|trunc|add|max|min"
+_VALUE = rb"-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,5})?|true|false|null|0x[0-9a-fA-F]{1,16}"
+_NUMBER = re.compile(rb'"?(?:' + _VALUE + rb')?"?')
+_NUMBERS = re.compile(rb'["\[\],\s]|' + _VALUE)
+_TYPE_WORD = re.compile(r"c10::complex<[\w:]{1,20}>|[\w:]+", re.ASCII)
+_NUMBER_TEXT = re.compile(
+    r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[-+]?[0-9]{1,5})?|inf|nan)|True|False|None|[\[\](), ]", re.ASCII
 )
+_DEVICE = re.compile(r"(?:cpu|cuda|hip|xpu|mps|mtia|meta)(?::[0-9]{1,4})?", re.ASCII)
+_EQUATION = re.compile(r"[A-Za-z,. ]{0,200}->[A-Za-z. ]{0,200}")
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Arguments:
@@ -36,10 +41,10 @@ class Arguments:
         """Set what stands for names in them."""
         self._rules: dict[str, Callable[[Raw], Raw | None]] = {
             **dict.fromkeys((*ARGS_FIELDS, *_MORE_NUMBERS), _numbers),
-            "Input type": lambda raw: _texts(raw, _TYPE),
-            "Concrete Inputs": lambda raw: _texts(raw, _CONCRETE),
-            "Collective name": lambda raw: _text(raw, _TYPE),
-            "dtype": lambda raw: _text(raw, _TYPE),
+            "Input type": lambda raw: _texts(raw, _type),
+            "Concrete Inputs": lambda raw: _texts(raw, _value),
+            "Collective name": lambda raw: _word(raw, public("collectives")),
+            "dtype": lambda raw: _word(raw, known.TYPES),
             "Process Group Name": lambda raw: _named(raw, names.group),
             "Process Group Description": lambda raw: _named(raw, names.group),
             "name": lambda raw: _named(raw, names.thread),
@@ -70,7 +75,21 @@ class Arguments:
 def _numbers(raw: Raw) -> Raw | None:
     """Numbers, lists of them, and their texts."""
     data = bytes(raw)
-    return raw if data.isdigit() or _NUMBER.fullmatch(data) or _NUMBERS.fullmatch(data) else None
+    if data.isdigit() or _NUMBER.fullmatch(data.strip()) or _consists(data, _NUMBERS):
+        return raw
+    return None
+
+
+def _consists(text: AnyStr, pattern: re.Pattern[AnyStr]) -> bool:
+    """One match after the other, without anything between them, and no two numbers or words that touch."""
+    at = 0
+    was_word = False
+    for match in pattern.finditer(text):
+        is_word = match[0].isalnum() or len(match[0]) > 1
+        if match.start() != at or (is_word and was_word):
+            return False
+        at, was_word = match.end(), is_word
+    return at == len(text)
 
 
 def _decoded(raw: Raw) -> Any:
@@ -80,29 +99,43 @@ def _decoded(raw: Raw) -> Any:
         return None
 
 
-def _text(raw: Raw, pattern: re.Pattern[str]) -> Raw | None:
+def _word(raw: Raw, words: frozenset[str]) -> Raw | None:
     value = _decoded(raw)
-    return raw if isinstance(value, str) and pattern.fullmatch(value) else None
+    return raw if isinstance(value, str) and value in words else None
 
 
-def _texts(raw: Raw, pattern: re.Pattern[str]) -> Raw | None:
+def _texts(raw: Raw, known_part: Callable[[str], str]) -> Raw | None:
     """A list of texts in which the unknown ones are empty."""
     value = _decoded(raw)
     if not isinstance(value, list):
         return None
-    return raw if _all_match(value, pattern) else Raw(msgspec.json.encode(_filtered(value, pattern)))
+    kept = _filtered(value, known_part)
+    return raw if kept == value else Raw(msgspec.json.encode(kept))
 
 
-def _all_match(value: Any, pattern: re.Pattern[str]) -> bool:
+def _filtered(value: Any, known_part: Callable[[str], str]) -> Any:
     if isinstance(value, list):
-        return all(_all_match(item, pattern) for item in value)
-    return not isinstance(value, str | dict) or (isinstance(value, str) and pattern.fullmatch(value) is not None)
+        return [_filtered(item, known_part) for item in value]
+    if isinstance(value, str):
+        return known_part(value)
+    return "" if isinstance(value, dict) else value
 
 
-def _filtered(value: Any, pattern: re.Pattern[str]) -> Any:
-    if isinstance(value, list):
-        return [_filtered(item, pattern) for item in value]
-    return value if _all_match(value, pattern) else ""
+def _type(text: str) -> str:
+    """A type, if each word of it is one that torch has."""
+    rest = _TYPE_WORD.sub("", text)
+    words = _TYPE_WORD.findall(text)
+    return text if not rest.strip(" []") and all(word in known.TYPES for word in words) else ""
+
+
+def _value(text: str) -> str:
+    """Numbers, known words, and equations with letters in the order of the alphabet: theirs may spell something."""
+    if text in known.CONSTANTS or _DEVICE.fullmatch(text) or _consists(text, _NUMBER_TEXT):
+        return text
+    if not _EQUATION.fullmatch(text):
+        return ""
+    letters = dict.fromkeys(letter for letter in text if letter.isalpha())
+    return text.translate(str.maketrans("".join(letters), _LETTERS[: len(letters)]))
 
 
 def _named(raw: Raw, hide: Callable[[str], str]) -> Raw:

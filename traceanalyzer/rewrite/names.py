@@ -6,36 +6,38 @@ keeps the known parts around what it hides, and a kernel's keeps its class.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cached_property
 
-from traceanalyzer.readers.kineto.categories import Group
-from traceanalyzer.rewrite import known_names as known
+from traceanalyzer.readers.kineto.categories import CATEGORIES, Group
+from traceanalyzer.rewrite import public_names as known
+from traceanalyzer.rewrite.frames import Frames
+from traceanalyzer.rewrite.kernels import Kernels
+from traceanalyzer.rewrite.public_names import public
 from traceanalyzer.rewrite.secret import Secret
-from traceanalyzer.trace.kernel_classes import kernel_class
-from traceanalyzer.trace.kernel_names import is_communication, uses_tensor_cores
 
-_TRIES = 40
-_UNITS = ("", "hmma_", "simt_")
-_CLASS_WORDS = (
-    "custom", "gemm", "conv2d", "attn_fwd", "flash_fwd", "layer_norm", "elementwise", "rotary", "quant", "reduce",
-    "softmax", "nll_loss", "copy_kernel", "memcpy", "store_kvcache", "gather", "nccl", "multi_tensor_apply",
-    "adam_kernel", "triton_poi", "triton_tem", "triton_", "embedding", "sort", "sampling", "lstm", "pool",
+_EVALUATION = "autograd::engine::evaluate_function: "
+_CPP_NODE = "torch::autograd::CppNode<"
+_GRAPH = ("## Call CompiledFxGraph ", " ##")
+_LOADERS = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
+_OPTIMIZERS = ("step", "zero_grad")
+_SHARDED = tuple(
+    f"FSDP::{word} ("
+    for word in ("forward", "backward", "pre_forward", "post_forward", "pre_backward", "post_backward", "all_gather",
+                 "all_gather_copy_out", "post_backward_reduce", "post_backward_accumulate", "post_backward_reshard",
+                 "post_backward_rs_wait", "reduce_scatter")
 )  # fmt: skip
-_KERNEL_WORDS = tuple(unit + word for word in _CLASS_WORDS for unit in _UNITS)
-"""What a hidden name may begin with, so that it is of the class of the name that it hides, on the same units."""
-
-_SEPARATOR = re.compile(r"([/\\])")
+_FLOWS = frozenset({"fwdbwd", "forward_backward", "ac2g", "async_cpu_to_gpu", "async_gpu", "cpu_to_cuda", "launch"})
 
 
 class Names:
     """Names of one file, or of several with one key."""
 
     def __init__(self, secret: Secret, *, hash_kernels: bool = False) -> None:
-        """Set the key, and whether kernels that belong to no library get hashes, too."""
+        """Set the key, and whether kernels that the compiler named after operators get hashes, too."""
         self._secret = secret
-        self._hash_kernels = hash_kernels
+        self._kernels = Kernels(secret, hash_generated=hash_kernels)
+        self._frames = Frames(secret)
         self._cache: dict[tuple[Group, str], str] = {}
 
     def of(self, group: Group, name: str) -> str:
@@ -48,107 +50,105 @@ class Names:
     @cached_property
     def _makers(self) -> dict[Group, Callable[[str], str]]:
         return {
-            Group.LAUNCH: lambda name: self._unless(known.RUNTIME, name, "call"),
-            Group.OVERHEAD: lambda name: self._unless(known.OVERHEAD, name, "overhead"),
-            Group.SYNC: lambda name: self._unless(known.OVERHEAD, name, "sync"),
-            Group.DEVICE: self._kernel,
-            Group.FRAME: self._frame,
+            Group.LAUNCH: lambda name: self._among(public("runtime"), name, "call"),
+            Group.OVERHEAD: lambda name: self._among(known.OVERHEADS, name, "overhead"),
+            Group.SYNC: lambda name: self._among(known.OVERHEADS, name, "sync"),
+            Group.FLOW: lambda name: self._among(_FLOWS, name, "flow"),
+            Group.DEVICE: self._kernels.of,
+            Group.FRAME: self._frames.of,
         }
 
-    def _unless(self, pattern: re.Pattern[str], name: str, kind: str) -> str:
-        return name if pattern.fullmatch(name) else self._secret.hide(name, kind)
+    def _among(self, names: frozenset[str], name: str, kind: str) -> str:
+        return name if name in names else self._secret.hide(name, kind)
 
     def _range(self, name: str) -> str:
         """An operator or annotation: on the host, older writers do not tell them apart."""
-        if known.OPERATOR.fullmatch(name) or known.RANGE.fullmatch(name):
+        if _is_public(name) or _is_numbered(name):
             return name
         if name.startswith("triton_"):
-            return self._kernel(name)
-        for pattern, public, kind in (
-            (known.OPTIMIZER, known.OPTIMIZERS, "optimizer"),
-            (known.LOADER, known.LOADERS, "loader"),
-            (known.COMPILED_GRAPH, frozenset[str](), "graph"),
-            (known.SHARDED, frozenset[str](), "module"),
-        ):
-            match = pattern.fullmatch(name)
-            if match:
-                hidden = match[2] if match[2] in public else self._secret.hide(match[2], kind)
-                return f"{match[1]}{hidden}{match[3]}"
-        if match := known.EVALUATION.fullmatch(name):
-            return match[1] + self._range(match[2])
-        if match := known.BACKWARD.fullmatch(name):
-            return self._secret.hide(match[1], "function") + match[2]
+            return self._kernels.of(name)
+        if name.startswith(_EVALUATION):
+            return _EVALUATION + self._function(name.removeprefix(_EVALUATION))
+        return self._mark(name) or self._function(name)
+
+    def _mark(self, name: str) -> str | None:
+        """What stands for a mark of PyTorch around a name of somebody; None for anything else."""
+        if name.startswith("Optimizer."):
+            return self._optimizer_range(name)
+        for prefix in _LOADERS:
+            if name.startswith(prefix):
+                return self._loader(prefix, name.removeprefix(prefix))
+        if name.startswith(_GRAPH[0]) and name.endswith(_GRAPH[1]):
+            return self._secret.hide(name, "graph").join(_GRAPH)
+        for prefix in _SHARDED:
+            if name.startswith(prefix) and name.endswith(")"):
+                return f"{prefix}{self._secret.hide(name, 'module')})"
+        return None
+
+    def _function(self, name: str) -> str:
+        """A function of autograd, an operator of a namespace, or anything else."""
+        if _is_public(name):
+            return name
+        if name.startswith(_CPP_NODE):
+            return f"{_CPP_NODE}{self._secret.hide(name, 'function')}>"
+        namespace, separator, _ = name.partition("::")
+        if separator and namespace in known.NAMESPACES:
+            return f"{namespace}::{self._secret.hide(name, 'op')}"
+        stem = name.rstrip("0123456789")
+        if stem.endswith("Backward") and len(name) - len(stem) <= 2:
+            return self._secret.hide(stem, "function") + "Backward" + name[len(stem) :]
         return self._secret.hide(name, "range")
 
-    def _kernel(self, name: str) -> str:
-        if not self._hash_kernels or known.LIBRARY_KERNEL.match(name):
-            return name
-        facts = _facts(name)
-        for attempt in range(_TRIES):  # digits of a hash may look like the shape of a matrix instruction
-            hidden = self._secret.hide(f"{name}#{attempt}" if attempt else name, "kernel").removeprefix("kernel")
-            for word in _KERNEL_WORDS:
-                if _facts(word + hidden) == facts:
-                    return word + hidden
-        return self._secret.hide(name, "kernel")
+    def _optimizer_range(self, name: str) -> str:
+        for call in _OPTIMIZERS:
+            prefix, suffix = f"Optimizer.{call}#", f".{call}"
+            if name.startswith(prefix) and name.endswith(suffix):
+                return prefix + self.optimizer(name.removeprefix(prefix).removesuffix(suffix)) + suffix
+        return f"Optimizer.{self._secret.hide(name, 'call')}"
 
-    def _frame(self, name: str) -> str:
-        if match := known.MODULE.fullmatch(name):
-            hidden = match[2] if match[2] in known.MODULES else self._secret.hide(match[2], "Module").replace("_", "")
-            return f"{match[1]}{hidden}{match[3] or ''}"
-        if match := known.BUILTIN.fullmatch(name):
-            return self._builtin(match)
-        if match := known.FRAME.fullmatch(name):
-            return self._line(*match.groups())
-        return self._secret.hide(name, "frame")
-
-    def _builtin(self, match: re.Match[str]) -> str:
-        method, owner = match[2], match[4]
-        if match[3] is None or owner in known.BUILTIN_OWNERS or owner.startswith("torch."):
-            return match[0]
-        return f"{match[1]}{self._secret.hide(method, 'method')}{match[3]}{self._secret.hide(owner, 'type')}{match[5]}"
-
-    def _line(self, path: str, line: str, function: str) -> str:
-        parts = _SEPARATOR.split(path)
-        roots = [n for n, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
-        first = roots[-1] + 2 if roots else 0
-        if (first < len(parts) and parts[first] in known.LIBRARIES) or path.startswith("<frozen "):
-            return "".join(map(self._part, parts[:first])) + "".join(parts[first:]) + line + function
-        hidden = self._unless(known.FUNCTIONS, function, "function")
-        return "".join(map(self._part, parts[:-1])) + self._file(parts[-1]) + line + hidden
-
-    def _part(self, part: str) -> str:
-        return part if part in known.FOLDERS or part in ("", "/", "\\") else self._secret.hide(part, "folder")
-
-    def _file(self, name: str) -> str:
-        """With what tells Python's files and cells of notebooks from others."""
-        if name.startswith("<ipython-input"):
-            return f"<ipython-input-{self._secret.hide(name, 'cell')}>"
-        stem, suffix = (name[:-3], ".py") if name.endswith(".py") else (name, "")
-        return self._secret.hide(stem, "ipykernel" if "ipykernel" in name else "file") + suffix
+    def _loader(self, prefix: str, name: str) -> str:
+        stem = name.removesuffix(".__next__")
+        suffix = ".__next__" if stem != name else ""
+        return prefix + self._among(known.LOADERS, stem, "loader") + suffix
 
     def thread(self, name: str) -> str:
         """The name of a thread or stream."""
         if match := known.NAMED_THREAD.fullmatch(name):
             return match[1]
-        return self._unless(known.THREAD, name, "thread")
+        return name if known.THREAD.fullmatch(name) else self._secret.hide(name, "thread")
 
     def process(self, name: str) -> str:
         """The name or label of a process, or an id that is no number."""
-        return name if known.THREAD.fullmatch(name) else self._unless(known.PROCESS, name, "process")
+        is_public = known.THREAD.fullmatch(name) or known.PROCESS.fullmatch(name)
+        return name if is_public else self._secret.hide(name, "process")
 
     def group(self, name: str) -> str:
         """The name of a process group."""
-        return name if name in ("", "default_pg") or name.isdecimal() else self._secret.hide(name, "group")
+        is_public = name in ("", "default_pg", "undefined") or (name.isascii() and name.isdecimal())
+        return name if is_public else self._secret.hide(name, "group")
 
     def category(self, name: str) -> str:
-        """A category that nobody knows."""
-        return self._secret.hide(name, "category")
+        """A category: as the reader knows it, or hidden."""
+        lower = name.lower()
+        return name if name in CATEGORIES else lower if lower in CATEGORIES else self._secret.hide(name, "category")
+
+    def phase(self, name: str) -> str:
+        """A phase that no viewer knows."""
+        return self._secret.hide(name, "phase")
 
     def optimizer(self, name: str) -> str:
         """The class of an optimizer."""
-        return name if name in known.OPTIMIZERS else self._secret.hide(name, "optimizer")
+        return self._among(public("optimizers"), name, "optimizer")
+
+    def word(self, name: str) -> str:
+        """A word of a capture."""
+        return self._among(known.CAPTURED, name, "word")
 
 
-def _facts(kernel: str) -> tuple[object, ...]:
-    """What the analyses read out of the name of a kernel."""
-    return kernel_class(kernel), uses_tensor_cores(kernel), is_communication(kernel)
+def _is_public(name: str) -> bool:
+    return any(name in public(kind) for kind in ("operators", "autograd", "marks"))
+
+
+def _is_numbered(name: str) -> bool:
+    """A mark with numbers in it and nothing else."""
+    return any(p.fullmatch(name) for p in (known.STEP, known.PROFILER, known.COMPILED_REGION))

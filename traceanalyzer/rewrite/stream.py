@@ -39,9 +39,12 @@ Header = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Copied:
-    """What became of a trace."""
+    """What became of a trace, in entries: elements of the list of events, whatever they are.
 
-    events: int
+    A report counts as events only those that its tables hold; arrows, names of processes and marks are entries, too.
+    """
+
+    entries: int
     """In the input, as far as they could be read."""
     written: int
     lost: int

@@ -1,0 +1,158 @@
+# ruff: noqa: E501 - lists of names read best in long lines
+"""What is no exact public name is hashed, whatever it looks like."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.readers.kineto.categories import CATEGORIES, Group
+from traceanalyzer.rewrite.anonymize import anonymize
+from traceanalyzer.rewrite.names import Names
+from traceanalyzer.rewrite.secret import Secret
+
+NAMES = Names(Secret("key"))
+SECRET = "acmezebra"
+
+PREFIXES = [
+    "", "async", "async_", "torch.", "torch::", "torch.nn.", "aten::", "aten::mm", "aten::_", "prims::", "c10d::", "nccl:",
+    "nccl:all_reduce", "AOTDispatcher ", "Torch-Compiled Region: ", "Torch-Compiled Region: 0/0 ", "ProfilerStep#", "ProfilerStep#1",
+    "PyTorch Profiler (0)", "Optimizer.step#", "Optimizer.", "enumerate(DataLoader)#", "enumerate(DataPipe)#", "FSDP::forward (",
+    "## Call CompiledFxGraph ", "autograd::engine::evaluate_function: ", "torch::autograd::", "torch::autograd::CppNode<",
+    "numpy/../", "torch/", "torch/nn/modules/", "/x/site-packages/torch/", "site-packages/../", "json/", "logging/",
+    "<frozen ", "<frozen importlib.", "<frozen importlib._bootstrap>/", "<ipython-input-", "<eval_with_key>.1", "nn.Module: ",
+    "nn.Module: Linear_", "<built-in method ", "<built-in method mm of ", "<built-in function ", "<string>(1): ",
+    "threading.py(10): ", "torch/nn/modules/module.py(1): ", "triton_poi_fused_", "triton_poi_fused_add_", "triton_", "triton__0d1d",
+    "void at::native::", "void at::native::vectorized_elementwise_kernel<4, ", "at::native::", "cutlass_80_tensorop_", "Cijk_",
+    "Cijk_Ailk_Bljk_", "nvjet_", "sm80_xmma_", "ncclDevKernel_", "ncclKernel_AllReduce_", "Memcpy HtoD (", "Memcpy ", "Memset",
+    "ampere_sgemm_128x64_", "_ZN2at6native", "cuda", "cudaLaunchKernel", "hip", "cu", "Buffer Flush", "stream 7 ", "thread 1 (",
+    "thread ", "python3.", "GPU 0", "pt_autograd_", "fwdbwd", "ac2g", "launch", "<forward op>",
+]  # fmt: skip
+SUFFIXES = [
+    "", "Backward0", "Backward", " ##", ".step", ".__next__", "(12): run", ".py(3): forward", "/model.py(1): main", ">(12): run",
+    "_0", "<float>", "(int)", "> >(int)", ")", " object at 0x7f00>", " of Tensor object at 0x7f00>", ">", "_kernel", "\n", " (dynamo_timed)",
+]  # fmt: skip
+GROUPS = [Group.HOST, Group.LAUNCH, Group.DEVICE, Group.GPU_ANNOTATION, Group.FRAME, Group.SYNC, Group.OVERHEAD, Group.FLOW,
+          Group.INSTANT, Group.IGNORED, Group.UNKNOWN, Group.SPAN]  # fmt: skip
+
+secrets = st.sampled_from(
+    [SECRET, f"_{SECRET}_", f"{SECRET}/../x", f"\n{SECRET}", f"{SECRET}\x00", f"x{SECRET}1", f"É{SECRET}"]
+)
+names = st.builds("".join, st.tuples(st.sampled_from(PREFIXES), secrets, st.sampled_from(SUFFIXES)))
+
+
+@given(names, st.sampled_from(GROUPS), st.booleans())
+def test_a_secret_behind_a_public_prefix_is_hashed(name: str, group: Group, hash_kernels: bool) -> None:
+    assert SECRET not in Names(Secret("key"), hash_kernels=hash_kernels).of(group, name)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_secret_between_any_two_public_parts_is_hashed(prefix: str) -> None:
+    for name in (prefix + SECRET + suffix for suffix in SUFFIXES):
+        hidden = [NAMES.of(group, name) for group in GROUPS]
+        hidden += [NAMES.thread(name), NAMES.process(name), NAMES.group(name)]
+        assert not [text for text in hidden if SECRET in text]
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        (Group.HOST, "async_upload_to_acme_secret_bucket"),
+        (Group.HOST, "torch.acme_secret"),
+        (Group.HOST, "AOTDispatcher acme secret"),
+        (Group.HOST, "acme_secret (dynamo_timed)"),
+        (Group.HOST, "nccl:acme_secret"),
+        (Group.HOST, "AcmeSecretBackward0"),
+        (Group.HOST, "aten::acme_secret"),
+        (Group.FRAME, "<frozen acme.secret.loader>(12): run"),
+        (Group.FRAME, "numpy/../acme/secret.py(1): run"),
+        (Group.FRAME, "json/acme_secret.py(1): run"),
+        (Group.FRAME, "torch/nn/modules/acme_secret.py(1): forward"),
+        (Group.FRAME, "/home/acme/torch/nn/modules/secret.py(1): forward"),
+        (Group.FRAME, "torch/nn/modules/module.py(1): acme_secret"),
+        (Group.FRAME, "<built-in method acme_secret of Tensor object at 0x7f00>"),
+        (Group.FRAME, "<built-in function acme_secret>"),
+        (Group.LAUNCH, "acme_secret"),
+        (Group.LAUNCH, "cudaAcmeSecret"),
+        (Group.OVERHEAD, "acme secret"),
+        (Group.DEVICE, "acme_secret_gemm"),
+        (Group.DEVICE, "void at::native::reduce_kernel<acme::Secret>(int)"),
+        (Group.DEVICE, "triton_poi_fused_acme_secret_0"),
+    ],
+)
+def test_examples_are_hashed(group: Group, name: str) -> None:
+    hidden = NAMES.of(group, name).lower()
+    assert "acme" not in hidden
+    assert "secret" not in hidden
+
+
+@pytest.mark.parametrize(
+    "name", ["аten::mm", "aten::mm\n", " aten::mm", "aten::ｍｍ", "ProfilerStep#١٢", "Memcpy DtoH\n"]
+)
+def test_look_alikes_are_no_public_names(name: str) -> None:
+    for group in GROUPS:
+        assert NAMES.of(group, name) != name
+
+
+@given(
+    st.sampled_from(GROUPS), st.sampled_from(["a", "_", "/", "(1): ", "::", "<", "0", "Backward", "x ", "triton_", "é"])
+)
+def test_names_of_any_length_are_hashed(group: Group, piece: str) -> None:
+    name = piece * (100_000 // len(piece))
+    assert len(NAMES.of(group, name)) < 300
+
+
+values = st.recursive(
+    secrets | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(secrets, inner, max_size=2),
+)
+keys = st.sampled_from(
+    ["Input type", "Concrete Inputs", "Input Dims", "Collective name", "dtype", "Process Group Name", "Process Group Ranks",
+     "Process Group Description", "name", "labels", "stream", "device", "kernel_file", "Call stack", "Module Hierarchy",
+     "Sequence number", "correlation", "External id", "Trace name", "cmd_name", "sort_index"]
+) | secrets  # fmt: skip
+events = st.fixed_dictionaries(
+    {"ph": st.sampled_from(["X", "M", "i", "s", SECRET]), "cat": st.sampled_from([*CATEGORIES, SECRET, SECRET.upper()]), "ts": st.just(1)},
+    optional={
+        "name": names | st.sampled_from(["process_name", "thread_name", "process_labels"]),
+        "pid": values, "tid": values, "id": values, "bp": secrets, "s": secrets, "cname": secrets, "dur": values,
+        "args": st.dictionaries(keys, values, max_size=4),
+    },
+)  # fmt: skip
+metadata = st.dictionaries(
+    st.sampled_from(["deviceProperties", "distributedInfo", "displayTimeUnit", "schemaVersion", "hostname", "traceName",
+                     "with_stack", "traceanalyzer", "nccl_version"]) | secrets,
+    values | st.just([{"name": f"NVIDIA {SECRET}", SECRET: 1, "id": 0, "uuid": SECRET}])
+    | st.just({"backend": f"cuda:{SECRET}", "rank": SECRET, SECRET: 2, "nccl_version": SECRET,
+               "pg_config": [{"pg_name": SECRET, "backend_config": SECRET, SECRET: 1, "ranks": [SECRET]}]})
+    | st.just({"version": 1, "versions": {"torch": SECRET}, "optimizers": [{"name": SECRET, "groups": 1, "tensors": 1}],
+               "devices": [{"kind": SECRET, "index": 0, "name": SECRET}], "parallel": [{"name": SECRET}]}),
+    max_size=4,
+)  # fmt: skip
+
+
+@given(st.lists(events, max_size=6), metadata)
+def test_no_field_of_a_file_lets_a_secret_through(found: list[object], around: dict[str, object]) -> None:
+    with TemporaryDirectory() as folder:
+        source, target = Path(folder, "t.json"), Path(folder, "shared.json")
+        source.write_text(json.dumps({**around, "traceEvents": found}))
+        anonymize(str(source), target)
+        assert SECRET not in target.read_text().lower()
+
+
+def test_letters_of_an_equation_spell_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "t.json"
+    args = {"Concrete Inputs": ["acme,zebra->secret", "mean", "[1, 2]", "cuda:0"]}
+    source.write_text(
+        json.dumps(
+            {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::einsum", "ts": 1, "dur": 1, "args": args}]}
+        )
+    )
+    anonymize(str(source), tmp_path / "shared.json")
+    event = json.loads((tmp_path / "shared.json").read_text())["traceEvents"][0]
+    assert event["args"]["Concrete Inputs"] == ["abcd,edfga->hdbgdi", "mean", "[1, 2]", "cuda:0"]

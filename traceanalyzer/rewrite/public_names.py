@@ -1,0 +1,209 @@
+# ruff: noqa: E501 - lists of names read best in long lines
+"""Names that are no secret: those of PyTorch, its libraries and Python itself. Everything else is somebody's own.
+
+The lists in `public/` hold exact names (scripts/public_names.py collects them). A pattern never lets free text pass:
+what it finds is looked up, or consists of numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+LONGEST = 8192
+"""Characters of a name that is looked at; longer ones are hashed whole."""
+
+
+@cache
+def public(kind: str) -> frozenset[str]:
+    """The names of a list: those that were collected, and in `.more.txt` what older releases and other packages have."""
+    folder = files("traceanalyzer.rewrite") / "public"
+    texts = [path.read_text("ascii") for name in (kind, f"{kind}.more") if (path := folder / f"{name}.txt").is_file()]
+    return frozenset(line for text in texts for line in text.split("\n")) - {""}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STEP = re.compile(r"ProfilerStep#[0-9]{1,18}", re.ASCII)
+PROFILER = re.compile(r"(PyTorch Profiler|__cupti_profiler__) \(-?[0-9]{1,9}\)", re.ASCII)
+COMPILED_REGION = re.compile(r"Torch-Compiled Region: [0-9]{1,6}/[0-9]{1,6}(_[0-9]{1,6})?", re.ASCII)
+
+NAMESPACES = _words(
+    "aten prim prims torch torchvision torchaudio c10d _c10d_functional c10d_functional autograd quantized fbgemm mkldnn "
+    "onednn inductor profiler symm_mem rocm xpu mtia"
+)
+"""Before the `::` of an operator."""
+
+OVERHEADS = frozenset(
+    [
+        "Buffer Flush", "Command Buffer Full", "Unrecognized", "Instrumentation", "Resource", "Driver Compiler",
+        "Runtime Triggered Module Loading", "Lazy Function Loading", "Activity Buffer Request", "UVM Activity Init",
+        "Context Sync", "Event Sync", "Stream Sync", "Stream Wait Event", "Unknown Sync",
+    ]
+)  # fmt: skip
+"""Of the profiler, and kinds of synchronization."""
+
+BUILTIN_OWNERS = _words(
+    "Tensor Parameter type PyCapsule dict list str tuple set frozenset bytes int float bool module builtin_function "
+    "mappingproxy torch.Event torch.storage.UntypedStorage torch._C._EngineBase torch._C._profiler.RecordFunctionFast "
+    "torch._C.DisableTorchFunctionSubclass torch.cuda.Stream torch.cuda.Event torch._C.Generator torch.Generator "
+    "_thread.lock _thread.RLock _multiprocessing.SemLock collections.deque collections.defaultdict numpy.ndarray "
+    "numpy.ufunc numpy.nditer re.Pattern re.Match _contextvars.ContextVar collections.OrderedDict ImagingCore ImagingDecoder ImagingEncoder numpy.int32 numpy.int64 "
+    "numpy.float32 numpy.float64 pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 "
+    "FunctionMeta _ParameterMeta Event Stream object"
+)
+
+LOADERS = _words("_SingleProcessDataLoaderIter _MultiProcessingDataLoaderIter")
+FOLDERS = _words("torch triton compiler site-packages dist-packages lib lib64 _inductor _dynamo parallel")
+"""Parts of a path that stay, wherever they stand."""
+
+FILES = _words("<string> <stdin> <__array_function__")
+FUNCTIONS = _words(
+    "launcher dynamic_func <module> <lambda> <genexpr> <listcomp> <dictcomp> <setcomp> forward backward main"
+)
+
+TYPES = _words(
+    "Scalar ScalarList GenericList TensorList Tensor Device Int Bool Double Long Float Half BFloat16 Byte Char Short "
+    "float double bool int long short unsigned signed char c10::BFloat16 c10::Half c10::Float8_e4m3fn "
+    "c10::Float8_e5m2 c10::Float8_e4m3fnuz c10::Float8_e5m2fnuz c10::Float8_e8m0fnu c10::complex<float> "
+    "c10::complex<double> c10::complex<c10::Half> c10::quint8 c10::qint8 c10::qint32 c10::quint4x2 c10::quint2x4 "
+    "ComplexFloat ComplexDouble Float8_e4m3fn Float8_e5m2 Float8_e4m3fnuz Float8_e5m2fnuz QInt8 QUInt8 QInt32 "
+    "UInt16 UInt32 UInt64 None String"
+)
+"""Words of types in arguments."""
+
+CONSTANTS = frozenset(
+    _words(
+        "none mean sum tanh constant reflect replicate circular floor trunc add max min nearest linear bilinear bicubic "
+        "trilinear True False None nan inf -inf cpu cuda hip xpu mps mtia meta"
+    )
+    | {""}
+)
+"""Values of arguments that are words."""
+
+BACKENDS = _words("nccl rccl gloo xccl hccl ucc mpi undefined custom fake threaded cpu cuda hip xpu mtia mps meta")
+"""Back ends of groups, and the devices they are for."""
+
+CAPTURED = frozenset(
+    _words("cpu cuda hip xpu mps mtia meta highest high medium DataParallel DistributedDataParallel DeepSpeedEngine "
+           "FullyShardedDataParallel FSDPModule nccl gloo mpi ucc xccl float16 bfloat16 float32 float64 int8 uint8 int16 "
+           "int32 int64 bool complex64 complex128 float8_e4m3fn float8_e5m2 torch.float16 torch.bfloat16 torch.float32 "
+           "torch.float64 torch.int8 torch.uint8 torch.int64 torch.int32 torch.bool prof.step optimizer dataloader "
+           "complete exit exception signal gave-way")
+)  # fmt: skip
+"""Words in what a capture records."""
+
+GPU_WORDS = frozenset(
+    word.lower()
+    for word in [
+        "NVIDIA",
+        "AMD",
+        "Intel",
+        "Intel(R)",
+        "(TM)",
+        "Instinct",
+        "Tesla",
+        "GeForce",
+        "RTX",
+        "GTX",
+        "Quadro",
+        "Radeon",
+        "Pro",
+        "Graphics",
+        "Data",
+        "Center",
+        "GPU",
+        "Max",
+        "Arc",
+        "Ada",
+        "Generation",
+        "Blackwell",
+        "Server",
+        "Workstation",
+        "Edition",
+        "Laptop",
+        "MIG",
+        "Ti",
+        "Super",
+        "XT",
+        "XTX",
+        "HBM2",
+        "HBM2e",
+        "HBM3",
+        "HBM3e",
+        "PCIe",
+        "SXM",
+        "SXM2",
+        "SXM3",
+        "SXM4",
+        "SXM5",
+        "SXM6",
+        "DGXS",
+        "NVL",
+        "OAM",
+        "VF",
+        "HVM",
+        "PG509",
+        "PG506",
+        "Titan",
+        "V",
+        "T4",
+        "T4G",
+        "L4",
+        "L40",
+        "L40S",
+        "A2",
+        "A10",
+        "A10G",
+        "A16",
+        "A30",
+        "A40",
+        "A100",
+        "A100X",
+        "A800",
+        "H20",
+        "H100",
+        "H800",
+        "H200",
+        "GH200",
+        "GB200",
+        "GB300",
+        "B100",
+        "B200",
+        "B300",
+        "V100",
+        "P4",
+        "P40",
+        "P100",
+        "K80",
+        "M40",
+        "M60",
+        "MI50",
+        "MI60",
+        "MI100",
+        "MI210",
+        "MI250",
+        "MI250X",
+        "MI300",
+        "MI300A",
+        "MI300X",
+        "MI308X",
+        "MI325X",
+        "MI350X",
+        "MI355X",
+        "PG50",
+        "SXM-64GB",
+    ]
+)
+
+THREAD = re.compile(
+    r"(stream|Stream|thread|Thread|GPU|MTIA|Device|pt_autograd|pt_nccl_watchdg|pt_nccl_heartbt|pt_main_thread)"
+    r"[\s_]{0,2}[0-9]{0,20} {0,2}( Submission Queue)?",
+    re.ASCII,
+)
+NAMED_THREAD = re.compile(r"(thread [0-9]{1,20}) \(.*\)", re.DOTALL | re.ASCII)
+PROCESS = re.compile(r"python([0-9](\.[0-9]{1,2})?)?|CPU|GPU [0-9]{1,4}|MTIA [0-9]{1,4}|Spans|Traces|"
+                     r"(Trace )?(PyTorch Profiler|__cupti_profiler__)|", re.ASCII)  # fmt: skip
