@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.compare import compile_package, default_sources, grow_apart
-from traceanalyzer.batch.estimate import peak_bytes
-from traceanalyzer.batch.peek import peek
+from traceanalyzer.batching.estimate import peak_bytes
+from traceanalyzer.inputs.sniffing import peek
 
 MB = 10**6
 PARENT_BYTES = 200 << 20

@@ -11,7 +11,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer import config, renderers
 from traceanalyzer.analyzers.roofline import Roofline
-from traceanalyzer.batch.request import Options
+from traceanalyzer.batching.request import ReportOptions
 from traceanalyzer.cli import delivery
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -103,9 +103,9 @@ def test_names_that_later_turn_out_wrong_are_told_with_their_place(tmp_path: Pat
 
 def test_where_settings_stand_does_not_matter_to_a_batch(tmp_path: Path) -> None:
     (tmp_path / "traceanalyzer.toml").write_text("top = 3\n")
-    from_file = Options(config=config.load(tmp_path))
-    assert from_file.fingerprint("a", 1, "v") == Options(config=Config(top=3)).fingerprint("a", 1, "v")
-    assert from_file.fingerprint("a", 1, "v") != Options(config=Config(top=4)).fingerprint("a", 1, "v")
+    from_file = ReportOptions(config=config.load(tmp_path))
+    assert from_file.fingerprint("a", 1, "v") == ReportOptions(config=Config(top=3)).fingerprint("a", 1, "v")
+    assert from_file.fingerprint("a", 1, "v") != ReportOptions(config=Config(top=4)).fingerprint("a", 1, "v")
 
 
 def test_formats_are_those_of_reports() -> None:

@@ -18,15 +18,18 @@ from traceanalyzer.analyzers.ranks.member import Member, of_trace
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.knowledge import gpus
+from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.warnings import warning
-from traceanalyzer.rules import joined, printed, recorded, selection
-from traceanalyzer.rules.judge import Advice, judge
-from traceanalyzer.trace import gpus
+from traceanalyzer.rules import selection
+from traceanalyzer.rules.facts import of_ranks as facts_of_ranks
+from traceanalyzer.rules.facts import of_tables as facts_of_tables
+from traceanalyzer.rules.facts import of_trace as facts_of_trace
+from traceanalyzer.rules.runner import Advice, judge
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.gpus import Gpu
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
@@ -117,12 +120,12 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
         name: Of the run.
         config: Settings of a project.
     """
-    rules = joined.applicable(selection.choose(config or Config()))
+    rules = facts_of_ranks.applicable(selection.choose(config or Config()))
     own = [members[rank] for rank in sorted(members)]
     worlds = [member.summary.world_size for member in own if member.summary.world_size is not None]
     found = ranks.join(members, max(worlds, default=None))
     summary = totals.summary(own, found.world_size)
-    advice = judge(joined.facts(summary, totals.results(own, found)), rules)
+    advice = judge(facts_of_ranks.facts(summary, totals.results(own, found)), rules)
     return _report(totals.source(name, own), summary, {"ranks": found}, {}, ranks.doubts(found), advice)
 
 
@@ -132,7 +135,7 @@ def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> mo
     results, skipped = analyzers.run(context)
     source = _source(trace)
     summary = _summary(trace, context)
-    advice = judge(recorded.facts(summary, results, skipped, context.gpu), rules)
+    advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
     return _report(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
 
 
@@ -143,8 +146,8 @@ def _context(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context
     return context
 
 
-def _source(trace: Trace) -> model.Source:
-    return model.Source(trace.info.name, "kineto", trace.info.size_bytes)
+def _source(trace: Trace) -> model.ReportSource:
+    return model.ReportSource(trace.info.name, "kineto", trace.info.size_bytes)
 
 
 def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
@@ -158,13 +161,13 @@ def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
 def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
     results, skipped = tables.run(document)
-    source = model.Source(document.name, "key_averages", document.size_bytes)
-    advice = judge(printed.facts(document, _gpu((), config)), rules)
+    source = model.ReportSource(document.name, "key_averages", document.size_bytes)
+    advice = judge(facts_of_tables.facts(document, _gpu((), config)), rules)
     return _report(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 
 def _report(
-    source: model.Source,
+    source: model.ReportSource,
     summary: model.TraceSummary | None,
     results: Mapping[str, Any],
     skipped: Mapping[str, Message],
@@ -195,9 +198,9 @@ def _summary(trace: Trace, context: Context) -> model.TraceSummary:
         events=sum(map(len, all_tables(trace).values())),
         span_ns=info.span_ns,
         base_ns=None if info.base_ns is None else info.base_ns + info.origin_ns,
-        devices=tuple(msgspec.convert(device, model.Device, from_attributes=True) for device in info.devices),
+        devices=tuple(msgspec.convert(device, model.ReportDevice, from_attributes=True) for device in info.devices),
         rank=info.rank,
         world_size=info.world_size,
-        options=msgspec.convert(info.options, model.Options, from_attributes=True),
+        options=msgspec.convert(info.options, model.RecordingOptions, from_attributes=True),
         steps_from=context.steps.found_by,
     )

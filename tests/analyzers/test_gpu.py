@@ -10,14 +10,14 @@ from tests.builders import ROCM, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import gpu
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.gpu import Gpu
+from traceanalyzer.analyzers.gpu import DeviceUse
 
 
-def devices(trace: TraceBuilder) -> tuple[Gpu, ...]:
+def devices(trace: TraceBuilder) -> tuple[DeviceUse, ...]:
     return gpu.analyze(Context(read_built(trace))).devices
 
 
-def only(trace: TraceBuilder) -> Gpu:
+def only(trace: TraceBuilder) -> DeviceUse:
     (found,) = devices(trace)
     return found
 

@@ -15,8 +15,8 @@ from tests.reading import read_built
 from traceanalyzer import load
 from traceanalyzer.analyzers import optimizers
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle.late_launches import ended_earlier
 from traceanalyzer.analyzers.optimizers import OperatorCount, Optimizer
-from traceanalyzer.analyzers.starvation import ended_earlier
 
 US = 1000
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.cli.running import FIXTURES, assert_one_line, call
+from traceanalyzer.inputs import saved_reports
 from traceanalyzer.renderers import difference as formats
-from traceanalyzer.report import stored
 
 TRAINING = FIXTURES / "synthetic" / "ddp_nccl.json.gz"
 """One rank of several, so that every command has a use for it."""
@@ -99,7 +99,7 @@ def test_an_analysis_of_another_kind_is_one_line(folder: Path, tmp_path: Path, c
 def test_what_is_larger_than_any_report_is_one_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setattr(stored, "_LARGEST", 5000)
+    monkeypatch.setattr(saved_reports, "_LARGEST", 5000)
     second = (TRAINING,) if command == "diff" else ()
     assert "is larger than any report" in assert_one_line(call(command, folder / "report.json", *second, "-q"))
 

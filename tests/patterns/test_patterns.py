@@ -18,8 +18,8 @@ from tests.patterns import found
 from tests.patterns.counting import Counter, TooMuchError, parsed, walk
 from tests.patterns.found import Found
 from tests.patterns.pumping import is_unbounded, pumped
-from traceanalyzer.trace.kernel_classes import kernel_class
-from traceanalyzer.trace.kernel_names import READ, uses_tensor_cores
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_names import READ, uses_tensor_cores
 
 GROWTH = 2.8
 """Between 2, which is linear, and 4; the counts of short texts hold a constant part, which makes it less."""
@@ -28,7 +28,7 @@ LEAST = 150
 MOST = 60_000
 """Steps at which counting ends: no linear pattern of ours takes a tenth of it on these texts."""
 
-CUT = ("traceanalyzer.trace.kernel_classes", "traceanalyzer.trace.kernel_names")
+CUT = ("traceanalyzer.knowledge.kernel_classes", "traceanalyzer.knowledge.kernel_names")
 """Modules whose patterns see the first `READ` characters of a name and nothing else."""
 KNOWN = {
     ("traceanalyzer.rewrite.arguments", "_NUMBER"),
@@ -41,7 +41,7 @@ LATE = {
     "traceanalyzer.capture.agent.cleaning.__init__",  # the folders of this machine, escaped
     "traceanalyzer.readers.key_averages.cells._sequence",  # numbers of bounded length, one per column
     "traceanalyzer.readers.key_averages.dashes._counting",  # a prefix, escaped
-    "traceanalyzer.trace.gpus._rows",  # the table of data sheets, when the module is imported
+    "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns out of what they are given."""
 

@@ -12,11 +12,11 @@ from tests.builders.damage import clean
 from tests.reading import read_built
 from tests.renderers import readback
 from tests.renderers.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
-from traceanalyzer.analyzers.memory import Memory
+from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import assets, chart_files, charts, language
+from traceanalyzer.renderers import chart_assets, chart_files, charts, language
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
-from traceanalyzer.renderers.markdown import Picture, render
+from traceanalyzer.renderers.markdown import DocumentPicture, render
 
 EN, ZH = language.of("en"), language.of("zh")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -103,16 +103,16 @@ def test_fonts_are_those_that_have_the_glyphs() -> None:
 @each_form
 def test_a_report_draws_its_charts_for_its_sections(form: str) -> None:
     report = report_of(TRAINING)
-    drawn = list(assets.draw(report, EN, form, "my report"))
+    drawn = list(chart_assets.draw(report, EN, form, "my report"))
     assert len({asset.name for asset in drawn}) == len(drawn) >= 3
     assert {asset.section for asset in drawn} >= {"overview", "idle"}
     assert all(re.fullmatch(rf"my-report-[\w-]+\.{form}", asset.name) for asset in drawn)
-    assert drawn == list(assets.draw(report, EN, form, "my report"))
+    assert drawn == list(chart_assets.draw(report, EN, form, "my report"))
 
 
 def test_markdown_shows_pictures_in_place_of_bars_of_text() -> None:
     report = report_of(FIXTURES / "captured" / "transformer_memory.json.gz")
-    drawn = [Picture(a.section, a.text, a.name) for a in assets.draw(report, EN, "svg", "r")]
+    drawn = [DocumentPicture(a.section, a.text, a.name) for a in chart_assets.draw(report, EN, "svg", "r")]
     text = render(report, pictures=drawn)
     readback.check_structure(text, is_pictured=True)
     images = [token for token in readback.inline(text) if token.type == "image"]
@@ -124,7 +124,7 @@ def test_markdown_shows_pictures_in_place_of_bars_of_text() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE[:24], ids=lambda name: ascii(name)[:30])
 def test_hostile_names_do_not_leave_the_files(name: str) -> None:
-    for asset in assets.draw(marked(name), EN, "svg", name):
+    for asset in chart_assets.draw(marked(name), EN, "svg", name):
         assert re.fullmatch(r"[\w.-]+\.svg", asset.name)
         root = ET.fromstring(asset.data)
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
@@ -137,5 +137,5 @@ def test_memory_of_one_moment_is_no_curve() -> None:
     for allocated in (512, 1024):
         trace.memory(512, 30, allocated=allocated, reserved=2048, device=0)
     report = analyze(read_built(trace))
-    assert report.result("memory", Memory) is not None
-    assert not [asset for asset in assets.draw(report, EN, "svg", "r") if asset.section == "memory"]
+    assert report.result("memory", MemoryUse) is not None
+    assert not [asset for asset in chart_assets.draw(report, EN, "svg", "r") if asset.section == "memory"]

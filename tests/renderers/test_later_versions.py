@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.renderers.later import UNHEARD, changed, differences, mutants, reports
 from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import saved_reports
 from traceanalyzer.renderers import FORMATS, language, render, spreadsheet
 from traceanalyzer.renderers import difference as formats
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.report import stored
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 
@@ -46,7 +46,7 @@ class Saved:
 
 
 def read(document: Any) -> Report | Difference:
-    return stored.read(Saved(document))
+    return saved_reports.read(Saved(document))
 
 
 def report(document: Any) -> Report:

@@ -18,8 +18,8 @@ from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.renderers import language, render
 from traceanalyzer.renderers.markdown import MARK, detail, fitted
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place, Report, ReportWarning, Skipped
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.model import CodePlace, Evidence, Report, ReportWarning, Skipped
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 LIMIT = 65_000
 EN = language.of("en")
@@ -36,7 +36,7 @@ def grown(name: str, count: int, report: Report | None = None) -> Report:
     """So many findings, warnings, headlines and skipped analyses, every text of which is `name`."""
     base = advised(report or report_of(TRAINING), name)
     many = Evidence(
-        say(name), 1, 2, "ns", tuple(Place("kernel", name, shapes=name, value=1, unit="ns") for _ in range(9))
+        say(name), 1, 2, "ns", tuple(CodePlace("kernel", name, shapes=name, value=1, unit="ns") for _ in range(9))
     )
     one = finding(name, name, evidence=(many,) * 5, links=(f"https://example.com/{name}",) * 9)
     return replace(
@@ -82,11 +82,14 @@ def test_no_report_is_too_long(name: str, count: int, times: int, top: int | Non
 
 @pytest.mark.parametrize("top", [1, 20, 100_000])
 def test_what_was_asked_for_is_shown_where_it_fits(top: int) -> None:
-    columns = (Column(Text("x-name", "Name"), "", is_name=True), Column(Text("x-calls", "Calls"), "count"))
+    columns = (
+        SectionColumn(Text("x-name", "Name"), "", is_name=True),
+        SectionColumn(Text("x-calls", "Calls"), "count"),
+    )
     rows = tuple((f"operator_{number}", number) for number in range(1000))
 
     def build(shown: int) -> list[Section]:
-        return [Section("x", Text("x-title", "Title"), tables=(Table("x", columns, rows[:shown], len(rows)),))]
+        return [Section("x", Text("x-title", "Title"), tables=(SectionTable("x", columns, rows[:shown], len(rows)),))]
 
     text = fitted(MARK, report_of(TRAINING).generator, "T", build, EN, top)
     assert text.count("operator_") == min(top, 1000)
@@ -94,9 +97,9 @@ def test_what_was_asked_for_is_shown_where_it_fits(top: int) -> None:
 
 
 def test_fewer_rows_come_before_fewer_sections() -> None:
-    columns = (Column(Text("x-name", "Name"), "", is_name=True),)
+    columns = (SectionColumn(Text("x-name", "Name"), "", is_name=True),)
     rows = tuple(("x" * 90 + str(number),) for number in range(20))
-    shown = [Section(f"s{n}", say(f"Section {n}"), tables=(Table("x", columns, rows, 20),)) for n in range(60)]
+    shown = [Section(f"s{n}", say(f"Section {n}"), tables=(SectionTable("x", columns, rows, 20),)) for n in range(60)]
     text = fitted(MARK, report_of(TRAINING).generator, "T", lambda _: shown, EN)
     assert len(readback.parts(text)) == 61
     assert "of 20 rows" in text
@@ -118,8 +121,8 @@ def test_sections_that_do_not_fit_are_counted_and_named() -> None:
 
 
 def test_many_columns_are_counted() -> None:
-    columns = tuple(Column(say(f"Run {n}"), "ns") for n in range(500))
-    shown = [Section("runs", say("Runs"), tables=(Table("runs", columns, ((1,) * 500,), 1, row_units=("ns",)),))]
+    columns = tuple(SectionColumn(say(f"Run {n}"), "ns") for n in range(500))
+    shown = [Section("runs", say("Runs"), tables=(SectionTable("runs", columns, ((1,) * 500,), 1, row_units=("ns",)),))]
     text = fitted(MARK, report_of(TRAINING).generator, "T", lambda _: shown, EN)
     assert len(readback.parts(text)["Runs"].tables[0][0]) == 20
     assert "20 of 500 columns" in text

@@ -11,10 +11,10 @@ import pytest
 from tests.rules.judging import report
 from tests.rules.situations.dataloader_bound import fires
 from traceanalyzer.renderers import render
-from traceanalyzer.report.model import Place
+from traceanalyzer.report.model import CodePlace
 
 
-def sarif(*places: Place) -> dict[str, Any]:
+def sarif(*places: CodePlace) -> dict[str, Any]:
     """The one run, its finding seen at these places."""
     whole = report(fires(), "dataloader-bound")
     (finding,) = whole.findings
@@ -38,7 +38,7 @@ def test_a_finding_is_a_result_of_its_rule() -> None:
 
 
 def test_lines_of_the_project_are_locations() -> None:
-    run = sarif(Place("python", "src/train loop.py(12): step"), Place("step", "3"))
+    run = sarif(CodePlace("python", "src/train loop.py(12): step"), CodePlace("step", "3"))
     (location,) = run["results"][0]["locations"]
     assert location["physicalLocation"] == {
         "artifactLocation": {"uri": "src/train%20loop.py"},
@@ -58,11 +58,11 @@ def test_lines_of_the_project_are_locations() -> None:
     ],
 )
 def test_what_is_in_no_project_has_no_location(name: str) -> None:
-    assert sarif(Place("python", name))["results"][0]["locations"] == []
+    assert sarif(CodePlace("python", name))["results"][0]["locations"] == []
 
 
 def test_each_line_is_there_once() -> None:
-    twice = Place("python", "train.py(12): step")
+    twice = CodePlace("python", "train.py(12): step")
     assert len(sarif(twice, twice)["results"][0]["locations"]) == 1
 
 
@@ -84,9 +84,9 @@ def test_help_leads_to_pages_only(link: str) -> None:
     ],
 )
 def test_a_file_begins_after_the_last_bracket(name: str, uri: str) -> None:
-    (location,) = sarif(Place("python", name))["results"][0]["locations"]
+    (location,) = sarif(CodePlace("python", name))["results"][0]["locations"]
     assert location["physicalLocation"]["artifactLocation"]["uri"] == uri.strip()
 
 
 def test_a_bare_suffix_is_no_file() -> None:
-    assert sarif(Place("python", "(.py(12): step"))["results"][0]["locations"] == []
+    assert sarif(CodePlace("python", "(.py(12): step"))["results"][0]["locations"] == []

@@ -21,7 +21,7 @@ from traceanalyzer.renderers.terminal_fit import LEVELS, LINES, attempts, cut
 from traceanalyzer.renderers.wrapping import wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 EN = language.of("en")
 
@@ -74,8 +74,8 @@ def test_who_asks_for_more_rows_gets_them() -> None:
 
 def test_what_is_worth_most_is_cut_last() -> None:
     rows = tuple((f"operator_{n}", n) for n in range(30))
-    columns = (Column(say("Name"), "", is_name=True), Column(say("Calls"), "count"))
-    table = Table("x", columns, rows, 90)
+    columns = (SectionColumn(say("Name"), "", is_name=True), SectionColumn(say("Calls"), "count"))
+    table = SectionTable("x", columns, rows, 90)
     shown = [Section("overview", say("Step time"), messages=(say("A step."),))]
     shown += [Section(f"s{n}", say(f"Section {n}"), tables=(table,)) for n in range(30)]
     shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),))]
@@ -112,9 +112,12 @@ def test_a_brief_finding_has_its_saving_and_its_line_of_code() -> None:
 
 
 def test_columns_that_do_not_fit_are_counted_and_numbers_stay_whole() -> None:
-    columns = (Column(Text("x-metric", "Per step"), ""), *(Column(say(f"Run {n}"), "ns") for n in range(40)))
+    columns = (
+        SectionColumn(Text("x-metric", "Per step"), ""),
+        *(SectionColumn(say(f"Run {n}"), "ns") for n in range(40)),
+    )
     rows = (("Host", *range(10**9, 10**9 + 40)), ("Device", *range(10**9, 10**9 + 40)))
-    text = screen([Section("runs", say("Runs"), tables=(Table("runs", columns, rows, 2),))])
+    text = screen([Section("runs", say("Runs"), tables=(SectionTable("runs", columns, rows, 2),))])
     check(text)
     shown = text.count("1.000 s") // 2
     assert 2 < shown < 10

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.readers.kineto.categories import CATEGORIES, Group
+from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite.anonymize import anonymize
 from traceanalyzer.rewrite.names import Names
 from traceanalyzer.rewrite.secret import Secret
@@ -37,8 +37,8 @@ SUFFIXES = [
     "", "Backward0", "Backward", " ##", ".step", ".__next__", "(12): run", ".py(3): forward", "/model.py(1): main", ">(12): run",
     "_0", "<float>", "(int)", "> >(int)", ")", " object at 0x7f00>", " of Tensor object at 0x7f00>", ">", "_kernel", "\n", " (dynamo_timed)",
 ]  # fmt: skip
-GROUPS = [Group.HOST, Group.LAUNCH, Group.DEVICE, Group.GPU_ANNOTATION, Group.FRAME, Group.SYNC, Group.OVERHEAD, Group.FLOW,
-          Group.INSTANT, Group.IGNORED, Group.UNKNOWN, Group.SPAN]  # fmt: skip
+GROUPS = [TableGroup.HOST, TableGroup.LAUNCH, TableGroup.DEVICE, TableGroup.GPU_ANNOTATION, TableGroup.FRAME, TableGroup.SYNC, TableGroup.OVERHEAD, TableGroup.FLOW,
+          TableGroup.INSTANT, TableGroup.IGNORED, TableGroup.UNKNOWN, TableGroup.SPAN]  # fmt: skip
 
 secrets = st.sampled_from(
     [SECRET, f"_{SECRET}_", f"{SECRET}/../x", f"\n{SECRET}", f"{SECRET}\x00", f"x{SECRET}1", f"É{SECRET}"]
@@ -47,7 +47,7 @@ names = st.builds("".join, st.tuples(st.sampled_from(PREFIXES), secrets, st.samp
 
 
 @given(names, st.sampled_from(GROUPS), st.booleans())
-def test_a_secret_behind_a_public_prefix_is_hashed(name: str, group: Group, hash_kernels: bool) -> None:
+def test_a_secret_behind_a_public_prefix_is_hashed(name: str, group: TableGroup, hash_kernels: bool) -> None:
     assert SECRET not in Names(Secret("key"), hash_kernels=hash_kernels).of(group, name)
 
 
@@ -62,30 +62,30 @@ def test_a_secret_between_any_two_public_parts_is_hashed(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("group", "name"),
     [
-        (Group.HOST, "async_upload_to_acme_secret_bucket"),
-        (Group.HOST, "torch.acme_secret"),
-        (Group.HOST, "AOTDispatcher acme secret"),
-        (Group.HOST, "acme_secret (dynamo_timed)"),
-        (Group.HOST, "nccl:acme_secret"),
-        (Group.HOST, "AcmeSecretBackward0"),
-        (Group.HOST, "aten::acme_secret"),
-        (Group.FRAME, "<frozen acme.secret.loader>(12): run"),
-        (Group.FRAME, "numpy/../acme/secret.py(1): run"),
-        (Group.FRAME, "json/acme_secret.py(1): run"),
-        (Group.FRAME, "torch/nn/modules/acme_secret.py(1): forward"),
-        (Group.FRAME, "/home/acme/torch/nn/modules/secret.py(1): forward"),
-        (Group.FRAME, "torch/nn/modules/module.py(1): acme_secret"),
-        (Group.FRAME, "<built-in method acme_secret of Tensor object at 0x7f00>"),
-        (Group.FRAME, "<built-in function acme_secret>"),
-        (Group.LAUNCH, "acme_secret"),
-        (Group.LAUNCH, "cudaAcmeSecret"),
-        (Group.OVERHEAD, "acme secret"),
-        (Group.DEVICE, "acme_secret_gemm"),
-        (Group.DEVICE, "void at::native::reduce_kernel<acme::Secret>(int)"),
-        (Group.DEVICE, "triton_poi_fused_acme_secret_0"),
+        (TableGroup.HOST, "async_upload_to_acme_secret_bucket"),
+        (TableGroup.HOST, "torch.acme_secret"),
+        (TableGroup.HOST, "AOTDispatcher acme secret"),
+        (TableGroup.HOST, "acme_secret (dynamo_timed)"),
+        (TableGroup.HOST, "nccl:acme_secret"),
+        (TableGroup.HOST, "AcmeSecretBackward0"),
+        (TableGroup.HOST, "aten::acme_secret"),
+        (TableGroup.FRAME, "<frozen acme.secret.loader>(12): run"),
+        (TableGroup.FRAME, "numpy/../acme/secret.py(1): run"),
+        (TableGroup.FRAME, "json/acme_secret.py(1): run"),
+        (TableGroup.FRAME, "torch/nn/modules/acme_secret.py(1): forward"),
+        (TableGroup.FRAME, "/home/acme/torch/nn/modules/secret.py(1): forward"),
+        (TableGroup.FRAME, "torch/nn/modules/module.py(1): acme_secret"),
+        (TableGroup.FRAME, "<built-in method acme_secret of Tensor object at 0x7f00>"),
+        (TableGroup.FRAME, "<built-in function acme_secret>"),
+        (TableGroup.LAUNCH, "acme_secret"),
+        (TableGroup.LAUNCH, "cudaAcmeSecret"),
+        (TableGroup.OVERHEAD, "acme secret"),
+        (TableGroup.DEVICE, "acme_secret_gemm"),
+        (TableGroup.DEVICE, "void at::native::reduce_kernel<acme::Secret>(int)"),
+        (TableGroup.DEVICE, "triton_poi_fused_acme_secret_0"),
     ],
 )
-def test_examples_are_hashed(group: Group, name: str) -> None:
+def test_examples_are_hashed(group: TableGroup, name: str) -> None:
     hidden = NAMES.of(group, name).lower()
     assert "acme" not in hidden
     assert "secret" not in hidden
@@ -102,7 +102,7 @@ def test_look_alikes_are_no_public_names(name: str) -> None:
 @given(
     st.sampled_from(GROUPS), st.sampled_from(["a", "_", "/", "(1): ", "::", "<", "0", "Backward", "x ", "triton_", "é"])
 )
-def test_names_of_any_length_are_hashed(group: Group, piece: str) -> None:
+def test_names_of_any_length_are_hashed(group: TableGroup, piece: str) -> None:
     name = piece * (100_000 // len(piece))
     assert len(NAMES.of(group, name)) < 300
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
 from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.combine import Fix, combine
 
 BASIS = Message("basis", {}, "because")
@@ -21,8 +21,8 @@ TIMES = st.floats(0, 1e9, allow_nan=False)
 RESOURCES = st.sampled_from(["gpu", "host", "loader", "communication"])
 
 
-def change(resource: str, low: float, high: float | None = None, **more: object) -> Change:
-    return Change(resource, (low, low if high is None else high), BASIS, **more)  # type: ignore[arg-type]
+def change(resource: str, low: float, high: float | None = None, **more: object) -> TimeSaved:
+    return TimeSaved(resource, (low, low if high is None else high), BASIS, **more)  # type: ignore[arg-type]
 
 
 def budget(step: float, gpu: float, host: float, loader: float = 0, *, is_estimate: bool = False) -> Budget:
@@ -39,11 +39,11 @@ def budgets(draw: st.DrawFn) -> Budget:
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> Change:
+def changes(draw: st.DrawFn) -> TimeSaved:
     low, high = sorted((draw(TIMES), draw(TIMES)))
     exposed = tuple(sorted((draw(TIMES), draw(TIMES)))) if draw(st.booleans()) else None
     claims = draw(st.dictionaries(st.sampled_from("abc"), TIMES, max_size=2))
-    return Change(draw(RESOURCES), (low, high), BASIS, exposed, claims)  # type: ignore[arg-type]
+    return TimeSaved(draw(RESOURCES), (low, high), BASIS, exposed, claims)  # type: ignore[arg-type]
 
 
 def test_the_worked_table_of_a_loader_that_hides_everything() -> None:
@@ -104,7 +104,7 @@ def test_a_latent_fix_counts_once_the_first_bottleneck_is_gone() -> None:
 
 
 @given(budgets(), changes())
-def test_a_saving_lies_within_its_bounds(run: Budget, wanted: Change) -> None:
+def test_a_saving_lies_within_its_bounds(run: Budget, wanted: TimeSaved) -> None:
     low, high = run.wall(wanted)
     assert 0 <= low <= high + 1e-6
     assert high <= max(wanted.direct[1], 0)
@@ -113,7 +113,7 @@ def test_a_saving_lies_within_its_bounds(run: Budget, wanted: Change) -> None:
 
 
 @given(budgets(), st.lists(changes(), max_size=6))
-def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[Change]) -> None:
+def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[TimeSaved]) -> None:
     found = combine(run, [Fix(str(i), i, one) for i, one in enumerate(wanted)])
     if found is None:
         return
@@ -123,7 +123,7 @@ def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[C
 
 
 @given(budgets(), changes())
-def test_shown_operands_give_the_shown_result(run: Budget, wanted: Change) -> None:
+def test_shown_operands_give_the_shown_result(run: Budget, wanted: TimeSaved) -> None:
     arithmetic = run.saving(wanted).arithmetic
     if arithmetic is not None:
         assert arithmetic.result_ns == arithmetic.minuend.ns - max(o.ns for o in arithmetic.subtrahends)
@@ -142,7 +142,7 @@ def test_what_one_resource_holds_back_comes_with_a_later_fix() -> None:
 
 
 @given(budgets(), st.lists(changes(), min_size=1, max_size=6))
-def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget, wanted: list[Change]) -> None:
+def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget, wanted: list[TimeSaved]) -> None:
     """Without a shared claim the upper end is no more and no less, so it contradicts neither cards nor resources."""
     run = replace(run, is_estimate=False)
     alone = [replace(one, claims={}) for one in wanted]
@@ -177,7 +177,7 @@ def test_a_loader_bounds_even_where_the_host_was_slowed_down() -> None:
 
 
 @given(budgets(), changes())
-def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: Change) -> None:
+def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: TimeSaved) -> None:
     low, high = run.wall(wanted)
     wide = replace(run, is_host_inflated=True).wall(wanted)
     assert wide[0] == low

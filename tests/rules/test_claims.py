@@ -10,9 +10,9 @@ import pytest
 from tests.rules.judging import Situation, functions, report, situations, table
 from traceanalyzer import pipeline
 from traceanalyzer.pipeline import analyze, load
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.judge import Advice, judge
+from traceanalyzer.rules.runner import Advice, judge
 from traceanalyzer.rules.selection import Chosen, builtin
 
 IDS = [rule.id for rule in builtin()]
@@ -20,9 +20,9 @@ FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").rglo
 
 
 @pytest.fixture
-def changes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Change]]:
+def changes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, TimeSaved]]:
     """The changes that rules ask for while something is analyzed, with the rule's id."""
-    found: list[tuple[str, Change]] = []
+    found: list[tuple[str, TimeSaved]] = []
 
     def recording(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         for facts in runs:
@@ -45,7 +45,7 @@ SEVERAL_NAMES = {"copies-materialized"}
 """Their time has a name with shapes and one without."""
 
 
-def claimed_twice(changes: list[tuple[str, Change]]) -> list[tuple[str, str, float, float]]:
+def claimed_twice(changes: list[tuple[str, TimeSaved]]) -> list[tuple[str, str, float, float]]:
     """Claims of one kind that sum to more than what goes away; different kinds are names of the same time."""
     found = []
     for rule, change in changes:
@@ -62,7 +62,7 @@ def fires(rule: str) -> list[Situation]:
 
 
 @pytest.mark.parametrize("rule", IDS)
-def test_no_rule_claims_more_than_it_removes(rule: str, changes: list[tuple[str, Change]]) -> None:
+def test_no_rule_claims_more_than_it_removes(rule: str, changes: list[tuple[str, TimeSaved]]) -> None:
     for situation in fires(rule):
         report(situation)
     assert claimed_twice(changes) == []
@@ -70,7 +70,7 @@ def test_no_rule_claims_more_than_it_removes(rule: str, changes: list[tuple[str,
 
 @pytest.mark.parametrize(("memory", "synchronizes"), [("Pageable", False), ("Pinned", True)])
 def test_rows_of_copies_in_a_table_claim_their_own_time(
-    memory: str, synchronizes: bool, changes: list[tuple[str, Change]]
+    memory: str, synchronizes: bool, changes: list[tuple[str, TimeSaved]]
 ) -> None:
     """Copies to two GPUs are two rows; what one claims is not what both take."""
     wait = {"Name": "cudaStreamSynchronize", "Self CPU": "40.000ms", "CPU total": "40.000ms", "Self CUDA": "0.000us"}
@@ -96,7 +96,7 @@ TIMES = ("10.000ms", "30.000ms")
 
 
 @pytest.mark.corpus
-def test_no_rule_claims_more_than_it_removes_in_the_corpus(corpus: Path, changes: list[tuple[str, Change]]) -> None:
+def test_no_rule_claims_more_than_it_removes_in_the_corpus(corpus: Path, changes: list[tuple[str, TimeSaved]]) -> None:
     for path in sorted([*(corpus / "corpus").iterdir(), *(corpus / "documents").iterdir()]):
         analyze(load(path))
     assert changes

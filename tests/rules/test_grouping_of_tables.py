@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.tables.runs import RunView, analyze, group
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.printed import facts
+from traceanalyzer.rules.facts.of_tables import facts
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow, TableTotals
 
 PLAIN = ("name", "self_cpu_ns", "cpu_total_ns", "self_device_ns", "device_total_ns", "self_device_mem_bytes", "calls")

@@ -20,7 +20,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Report
 from traceanalyzer.rules import selection
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -90,8 +90,8 @@ def _throws(error: BaseException) -> Callable[[Facts], Iterator[Draft]]:
     return detect
 
 
-def _change(**values: object) -> Change:
-    return Change(**{"resource": "gpu", "direct": (0.0, 1e6), "basis": _TEXT(), **values})  # type: ignore[arg-type]
+def _change(**values: object) -> TimeSaved:
+    return TimeSaved(**{"resource": "gpu", "direct": (0.0, 1e6), "basis": _TEXT(), **values})  # type: ignore[arg-type]
 
 
 def _yields(**values: object) -> Callable[[Facts], list[Draft]]:

@@ -11,13 +11,13 @@ from traceanalyzer.analyzers import (
     capture,
     chains,
     communication,
-    conversions,
     convolution_algorithms,
     convolution_norms,
     copies,
     data_parallel,
     dataloader,
-    device_syncs,
+    device_copies,
+    device_wide_syncs,
     gpu,
     host_origins,
     idle,
@@ -39,11 +39,11 @@ from traceanalyzer.analyzers import (
     shape_costs,
     sm_fill,
     step_breakdown,
-    step_idle,
     synchronizations,
     timeline,
 )
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import repeated_steps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tables import Category
 
@@ -88,8 +88,8 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
     Analyzer("idle", idle.Idle, idle.analyze, idle.missing),
-    Analyzer("step_idle", step_idle.StepIdle, step_idle.analyze, step_idle.missing),
-    Analyzer("launches", launches.Launches, launches.analyze, launches.missing),
+    Analyzer("step_idle", repeated_steps.StepIdle, repeated_steps.analyze, repeated_steps.missing),
+    Analyzer("launches", launches.LaunchFigures, launches.analyze, launches.missing),
     Analyzer(
         "synchronizations",
         synchronizations.Synchronizations,
@@ -98,7 +98,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     ),
     Analyzer("copies", copies.Copies, copies.analyze, copies.missing),
     Analyzer("dataloader", dataloader.DataLoader, dataloader.analyze, dataloader.missing),
-    Analyzer("device_syncs", device_syncs.DeviceSyncs, device_syncs.analyze, device_syncs.missing),
+    Analyzer("device_syncs", device_wide_syncs.DeviceSyncs, device_wide_syncs.analyze, device_wide_syncs.missing),
     Analyzer("runtime_calls", runtime_calls.RuntimeCalls, runtime_calls.analyze, runtime_calls.missing),
     Analyzer("host_origins", host_origins.HostOrigins, host_origins.analyze, host_origins.missing),
     Analyzer("repeats", repeats.Repeats, repeats.analyze, repeats.missing),
@@ -106,7 +106,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("communication", communication.Communication, communication.analyze, communication.missing),
     Analyzer("rank_facts", rank_facts.RankFacts, rank_facts.analyze, rank_facts.missing),
-    Analyzer("memory", memory.Memory, memory.analyze, memory.missing),
+    Analyzer("memory", memory.MemoryUse, memory.analyze, memory.missing),
     Analyzer("modules", modules.Modules, modules.analyze, modules.missing),
     Analyzer("python_lines", python_lines.PythonLines, python_lines.analyze, python_lines.missing),
     Analyzer("timeline", timeline.Timeline, timeline.analyze, _without_steps),
@@ -128,7 +128,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     ),
     Analyzer("optimizers", optimizers.Optimizers, optimizers.analyze, optimizers.missing),
     Analyzer("passes", passes.Passes, passes.analyze, passes.missing),
-    Analyzer("conversions", conversions.Conversions, conversions.analyze, conversions.missing),
+    Analyzer("conversions", device_copies.Conversions, device_copies.analyze, device_copies.missing),
     Analyzer("chains", chains.Chains, chains.analyze, chains.missing),
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )

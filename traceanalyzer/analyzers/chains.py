@@ -18,13 +18,13 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import innermost
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.module_classes import class_codes, class_name
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import group, sum_by
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -173,7 +173,7 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)
     usable = (trace.device.category[events] == Category.KERNEL) & is_link[own]
     product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
-    usable &= np.append((host.kind == Kind.OPERATOR) & ~product[host.name], False)[node]
+    usable &= np.append((host.kind == NodeKind.OPERATOR) & ~product[host.name], False)[node]
     row = np.append(host.row, 0)[node]
     call = innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
     usable &= call == NO_PARENT

@@ -12,8 +12,8 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category

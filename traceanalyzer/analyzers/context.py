@@ -10,8 +10,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_tree, links
 from traceanalyzer.analyzers.steps import Steps, find, infer
-from traceanalyzer.trace import gpus
-from traceanalyzer.trace.gpus import Gpu
+from traceanalyzer.knowledge import gpus
+from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
 

@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.op_shapes import parse
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -112,7 +112,7 @@ def analyze(context: Context) -> ConvolutionNorms:
 def _named(context: Context, pattern: re.Pattern[str]) -> Bool:
     """Nodes whose names match, modules left out."""
     found: Bool = context.trace.names.where(lambda name: pattern.search(name) is not None)[context.host.name]
-    found &= context.host.kind != Kind.MODULE
+    found &= context.host.kind != NodeKind.MODULE
     return found
 
 
@@ -128,7 +128,7 @@ def _outermost(context: Context, pattern: re.Pattern[str]) -> Bool:
 def _follower(context: Context, nodes: I64) -> I64:
     """The node that comes after each and everything in it on its thread, -1 for none; modules are looked into."""
     host, tree = context.host, context.host.tree
-    plain = np.append(np.where(host.kind != Kind.MODULE, np.arange(len(tree)), len(tree)), len(tree))
+    plain = np.append(np.where(host.kind != NodeKind.MODULE, np.arange(len(tree)), len(tree)), len(tree))
     following = np.minimum.accumulate(plain[::-1])[::-1]
     thread = np.zeros(len(tree) + 1, np.int64) - 1
     for number, part in tree.threads.items():
@@ -143,7 +143,7 @@ def _is_scalar(context: Context) -> Bool:
     """Nodes whose first input has no axes, or whose inputs were not recorded."""
     trace, host = context.trace, context.host
     scalar = np.array([not text or text.startswith("[[]") for text in trace.shapes], np.bool_)
-    rows = np.where(host.kind != Kind.MODULE, host.row, 0)
+    rows = np.where(host.kind != NodeKind.MODULE, host.row, 0)
     found: Bool = scalar[trace.host.shapes[rows]]
     return found
 

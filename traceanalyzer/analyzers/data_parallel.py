@@ -13,9 +13,9 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, summed
 from traceanalyzer.analyzers.operators import node_times
-from traceanalyzer.analyzers.starvation import IdleTime, ended_earlier, summed
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
@@ -102,7 +102,7 @@ def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
     """Duration of each call without the span of the wrapped module's operators."""
     host, names = context.host, context.trace.names
     distributes = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
-    plain = (host.kind == Kind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
+    plain = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
     plain &= host.name != names.code(_RANGE)
     nodes = np.flatnonzero(plain)
     thread = context.trace.host.thread[host.row[nodes]]

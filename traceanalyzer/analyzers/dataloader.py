@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.report.message import Message, Text
@@ -77,7 +77,7 @@ LONG = 5
 
 def missing(context: Context) -> Message | None:
     """Why there is nothing to say about loaders, or None."""
-    return None if (context.kind == Kind.DATALOADER).any() else _NO_LOADER()
+    return None if (context.kind == NodeKind.DATALOADER).any() else _NO_LOADER()
 
 
 def analyze(context: Context) -> DataLoader:
@@ -104,7 +104,7 @@ def is_in_process(name: str) -> bool | None:
 
 def _outermost(context: Context) -> I64:
     """Positions of waits that lie in no other wait."""
-    is_wait, tree = context.host.kind == Kind.DATALOADER, context.host.tree
+    is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
     around = np.append(tree.nearest(is_wait), NO_PARENT)[tree.parent[rows]]
     outermost: I64 = rows[around == NO_PARENT]

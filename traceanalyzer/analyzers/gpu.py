@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.kernel_names import uses_tensor_cores
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 
 
-class Gpu(msgspec.Struct, frozen=True):
+class DeviceUse(msgspec.Struct, frozen=True):
     """One device; shares are of the window unless named otherwise."""
 
     device: int
@@ -39,7 +39,7 @@ class Gpu(msgspec.Struct, frozen=True):
 class GpuMetrics(msgspec.Struct, frozen=True):
     """All devices that ran a kernel."""
 
-    devices: tuple[Gpu, ...]
+    devices: tuple[DeviceUse, ...]
 
 
 def analyze(context: Context) -> GpuMetrics:
@@ -53,7 +53,7 @@ def analyze(context: Context) -> GpuMetrics:
     )
 
 
-def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, int]) -> Gpu:
+def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, int]) -> DeviceUse:
     device = context.trace.device
     here = device.device == number
     length = window[1] - window[0]
@@ -64,7 +64,7 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
     clipped = np.maximum(np.minimum(start + dur, window[1]) - np.maximum(start, window[0]), 0)
     occupancy = device.occupancy[own]
     tensor_cores, unknown = _tensor_core_shares(context, own)
-    return Gpu(
+    return DeviceUse(
         device=number,
         utilization=Intervals.union(start, start + dur).clip(*window).length / length,
         busy_share=busy,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
-from traceanalyzer.trace import marks
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -113,7 +113,7 @@ def operator_rows(context: Context) -> Bool:
     """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
     names, host = context.trace.names, context.trace.host
     wrapper = names.where(lambda name: name in marks.DATA_PARALLEL or marks.is_optimizer(name))[host.name]
-    plain = (context.kind == Kind.OPERATOR) | (context.kind == Kind.PYTHON)
+    plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
     found: Bool = plain & ~wrapper
     return found
 
@@ -127,7 +127,7 @@ def launching_threads(context: Context) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Waits:
+class HostWaits:
     """Calls in which the host waits for the device, in the order of their start; none lies within another."""
 
     row: I64
@@ -136,12 +136,12 @@ class Waits:
     end_ns: I64
     thread: I32
 
-    def take(self, rows: I64 | Bool) -> Waits:
+    def take(self, rows: I64 | Bool) -> HostWaits:
         """Some of them."""
-        return Waits(self.row[rows], self.start_ns[rows], self.end_ns[rows], self.thread[rows])
+        return HostWaits(self.row[rows], self.start_ns[rows], self.end_ns[rows], self.thread[rows])
 
 
-def waits(context: Context) -> Waits:
+def waits(context: Context) -> HostWaits:
     """Synchronizations, and copy calls that block: see `blocking_copies`."""
     launches = context.trace.launches
     found = context.trace.names.where(lambda n: is_synchronization(n) or is_synchronous_copy(n))[launches.name]
@@ -151,7 +151,7 @@ def waits(context: Context) -> Waits:
     tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
     rows = np.sort(rows[order[tree.parent == NO_PARENT]])
     start = launches.start_ns[rows]
-    return Waits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
+    return HostWaits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
 
 
 def blocking_copies(context: Context) -> Bool:

@@ -15,11 +15,11 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import group
+from traceanalyzer.knowledge.op_models import call as op_call
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace import op_models_call
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -127,7 +127,7 @@ class _Search:
         np.add.at(launched, node[node != NO_PARENT], 1)
         self.launched = self.tree.sums(launched)
         self.node = node
-        self.is_operator = np.isin(host.kind, (Kind.OPERATOR, Kind.PYTHON))
+        self.is_operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
         self.outermost = self.tree.nearest(~np.append(self.moves[self.name], False)[self.tree.parent])
         self.before = _siblings_before(self.tree)
 
@@ -182,7 +182,7 @@ class _Search:
         """Nodes that fill a tensor whose shape was recorded, ascending."""
         host, table = self.context.host, self.context.trace.host
         fills = self.context.trace.names.where(lambda name: bool(_FILLING.match(name)))
-        nodes = np.flatnonzero(fills[self.name] & (host.kind != Kind.MODULE))
+        nodes = np.flatnonzero(fills[self.name] & (host.kind != NodeKind.MODULE))
         row = host.row[nodes]
         first, groups = group(table.shapes[row], table.types[row])
         told = np.array([bool(self._shape(node)[0]) for node in nodes[first].tolist()], np.bool_)
@@ -191,7 +191,7 @@ class _Search:
     def _shape(self, node: int) -> tuple[str, str]:
         """Shape and type of an operator's first tensor; empty where they were not recorded."""
         trace, row = self.context.trace, int(self.row[node])
-        call = op_models_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
+        call = op_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
         first = call.tensor(0) if call is not None else None
         return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
 

@@ -7,14 +7,14 @@ from enum import IntEnum
 
 import numpy as np
 
-from traceanalyzer.trace import marks
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
-class Kind(IntEnum):
+class NodeKind(IntEnum):
     """What a node is, by its name and category."""
 
     OPERATOR = 0
@@ -45,13 +45,13 @@ class HostTree:
     def is_row(self, trace: Trace) -> Bool:
         """Nodes that count in operator tables."""
         wrapper = trace.names.where(lambda n: n in marks.DATA_PARALLEL or marks.is_optimizer(n))
-        plain = (self.kind == Kind.OPERATOR) & (self.category == Category.OPERATOR)
+        plain = (self.kind == NodeKind.OPERATOR) & (self.category == Category.OPERATOR)
         rows: Bool = plain & ~wrapper[self.name] & ~self.merged
         return rows
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is no module (-1 for none)."""
-        return np.append(self.tree.nearest(self.kind != Kind.MODULE), NO_PARENT)[position]
+        return np.append(self.tree.nearest(self.kind != NodeKind.MODULE), NO_PARENT)[position]
 
     def top(self) -> I64:
         """For each node, the node that stands for it after duplicates were merged."""
@@ -61,16 +61,16 @@ class HostTree:
 def kinds(trace: Trace) -> U8:
     """The kind of every row of the host table."""
     names, host = trace.names, trace.host
-    by_name = np.full(len(names), Kind.OPERATOR, np.uint8)
-    by_name[names.where(marks.is_optimizer_step)] = Kind.OPTIMIZER
-    by_name[names.where(marks.is_step)] = Kind.STEP
-    by_name[names.where(marks.is_dataloader)] = Kind.DATALOADER
+    by_name = np.full(len(names), NodeKind.OPERATOR, np.uint8)
+    by_name[names.where(marks.is_optimizer_step)] = NodeKind.OPTIMIZER
+    by_name[names.where(marks.is_step)] = NodeKind.STEP
+    by_name[names.where(marks.is_dataloader)] = NodeKind.DATALOADER
     kind: U8 = by_name[host.name]
-    plain = kind == Kind.OPERATOR
-    kind[plain & (host.category == Category.PYTHON)] = Kind.PYTHON
+    plain = kind == NodeKind.OPERATOR
+    kind[plain & (host.category == Category.PYTHON)] = NodeKind.PYTHON
     annotation = plain & (host.category == Category.ANNOTATION)
     collective = names.where(marks.is_collective)[host.name]
-    kind[annotation] = np.where(collective[annotation], Kind.COLLECTIVE, Kind.NONE)
+    kind[annotation] = np.where(collective[annotation], NodeKind.COLLECTIVE, NodeKind.NONE)
     return kind
 
 
@@ -82,7 +82,7 @@ def build(trace: Trace, kind: U8) -> HostTree:
         kind: Of every host row, from `kinds`.
     """
     host, frames = trace.host, trace.frames
-    rows = np.flatnonzero(kind != Kind.NONE)
+    rows = np.flatnonzero(kind != NodeKind.NONE)
     modules = np.flatnonzero(frames.module_id != UNKNOWN)
     start = np.concatenate((host.start_ns[rows], frames.start_ns[modules]))
     order = np.argsort(start, kind="stable")
@@ -92,7 +92,7 @@ def build(trace: Trace, kind: U8) -> HostTree:
     order = order[nested]  # from positions in the tree to the concatenated rows
     row = np.concatenate((rows, modules)).astype(np.int32)[order]
     name = np.concatenate((host.name[rows], frames.name[modules]))[order]
-    node_kind = np.concatenate((kind[rows], np.full(len(modules), Kind.MODULE, np.uint8)))[order]
+    node_kind = np.concatenate((kind[rows], np.full(len(modules), NodeKind.MODULE, np.uint8)))[order]
     category = np.concatenate((host.category[rows], np.full(len(modules), Category.FRAME, np.uint8)))[order]
     return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category))
 

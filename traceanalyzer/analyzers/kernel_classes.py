@@ -11,9 +11,9 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
+from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.kernel_classes import KernelClass as Class
-from traceanalyzer.trace.kernel_classes import kernel_class
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category
 
@@ -23,7 +23,7 @@ _NAMES_SHOWN = 10
 _NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
 
 
-class KernelClass(msgspec.Struct, frozen=True):
+class KernelClassTime(msgspec.Struct, frozen=True):
     """All kernels of one class."""
 
     name: str
@@ -39,7 +39,7 @@ class KernelClass(msgspec.Struct, frozen=True):
     """The kernel with the most time in the class."""
 
 
-class Kernel(msgspec.Struct, frozen=True):
+class ClassifiedKernel(msgspec.Struct, frozen=True):
     """All calls of one kernel, by name."""
 
     name: str
@@ -52,14 +52,14 @@ class Kernel(msgspec.Struct, frozen=True):
 class KernelClasses(msgspec.Struct, frozen=True):
     """Classes, the one with the most time first; with what is unexplained they sum to the time of all kernels."""
 
-    rows: tuple[KernelClass, ...]
+    rows: tuple[KernelClassTime, ...]
     total_ns: int
     """Time of all kernels, overlap counted twice."""
     unexplained_calls: int
     unexplained_ns: int
     unexplained_share: float | None
     """Of the time of all kernels; null if that is 0."""
-    unexplained: tuple[Kernel, ...]
+    unexplained: tuple[ClassifiedKernel, ...]
     """The unexplained names with the most time."""
 
 
@@ -76,10 +76,10 @@ def analyze(context: Context) -> KernelClasses:
     calls = count_by(kernel, len(codes)).tolist()
     times = sum_by(kernel, device.dur_ns[kernels], len(codes)).tolist()
     total = sum(times)
-    members: dict[Class | None, list[Kernel]] = {}
+    members: dict[Class | None, list[ClassifiedKernel]] = {}
     for code, number, time in zip(codes.tolist(), calls, times, strict=True):
         name = names[code]
-        members.setdefault(kernel_class(name), []).append(Kernel(name, number, time, _share(time, total)))
+        members.setdefault(kernel_class(name), []).append(ClassifiedKernel(name, number, time, _share(time, total)))
     for rows in members.values():
         rows.sort(key=lambda row: (-row.total_ns, row.name))
     unexplained = members.pop(None, [])
@@ -105,10 +105,10 @@ def _counted(context: Context) -> Bool:
     return counted
 
 
-def _class(found: Class, rows: list[Kernel], total: int) -> KernelClass:
+def _class(found: Class, rows: list[ClassifiedKernel], total: int) -> KernelClassTime:
     time = sum(row.total_ns for row in rows)
     calls = sum(row.calls for row in rows)
-    return KernelClass(found.value, calls, time, _share(time, total), len(rows), rows[0].name)
+    return KernelClassTime(found.value, calls, time, _share(time, total), len(rows), rows[0].name)
 
 
 def _share(time: int, total: int) -> float | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
-from traceanalyzer.trace.kernel_names import uses_tensor_cores
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.analyzers.host_tree import HostTree, Kind
+from traceanalyzer.analyzers.host_tree import HostTree, NodeKind
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -82,7 +82,7 @@ def _node_of_launches(trace: Trace, host: HostTree, innermost: I64) -> I64:
 
 def _by_external_id(trace: Trace, host: HostTree, rows: I64) -> I64:
     """The one node that a launch names, if its interval contains the launch (on any thread)."""
-    nodes = np.flatnonzero(host.kind != Kind.MODULE)
+    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     ids = trace.host.external_id[host.row[nodes]]
     order = np.argsort(ids, kind="stable")
     ids, nodes = ids[order], nodes[order]

@@ -11,11 +11,11 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.starvation import IdleTime, ended_earlier, starvation, summed
+from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace import marks
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree

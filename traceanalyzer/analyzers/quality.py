@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import dataloader, synchronizations
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import NESTED
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
@@ -81,7 +81,7 @@ def _recording(context: Context) -> Iterator[Loss]:
 
 def _crowds(context: Context) -> Iterator[Loss]:
     """What there is so much of that a report describes only the first."""
-    loaders = len(np.unique(context.host.name[context.host.kind == Kind.DATALOADER]))
+    loaders = len(np.unique(context.host.name[context.host.kind == NodeKind.DATALOADER]))
     if loaders > dataloader.LOADERS:
         yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})
     if deep := synchronizations.too_deep(context):

@@ -13,12 +13,12 @@ import numpy as np
 
 from traceanalyzer.analyzers import communication, recorded_collectives
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recorded_collectives import Found
+from traceanalyzer.analyzers.recorded_collectives import RecordedCollectives
+from traceanalyzer.knowledge.collectives import message_bytes, operation
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.collectives import message_bytes, operation
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
-from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN
 
 MOST = 8192
@@ -165,11 +165,11 @@ def _kept(step: I64) -> int:
 
 
 def _kinds(
-    context: Context, found: Found
+    context: Context, found: RecordedCollectives
 ) -> tuple[tuple[ProcessGroup, ...], tuple[CollectiveKind, ...], tuple[int, ...]]:
     trace = context.trace
-    groups: Pool[ProcessGroup] = Pool()
-    kinds: Pool[CollectiveKind] = Pool()
+    groups: StringPool[ProcessGroup] = StringPool()
+    kinds: StringPool[CollectiveKind] = StringPool()
     columns = zip(found.described.tolist(), found.names, found.shapes.tolist(), strict=True)
     codes = tuple(
         kinds.encode(_kind(trace.collectives[described], name, trace.shapes[shapes], groups))
@@ -178,7 +178,7 @@ def _kinds(
     return tuple(groups.values()), tuple(kinds.values()), codes
 
 
-def _kind(facts: Collective, name: str, shapes: str, groups: Pool[ProcessGroup]) -> CollectiveKind:
+def _kind(facts: Collective, name: str, shapes: str, groups: StringPool[ProcessGroup]) -> CollectiveKind:
     found = operation(facts.name) if facts is not NO_COLLECTIVE else None
     found = found or operation(name)
     is_even = found != "all_to_all" or _has_equal_parts(facts)

@@ -9,7 +9,7 @@ import numpy as np
 from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.communication import HOST_NAMES
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.trace.collectives import operation
+from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -18,7 +18,7 @@ _ON_HOST = ("gloo:", "mpi:", "ucc:")
 
 
 @dataclass(frozen=True)
-class Found:
+class RecordedCollectives:
     """Columns, one row per collective; ns since the first event."""
 
     start: I64
@@ -34,16 +34,16 @@ class Found:
     shapes: I64
     """Codes of the input shapes of host ranges."""
 
-    def take(self, rows: I64) -> Found:
+    def take(self, rows: I64) -> RecordedCollectives:
         """Some of them."""
         exposed = None if self.exposed is None else self.exposed[rows]
         columns = (self.start, self.dur, self.called, self.described, self.sequence, self.shapes)
         start, dur, called, described, sequence, shapes = (column[rows] for column in columns)
         names = [self.names[row] for row in rows.tolist()]
-        return Found(start, dur, called, exposed, described, names, sequence, shapes)
+        return RecordedCollectives(start, dur, called, exposed, described, names, sequence, shapes)
 
 
-def on_device(context: Context) -> Found:
+def on_device(context: Context) -> RecordedCollectives:
     """Kernels."""
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(context.once(communication.kernels_of_collectives))
@@ -58,7 +58,7 @@ def on_device(context: Context) -> Found:
         trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
         for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)
     ]
-    return Found(
+    return RecordedCollectives(
         start=start,
         dur=dur,
         called=called,
@@ -98,12 +98,12 @@ def host_ranges(context: Context) -> Bool:
     return found
 
 
-def on_host(context: Context) -> Found:
+def on_host(context: Context) -> RecordedCollectives:
     """Host ranges, for traces without such kernels."""
     trace, host = context.trace, context.trace.host
     rows = np.flatnonzero(context.once(host_ranges))
     start, nothing = host.start_ns[rows], np.zeros(len(rows), np.int64)
-    return Found(
+    return RecordedCollectives(
         start=start,
         dur=host.dur_ns[rows],
         called=start,

@@ -15,12 +15,12 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.backward import forward_nodes
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace import marks
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -77,7 +77,7 @@ class Repeats(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why there is nothing to say, or None."""
-    return None if (context.host.kind == Kind.OPERATOR).any() else _NO_OPERATORS()
+    return None if (context.host.kind == NodeKind.OPERATOR).any() else _NO_OPERATORS()
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def _siblings(context: Context) -> I64:
     host, tree = context.host, context.host.tree
     names = context.trace.names
     own = names.where(lambda n: "::" not in n and "Backward" not in n and not _is_wrapper(n))
-    operator = np.isin(host.kind, (Kind.OPERATOR, Kind.PYTHON))
-    allowed = np.isin(host.kind, (Kind.STEP, Kind.MODULE)) | (operator & own[host.name])
+    operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
+    allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
     parent = np.append(tree.parent, NO_PARENT)
     rows = np.flatnonzero(operator & np.append(allowed, True)[parent[: len(tree)]])
     rows = rows[context.in_scope(tree.start_ns[rows])]
@@ -167,7 +167,7 @@ def _lines(context: Context, runs: list[_Run]) -> list[int]:
 
 
 def _parent_name(context: Context, parent: int) -> str | None:
-    if parent == NO_PARENT or context.host.kind[parent] == Kind.STEP:
+    if parent == NO_PARENT or context.host.kind[parent] == NodeKind.STEP:
         return None
     name: str = context.trace.names[context.host.name[parent]]
     return name

@@ -11,11 +11,11 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.analyzers.step_breakdown import communication_kernels
+from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.marks import is_of_accelerator
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
@@ -58,7 +58,7 @@ def analyze(context: Context) -> StepResources:
     within = Intervals.union(steps.start_ns, steps.end_ns)
     device, busy = _busiest(context, within)
     kernels, collectives = _kernels(context, device)
-    loader = _union(trace.host, context.kind == Kind.DATALOADER) & within
+    loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
     waiting = (_waiting(context) & within) - loader
     count, recorded = len(steps), _recorded(context)
 

@@ -13,10 +13,10 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge import gpus, op_models
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.knowledge.op_models import Family, Work
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace import gpus, op_models
-from traceanalyzer.trace.kernel_names import uses_tensor_cores
-from traceanalyzer.trace.op_models import Family, Work
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT

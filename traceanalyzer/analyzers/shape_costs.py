@@ -12,9 +12,9 @@ import msgspec
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.operators import OperatorByShape, by_shape
 from traceanalyzer.analyzers.peers import Peer, Priced, peers
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.op_shapes import implied, parse
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace import op_models
-from traceanalyzer.trace.op_shapes import implied, parse
 from traceanalyzer.trace.tables import Category
 
 _ROWS = 200

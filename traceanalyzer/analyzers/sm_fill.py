@@ -12,8 +12,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.kernel_names import is_communication
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.kernel_names import is_communication
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.trace import kernel_names, marks
+from traceanalyzer.knowledge import kernel_names, marks
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
@@ -123,7 +123,7 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
         return Intervals.union(host.start_ns[rows], host_end[rows])
 
     collective = trace.names.where(marks.is_collective)[host.name]
-    loader = kind == Kind.DATALOADER
+    loader = kind == NodeKind.DATALOADER
     return {
         "kernel": on_device((device.category == Category.KERNEL) & ~communicates),
         "memcpy": on_device(device.category == Category.MEMCPY),
@@ -131,7 +131,7 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
         "communication": on_device(communicates) | on_host(collective),
         "runtime": Intervals.union(launches.start_ns, launches.start_ns + launches.dur_ns),
         "dataloader": on_host(loader),
-        "cpu_exec": on_host(~loader & ~collective & (kind != Kind.STEP)),
+        "cpu_exec": on_host(~loader & ~collective & (kind != NodeKind.STEP)),
     }
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.links import Links
-from traceanalyzer.trace.marks import step_number
+from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8
 from traceanalyzer.trace.tables import Category
@@ -66,7 +66,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
         links: Launches of device events.
     """
     host = trace.host
-    marked = np.flatnonzero(kind == Kind.STEP)
+    marked = np.flatnonzero(kind == NodeKind.STEP)
     around = _levels(host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked])
     nested, marked = int((around >= NESTED).sum()), marked[around < NESTED]
     if len(marked):
@@ -99,7 +99,7 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
 
     Step i lasts from start i to start i + 1, the last one until the last device event that it launched.
     """
-    for wanted, name in ((Kind.OPTIMIZER, "Optimizer.step"), (Kind.DATALOADER, "enumerate(DataLoader)")):
+    for wanted, name in ((NodeKind.OPTIMIZER, "Optimizer.step"), (NodeKind.DATALOADER, "enumerate(DataLoader)")):
         rows = np.flatnonzero(kind == wanted)
         if len(rows) > 1:
             host = trace.host

@@ -12,8 +12,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_activity import Waits
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_activity import HostWaits
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
@@ -109,7 +109,7 @@ def _device_figures(figures: I64 | None) -> list[int] | list[None]:
     return sums
 
 
-def _rows(context: Context, waits: Waits, in_step: Bool, figures: I64 | None) -> tuple[Synchronization, ...]:
+def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None) -> tuple[Synchronization, ...]:
     """Grouped by function, operators and Python line."""
     if not len(waits.row):
         return ()
@@ -198,7 +198,7 @@ def _nearest_named(context: Context) -> I64:
     No steps, no modules, and no operator again that calls itself.
     """
     host = context.host
-    return host.tree.nearest((host.kind != Kind.MODULE) & (host.kind != Kind.STEP) & ~host.merged)
+    return host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP) & ~host.merged)
 
 
 def costs(context: Context) -> I64 | None:
@@ -246,7 +246,7 @@ def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
     return drained
 
 
-def _devices(context: Context, waits: Waits) -> I64:
+def _devices(context: Context, waits: HostWaits) -> I64:
     """The device that each wait is for: that of the thread's last launch before it, else of its next one.
 
     A thread that launched nothing waits for the device that ran most.

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members
-from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, Array
 
 CELLS = 1000
@@ -74,7 +74,7 @@ def analyze(context: Context) -> Timeline:
     chosen = int(np.argmin(np.abs(length - np.median(length))))
     start, end = int(steps.start_ns[chosen]), int(steps.end_ns[chosen])
     cell = max(1, -(-(end - start) // CELLS))
-    names: Pool[int] = Pool()
+    names: StringPool[int] = StringPool()
     frame = _Frame(start, end, cell, names.encode)
     kinds = (*_host_lanes(context, frame), _device_lanes(context, frame))
     return Timeline(

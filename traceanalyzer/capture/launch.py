@@ -49,7 +49,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """How the program ended, and what is left of it."""
 
     code: int
@@ -59,7 +59,7 @@ class Outcome:
     warnings: tuple[str, ...]
 
 
-def run(command: Sequence[str], settings: Settings) -> Outcome:
+def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
     """Run a program and record it.
 
     Args:
@@ -164,7 +164,7 @@ def _set_mask(mask: set[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _collect(code: int, scratch: Path, settings: Settings) -> Outcome:
+def _collect(code: int, scratch: Path, settings: Settings) -> ProgramOutcome:
     notes = [_read(path) for path in sorted(scratch.glob(f"*{SUFFIX}"))]
     traces = []
     for note in sorted(notes, key=lambda note: note.rank or 0):
@@ -180,7 +180,7 @@ def _collect(code: int, scratch: Path, settings: Settings) -> Outcome:
     if not traces:
         traces, explanation = _whole_runs(notes, scratch, settings)
         warnings.append(explanation)
-    return Outcome(code, tuple(traces), tuple(dict.fromkeys(warnings)))
+    return ProgramOutcome(code, tuple(traces), tuple(dict.fromkeys(warnings)))
 
 
 def _read(path: Path) -> Note:

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from traceanalyzer import config
-from traceanalyzer.batch import worker
-from traceanalyzer.batch.request import Options, Request, default_formats, formats
-from traceanalyzer.batch.storage import is_url, local_path
+from traceanalyzer.batching import worker
+from traceanalyzer.batching.request import ReportOptions, Request, default_formats, formats
 from traceanalyzer.cli import delivery, one_line, page, parameters
 from traceanalyzer.cli.batch_progress import showing
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs.storage import is_url, local_path
 
 FAILED = 1
 _INDEX = "index.html"
@@ -97,7 +97,7 @@ def command(
     if show and is_url(folder):
         raise UsageError(f"--open needs reports on this machine, and {folder} is a URL")
     settled = tuple(form for form in settings.formats if form in formats())
-    options = Options(
+    options = ReportOptions(
         formats=tuple(dict.fromkeys(forms)) or settled or default_formats(),
         top=top or settings.top,
         skip_warmup=skip_warmup,
@@ -109,7 +109,7 @@ def command(
     )
     if cluster is None:
         worker.context(options.formats)  # imports there what it needs, beside what is imported here
-    from traceanalyzer.batch.run import run  # noqa: PLC0415 - takes half a second
+    from traceanalyzer.batching.run import run  # noqa: PLC0415 - takes half a second
 
     with showing(quiet=quiet) as progress:
         result = run(request, progress)

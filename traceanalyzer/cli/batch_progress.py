@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from traceanalyzer.batch.progress import Progress, Silent
+from traceanalyzer.batching.progress import Progress, Silent
 from traceanalyzer.cli import one_line
 
 

@@ -21,7 +21,7 @@ from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.model import Report
 
 if TYPE_CHECKING:
-    from traceanalyzer.renderers.markdown import Picture
+    from traceanalyzer.renderers.markdown import DocumentPicture
 
 FOUND = 1
 """Exit code where a finding is as severe as `--fail-on` says."""
@@ -122,17 +122,17 @@ class Delivery:
             return markdown.render(report, self.top, language=self.language, pictures=pictures)
         return renderers.render(report, target.form, self.top, self.language)
 
-    def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[Picture]:
+    def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[DocumentPicture]:
         """Write the charts, and say where they lie as seen from the document."""
-        from traceanalyzer.renderers import assets as drawn  # noqa: PLC0415 - matplotlib is slow to import
-        from traceanalyzer.renderers.markdown import Picture  # noqa: PLC0415
+        from traceanalyzer.renderers import chart_assets as drawn  # noqa: PLC0415 - matplotlib is slow to import
+        from traceanalyzer.renderers.markdown import DocumentPicture  # noqa: PLC0415
 
         document = Path("report.md" if target.path == SCREEN else target.path)
         _make(assets.folder)
         for asset in drawn.draw(report, self.language, assets.form, document.stem):
             path = assets.folder / asset.name
             self._put(path, asset.data)
-            yield Picture(asset.section, asset.text, _link(path, document.parent))
+            yield DocumentPicture(asset.section, asset.text, _link(path, document.parent))
 
 
 def _make(folder: Path) -> None:

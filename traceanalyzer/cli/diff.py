@@ -91,6 +91,6 @@ def command(
 
         choice = StepChoice(first, last, skip_warmup)
         found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress)
-    differences.Delivery(spoken, top, force=force, quiet=quiet).deliver(found, targets)
+    differences.DifferenceDelivery(spoken, top, force=force, quiet=quiet).deliver(found, targets)
     if found.gate is not None and (code := _CODES[found.gate.outcome]):
         sys.exit(code)

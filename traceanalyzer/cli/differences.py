@@ -30,7 +30,7 @@ def check(wanted: Sequence[Target]) -> None:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class DifferenceDelivery:
     """How a difference is written."""
 
     language: Language

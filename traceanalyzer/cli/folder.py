@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from traceanalyzer.batch import discovery, runs
-from traceanalyzer.batch.discovery import Found
-from traceanalyzer.batch.peek import HEAD, Kind, Peek, peek
-from traceanalyzer.batch.storage import open_input
 from traceanalyzer.cli.rank_files import named
 from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError, UsageError
+from traceanalyzer.inputs import discovery, rank_groups
+from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.sniffing import HEAD, FileKind, Peek, peek
+from traceanalyzer.inputs.storage import open_input
 
 
 def only_file(folder: str) -> str | None:
@@ -21,7 +21,7 @@ def only_file(folder: str) -> str | None:
         UsageError: There are several runs in it.
     """
     peeks = [(file, seen) for file in _files(folder) if (seen := _peek(file)) is not None]
-    for kind in (Kind.TRACE, Kind.DOCUMENT):
+    for kind in (FileKind.TRACE, FileKind.DOCUMENT):
         if of_kind := [(file, seen) for file, seen in peeks if seen.kind is kind]:
             return _only(folder, of_kind)
     raise UnusableInputError(
@@ -29,12 +29,12 @@ def only_file(folder: str) -> str | None:
     )
 
 
-def _files(folder: str) -> list[Found]:
+def _files(folder: str) -> list[FoundFile]:
     """Each once, however many ways lead to it."""
     return list({file.identity: file for file in discovery.find([folder])}.values())
 
 
-def _peek(file: Found) -> Peek | None:
+def _peek(file: FoundFile) -> Peek | None:
     """What a file is; None if it cannot be read or is empty."""
     if file.failure is not None or not file.size:
         return None
@@ -45,10 +45,10 @@ def _peek(file: Found) -> Peek | None:
         return None
 
 
-def _only(folder: str, files: list[tuple[Found, Peek]]) -> str | None:
+def _only(folder: str, files: list[tuple[FoundFile, Peek]]) -> str | None:
     if len(files) == 1:
         return files[0][0].location
-    found = runs.group(runs.Member(file.name, seen.rank, seen.world_size) for file, seen in files)
+    found = rank_groups.group(rank_groups.RankFile(file.name, seen.rank, seen.world_size) for file, seen in files)
     if len(found) > 1:
         raise UsageError(
             f"{folder}: holds {len(found)} runs ({named(run.name for run in found)}), and report takes one: "

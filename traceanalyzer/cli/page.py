@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.batch import names
 from traceanalyzer.cli import one_line
 from traceanalyzer.cli.delivery import SCREEN, Target
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs import file_names
 
 _FORM = "html"
 
@@ -61,6 +61,6 @@ def _name(source: str) -> str:
     name = Path(source).resolve().name
     if name.lower().endswith(".gz"):
         name = name[: -len(".gz")]
-    for suffix in (*names.TRACE_SUFFIXES, *names.TEXT_SUFFIXES):
+    for suffix in (*file_names.TRACE_SUFFIXES, *file_names.TEXT_SUFFIXES):
         name = name.removesuffix(suffix)
     return name or "report"

@@ -29,7 +29,7 @@ _RANGE = re.compile(r"(\d{0,18}):(\d{0,18})|(\d{1,18})")
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)\s*(%?)")
 
 
-class Steps(ParamType[tuple[int | None, int | None]]):
+class StepRange(ParamType[tuple[int | None, int | None]]):
     """`A:B`, `A:`, `:B` or `A`, both ends included."""
 
     name = "A:B"
@@ -142,7 +142,7 @@ def steps(of: str = "") -> _Decorator[_Command]:
     Args:
         of: " of traces", where other inputs have no steps to choose.
     """
-    only = click.option("--steps", type=Steps(), help=f"Only the steps A to B{of}, both included.")
+    only = click.option("--steps", type=StepRange(), help=f"Only the steps A to B{of}, both included.")
     skip = click.option(
         "--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help=f"Leave the first N steps{of} out."
     )

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from traceanalyzer import readers
 from traceanalyzer.analyzers.ranks.member import Member, of_report
-from traceanalyzer.batch import discovery, runs
-from traceanalyzer.batch.discovery import Found
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.inputs import discovery, rank_groups, saved_reports
+from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.pipeline import StepChoice, measure_rank
 from traceanalyzer.readers.source import open_source
-from traceanalyzer.report import stored
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
 
@@ -89,7 +88,7 @@ def _measure(inputs: Sequence[str], steps: StepChoice, *, quiet: bool) -> tuple[
 
 
 def _all_of(
-    files: list[Found], saved: list[Found], steps: StepChoice, *, quiet: bool
+    files: list[FoundFile], saved: list[FoundFile], steps: StepChoice, *, quiet: bool
 ) -> tuple[list[_Measured], list[str]]:
     """What is in some files, and why some cannot be used."""
     measured, reasons = [], []
@@ -105,17 +104,17 @@ def is_report(location: str) -> bool:
     """Whether a file begins like a saved report."""
     try:
         with open_source(location, lambda _: None) as source:
-            return stored.begins(source)
+            return saved_reports.begins(source)
     except UnusableInputError:
         return False
 
 
-def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -> _Measured:
+def _measured(file: FoundFile, steps: StepChoice, *, is_report: bool, quiet: bool) -> _Measured:
     if file.failure is not None:
         raise UnusableInputError(f"{file.location}: {file.failure}")
     with reading(file.location, quiet=quiet) as progress, open_source(file.location, progress) as source:
         if is_report:
-            member = _saved(stored.read_report(source, file.name), file, steps)
+            member = _saved(saved_reports.read_report(source, file.name), file, steps)
         else:
             trace = readers.read(source)
             if not isinstance(trace, Trace):
@@ -128,7 +127,7 @@ def _measured(file: Found, steps: StepChoice, *, is_report: bool, quiet: bool) -
     return _Measured(file.name, member)
 
 
-def _saved(report: Report, file: Found, steps: StepChoice) -> Member | None:
+def _saved(report: Report, file: FoundFile, steps: StepChoice) -> Member | None:
     if not steps.is_everything:
         raise UsageError(f"{file.location}: is a saved report; steps can only be chosen of a trace")
     return of_report(report)
@@ -154,7 +153,7 @@ def _run_of(measured: list[_Measured], given: str, *, is_one: bool) -> tuple[dic
         UnusableInputError: No file is a rank.
         UsageError: They are several runs.
     """
-    found = [run for run in runs.group(map(_as_file, measured)) if run.ranks[0][0] is not None]
+    found = [run for run in rank_groups.group(map(_as_file, measured)) if run.ranks[0][0] is not None]
     if not found:
         raise UnusableInputError(
             f"{given}: no rank is known, neither from distributedInfo nor from names such as rank3.json; a trace that "
@@ -176,7 +175,7 @@ def named(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + (", ..." if len(every) > _NAMED else "")
 
 
-def _as_file(entry: _Measured) -> runs.Member:
+def _as_file(entry: _Measured) -> rank_groups.RankFile:
     """What grouping needs."""
     summary = entry.member.summary
-    return runs.Member(entry.name, summary.rank, summary.world_size, summary.base_ns)
+    return rank_groups.RankFile(entry.name, summary.rank, summary.world_size, summary.base_ns)

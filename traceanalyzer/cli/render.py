@@ -7,8 +7,8 @@ import click
 from traceanalyzer import config, renderers
 from traceanalyzer.cli import delivery, differences, page, parameters
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs import saved_reports
 from traceanalyzer.readers.source import open_source
-from traceanalyzer.report import stored
 from traceanalyzer.report.difference import Difference
 
 
@@ -55,12 +55,12 @@ def command(
     charts = delivery.assets(assets, assets_format, wanted)
     spoken = delivery.spoken(lang, settings)
     with open_source(report, lambda _: None) as source:
-        saved = stored.read(source, report)
+        saved = saved_reports.read(source, report)
     if isinstance(saved, Difference):
         differences.check(wanted)
         if charts is not None:
             raise UsageError(f"{report}: is a saved difference, which has no charts; leave --assets out")
-        shown = differences.Delivery(spoken, top or settings.top, force=force, quiet=quiet)
+        shown = differences.DifferenceDelivery(spoken, top or settings.top, force=force, quiet=quiet)
         shown.deliver(saved, wanted)
         return
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)

@@ -11,11 +11,11 @@ import click
 
 from traceanalyzer import config, renderers
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.batch.storage import is_url
 from traceanalyzer.cli import delivery, folder, one_line, page, parameters, rank_files, suggestions
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.inputs.storage import is_url
 from traceanalyzer.pipeline import StepChoice, analyze, join, load
 from traceanalyzer.readers.source import STDIN
 from traceanalyzer.report.model import Report
@@ -183,6 +183,6 @@ def _traced(measured: Trace | TableDocument | None, given: str) -> Trace:
 def _table(trace: Trace, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
     """The table that torch would print."""
     from traceanalyzer.analyzers import key_averages  # noqa: PLC0415 - only for this format
-    from traceanalyzer.renderers import table  # noqa: PLC0415
+    from traceanalyzer.renderers import torch_table  # noqa: PLC0415
 
-    return table.render(key_averages.analyze(Context(trace), by_shape), sort_by=sort_by, row_limit=row_limit)
+    return torch_table.render(key_averages.analyze(Context(trace), by_shape), sort_by=sort_by, row_limit=row_limit)

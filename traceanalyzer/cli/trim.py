@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.cli import one_line
-from traceanalyzer.cli.parameters import ParamType, Steps, files
+from traceanalyzer.cli.parameters import ParamType, StepRange, files
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
@@ -41,7 +41,7 @@ class _Time(ParamType[tuple[int | None, int | None]]):
 @click.command("trim")
 @click.argument("trace", metavar="TRACE", shell_complete=files)
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="The trace to write: .json or .json.gz.")
-@click.option("--steps", type=Steps(), help="Keep the steps A to B, both included (numbers as in ProfilerStep#N).")
+@click.option("--steps", type=StepRange(), help="Keep the steps A to B, both included (numbers as in ProfilerStep#N).")
 @click.option("--time", "time_ns", type=_Time(), help="Keep A to B milliseconds after the first event.")
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")

@@ -15,19 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from traceanalyzer._version import __version__
-from traceanalyzer.comparison import (
-    comparability,
-    findings,
-    inputs,
-    notes,
-    parts,
-    printed,
-    rankings,
-    traces,
-    verdict,
-)
-from traceanalyzer.comparison.inputs import Given, Progress, Reading
-from traceanalyzer.comparison.measurement import Gpu, Measurement
+from traceanalyzer.comparison import comparability, findings, notes, parts, printed, rankings, traces, verdict
+from traceanalyzer.comparison import sides as side_inputs
+from traceanalyzer.comparison.measurement import MeasuredGpu, Measurement
+from traceanalyzer.comparison.sides import Given, Progress, Reading
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import StepChoice
@@ -65,7 +56,7 @@ def diff(
     if head is None:
         if isinstance(base, Report):
             raise UsageError("a report cannot be compared with nothing; give two")
-        sides = inputs.both_of(str(base), reading)
+        sides = side_inputs.both_of(str(base), reading)
     else:
         sides = (_given(base, reading), _given(head, reading))
     return compare(*_measured(*sides), limit)
@@ -77,7 +68,7 @@ def _silent(name: str) -> Callable[[int], None]:
 
 
 def _given(side: Input, reading: Reading) -> Given:
-    return Given(side.source.name, (side,)) if isinstance(side, Report) else inputs.open_side(str(side), reading)
+    return Given(side.source.name, (side,)) if isinstance(side, Report) else side_inputs.open_side(str(side), reading)
 
 
 def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
@@ -128,7 +119,7 @@ def _gpus(base: Measurement, head: Measurement) -> tuple[GpuUse, ...]:
     fields = ("utilization", "busy_share", "est_sm_efficiency", "tensor_core_share")
     if len(base.gpus) == len(head.gpus) == 1:
         (number, one), (other,) = *base.gpus.items(), head.gpus.values()
-        pairs: list[tuple[int, Gpu | None, Gpu | None]] = [(number, one, other)]
+        pairs: list[tuple[int, MeasuredGpu | None, MeasuredGpu | None]] = [(number, one, other)]
     else:
         pairs = [(n, base.gpus.get(n), head.gpus.get(n)) for n in sorted({*base.gpus, *head.gpus})]
     return tuple(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from traceanalyzer.report.difference import Cost, Side
-from traceanalyzer.report.model import Finding, Options, Resources
+from traceanalyzer.report.model import Finding, RecordingOptions, Resources
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StepRow:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class MeasuredGpu:
     """How busy a device is; None is unknown."""
 
     utilization: float | None
@@ -53,7 +53,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MeasuredMemory:
     """Peaks of one device; None is unknown."""
 
     allocated_bytes: int | None
@@ -72,11 +72,11 @@ class Measurement:
     parts: Mapping[str, float | None]
     """Of `total_ns`, overlapping."""
     rankings: Mapping[str, Ranked]
-    memory: Mapping[str, Memory]
-    gpus: Mapping[int, Gpu]
+    memory: Mapping[str, MeasuredMemory]
+    gpus: Mapping[int, MeasuredGpu]
     resources: Resources | None
     findings: tuple[Finding, ...]
-    options: Options | None
+    options: RecordingOptions | None
     world_size: int | None
 
     @property

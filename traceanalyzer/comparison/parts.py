@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.step_breakdown import PARTS
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.measurement import Measurement, mean
 from traceanalyzer.comparison.verdict import LEAST_STEPS, NOISE
-from traceanalyzer.report.difference import PART_LABELS, Part, Verdict
+from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
@@ -39,7 +39,7 @@ _SPREAD = Text(
 )
 
 
-def compare(base: Measurement, head: Measurement) -> tuple[Part, ...]:
+def compare(base: Measurement, head: Measurement) -> tuple[ChangedPart, ...]:
     """Every part that occurs on a side; those of steps sum to the mean step."""
     if base.steps and head.steps:
         return _of_steps(base, head)
@@ -47,7 +47,7 @@ def compare(base: Measurement, head: Measurement) -> tuple[Part, ...]:
     return tuple(_part(part, base.parts.get(part), head.parts.get(part)) for part in known)
 
 
-def _of_steps(base: Measurement, head: Measurement) -> tuple[Part, ...]:
+def _of_steps(base: Measurement, head: Measurement) -> tuple[ChangedPart, ...]:
     whole = (head.step_ns or 0.0) - (base.step_ns or 0.0)
     found = []
     for part in PARTS:
@@ -59,9 +59,9 @@ def _of_steps(base: Measurement, head: Measurement) -> tuple[Part, ...]:
 
 def _part(
     name: str, base: float | None, head: float | None, whole: float | None = None, clear: bool | None = None
-) -> Part:
+) -> ChangedPart:
     change = None if base is None or head is None else head - base
-    return Part(name, base, head, change, change / whole if change is not None and whole else None, clear)
+    return ChangedPart(name, base, head, change, change / whole if change is not None and whole else None, clear)
 
 
 def _is_clear(base: Measurement, head: Measurement, part: str) -> bool | None:
@@ -80,7 +80,7 @@ def _are_apart(before: F64, after: F64) -> bool:
     return bool(gap > max(np.subtract(*np.quantile(side, (0.75, 0.25))) for side in (before, after)))
 
 
-def attribute(parts: tuple[Part, ...], verdict: Verdict) -> Message | None:
+def attribute(parts: tuple[ChangedPart, ...], verdict: Verdict) -> Message | None:
     """The part with the largest share of the change; None where nothing changed, or no more than the noise."""
     if verdict.reason.id in NOISE:
         return None

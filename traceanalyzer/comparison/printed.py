@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from traceanalyzer.analyzers.tables.runs import Hot, Run
+from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.comparison.measurement import Key, Measurement, Ranked
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.model import Report
 
 
-def runs(report: Report) -> tuple[Run, ...]:
+def runs(report: Report) -> tuple[PrintedRun, ...]:
     """The runs of a document."""
-    return report.result("runs", tuple[Run, ...]) or ()
+    return report.result("runs", tuple[PrintedRun, ...]) or ()
 
 
-def choose(report: Report, wanted: str | None) -> Run:
+def choose(report: Report, wanted: str | None) -> PrintedRun:
     """The run that was named, or the only one.
 
     Raises:
@@ -39,7 +39,7 @@ def listing(report: Report) -> str:
     return ", ".join(f"{name}#{run.id}" + (f" ({run.title})" if run.title else "") for run in runs(report))
 
 
-def measure(report: Report, run: Run) -> Measurement:
+def measure(report: Report, run: PrintedRun) -> Measurement:
     """One run of a document."""
     steps = run.steps
     resources = next((h.resources for h in report.headlines if h.run == run.id), None)
@@ -71,7 +71,7 @@ def _per(value: int | None, steps: int) -> float | None:
     return None if value is None else value / steps
 
 
-def _hidden(run: Run) -> float:
+def _hidden(run: PrintedRun) -> float:
     """Time per step in rows that are not printed, on the device and on the host; the larger one."""
     device = (run.device_hidden_share or 0.0) * (run.device_ns or 0)
     return max(device, (run.cpu_hidden_share or 0.0) * (run.cpu_ns or 0)) / run.steps
@@ -87,7 +87,7 @@ def _hot(rows: Sequence[Hot], steps: int, hidden: float) -> Ranked:
     return Ranked(found, sum(row.name_truncated and times[row.name] > 1 for row in rows), hidden)
 
 
-def _by_shape(run: Run) -> Ranked:
+def _by_shape(run: PrintedRun) -> Ranked:
     """Host times of tables grouped by shape are totals, not self times; they are left out."""
     whole = [cost for cost in run.shape_costs if not cost.shapes_truncated]
     sums: dict[Key, list[float]] = {}
@@ -98,7 +98,7 @@ def _by_shape(run: Run) -> Ranked:
     return Ranked(rows, len(run.shape_costs) - len(whole), _unprinted(run, whole_ns=_sum(sums.values())))
 
 
-def _unprinted(run: Run, whole_ns: float) -> float:
+def _unprinted(run: PrintedRun, whole_ns: float) -> float:
     """What the rows of the table by shape leave of the device time."""
     return max(0.0, (run.device_ns or 0) - whole_ns) / run.steps
 

@@ -12,9 +12,18 @@ from traceanalyzer.analyzers import gpu, memory, modules
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
-from traceanalyzer.comparison.measurement import Gpu, Key, Measurement, Memory, Ranked, StepRow, known_mean, mean
+from traceanalyzer.comparison.measurement import (
+    Key,
+    MeasuredGpu,
+    MeasuredMemory,
+    Measurement,
+    Ranked,
+    StepRow,
+    known_mean,
+    mean,
+)
 from traceanalyzer.report.difference import Cost, Side
-from traceanalyzer.report.model import Finding, Options, Report, Resources
+from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
 
 _MARKED = "ProfilerStep"
 
@@ -176,15 +185,15 @@ _RANKINGS: dict[str, Callable[[Report], Iterable[Figures]]] = {
 }
 
 
-def _memory(reports: Sequence[Report]) -> dict[str, Memory]:
+def _memory(reports: Sequence[Report]) -> dict[str, MeasuredMemory]:
     """The highest peak of each device over all traces."""
     found: defaultdict[str, list[memory.DeviceMemory]] = defaultdict(list)
     for report in reports:
-        result = report.result("memory", memory.Memory)
+        result = report.result("memory", memory.MemoryUse)
         for device in result.devices if result else ():
             found[device.device].append(device)
     return {
-        name: Memory(
+        name: MeasuredMemory(
             max((d.peak_allocated_bytes for d in devices if d.peak_allocated_bytes is not None), default=None),
             max((d.peak_reserved_bytes for d in devices if d.peak_reserved_bytes is not None), default=None),
         )
@@ -192,15 +201,15 @@ def _memory(reports: Sequence[Report]) -> dict[str, Memory]:
     }
 
 
-def _gpus(reports: Sequence[Report]) -> dict[int, Gpu]:
+def _gpus(reports: Sequence[Report]) -> dict[int, MeasuredGpu]:
     """Means over all traces."""
-    found: defaultdict[int, list[gpu.Gpu]] = defaultdict(list)
+    found: defaultdict[int, list[gpu.DeviceUse]] = defaultdict(list)
     for report in reports:
         result = report.result("gpu", gpu.GpuMetrics)
         for device in result.devices if result else ():
             found[device.device].append(device)
     return {
-        number: Gpu(*(known_mean(getattr(d, f) for d in devices) for f in Gpu.__dataclass_fields__))
+        number: MeasuredGpu(*(known_mean(getattr(d, f) for d in devices) for f in MeasuredGpu.__dataclass_fields__))
         for number, devices in sorted(found.items())
     }
 
@@ -230,10 +239,10 @@ def _worth(finding: Finding) -> float:
     return finding.saving.wall_ns_per_step[1] if finding.saving else 0.0
 
 
-def _options(reports: Sequence[Report]) -> Options | None:
+def _options(reports: Sequence[Report]) -> RecordingOptions | None:
     """What all traces agree on; unknown where they do not."""
     found = [report.trace.options for report in reports if report.trace is not None]
     if not found:
         return None
-    agreed = {f: {getattr(options, f) for options in found} for f in Options.__struct_fields__}
-    return msgspec.convert({f: v.pop() if len(v) == 1 else None for f, v in agreed.items()}, Options)
+    agreed = {f: {getattr(options, f) for options in found} for f in RecordingOptions.__struct_fields__}
+    return msgspec.convert({f: v.pop() if len(v) == 1 else None for f, v in agreed.items()}, RecordingOptions)

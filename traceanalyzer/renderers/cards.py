@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.renderers import advice
+from traceanalyzer.renderers import finding_texts
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Finding, Place
+from traceanalyzer.report.model import CodePlace, Evidence, Finding
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
 _CONFIDENCE = Text("card-confidence", "Confidence {confidence}", note="confidence is A: exact evidence, and the like")
@@ -30,7 +30,7 @@ SHARE = Text("card-share", "Share of the step")
 
 
 @dataclass(frozen=True)
-class Spot:
+class TextSpot:
     """Where something was seen: what it is, its name in the trace, and what is known of it."""
 
     kind: str
@@ -39,15 +39,15 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Proof:
+class TextProof:
     """A value that crossed a threshold."""
 
     text: str
-    where: tuple[Spot, ...]
+    where: tuple[TextSpot, ...]
 
 
 @dataclass(frozen=True)
-class Card:
+class TextCard:
     """A finding in words."""
 
     rule: str
@@ -66,49 +66,55 @@ class Card:
     calculation: str | None
     code: str | None
     links: tuple[str, ...]
-    evidence: tuple[Proof, ...]
+    evidence: tuple[TextProof, ...]
 
 
-def card(finding: Finding, language: Language) -> Card:
+def card(finding: Finding, language: Language) -> TextCard:
     """The finding in the reader's language."""
     saving = finding.saving
-    time = None if saving is None or finding.latent else advice.saved_time(saving, language)
-    share = None if saving is None or finding.latent else advice.saved_share(saving, language)
-    return Card(
+    time = None if saving is None or finding.latent else finding_texts.saved_time(saving, language)
+    share = None if saving is None or finding.latent else finding_texts.saved_share(saving, language)
+    return TextCard(
         rule=finding.rule,
         run=finding.run,
         title=language.say(finding.title),
-        severity=advice.word(advice.SEVERITIES, finding.severity, language),
-        confidence=language.text(_CONFIDENCE, confidence=advice.word(advice.CONFIDENCES, finding.confidence, language)),
+        severity=finding_texts.word(finding_texts.SEVERITIES, finding.severity, language),
+        confidence=language.text(
+            _CONFIDENCE, confidence=finding_texts.word(finding_texts.CONFIDENCES, finding.confidence, language)
+        ),
         time=time,
         share=share,
-        saves=advice.latent(finding, language)
+        saves=finding_texts.latent(finding, language)
         or (language.text(_SAVES, time=time, share=share) if time and share else None),
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
         not_when=language.say(finding.not_when),
         basis=language.say(saving.basis) if saving else None,
-        calculation=advice.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
+        calculation=finding_texts.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
         code=finding.code,
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
 
 
-def _proof(evidence: Evidence, language: Language) -> Proof:
+def _proof(evidence: Evidence, language: Language) -> TextProof:
     text = language.text(
         _CROSSED,
         subject=language.say(evidence.subject),
         observed=language.quantity(evidence.observed, evidence.unit),
         threshold=language.quantity(evidence.threshold, evidence.unit),
     )
-    return Proof(text, tuple(_spot(place, language) for place in evidence.where))
+    return TextProof(text, tuple(_spot(place, language) for place in evidence.where))
 
 
-def _spot(place: Place, language: Language) -> Spot:
+def _spot(place: CodePlace, language: Language) -> TextSpot:
     known = [place.shapes or ""]
     if place.value is not None:
         known.append(language.quantity(place.value, place.unit))
     if place.start_ns is not None:
         known.append(language.text(_STARTING, start=place.start_ns))
-    return Spot(advice.word(advice.PLACES, place.kind, language), place.name, ", ".join(part for part in known if part))
+    return TextSpot(
+        finding_texts.word(finding_texts.PLACES, place.kind, language),
+        place.name,
+        ", ".join(part for part in known if part),
+    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.scale import Scale, scale
+from traceanalyzer.renderers.shared_unit import Scale, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from traceanalyzer.renderers import advice, cards
+from traceanalyzer.renderers import cards, finding_texts
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.report.model import Finding, Place, Report
+from traceanalyzer.report.model import CodePlace, Finding, Report
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
@@ -53,7 +53,7 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
                 "id": rule,
                 "shortDescription": {"text": clean(language.say(finding.title))},
                 "help": {"text": clean(language.say(finding.advice))},
-                **({"helpUri": finding.links[0]} if any(map(advice.is_page, finding.links[:1])) else {}),
+                **({"helpUri": finding.links[0]} if any(map(finding_texts.is_page, finding.links[:1])) else {}),
             }
             for rule, finding in sorted(rules.items())
         ],
@@ -84,7 +84,7 @@ def _locations(finding: Finding) -> list[dict[str, Any]]:
     return list({str(found): found for found in places if found is not None}.values())
 
 
-def _location(place: Place) -> dict[str, Any] | None:
+def _location(place: CodePlace) -> dict[str, Any] | None:
     name = clean(place.name)
     match = _LINE.search(name)
     if match is None:

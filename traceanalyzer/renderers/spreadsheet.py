@@ -16,7 +16,7 @@ from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean, inert
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Table
+from traceanalyzer.report.section import SectionColumn, SectionTable
 
 _ALL = 10**9
 """More rows than any table has."""
@@ -89,13 +89,13 @@ def workbook(report: Report, language: Language = ENGLISH) -> bytes:
     return file.getvalue()
 
 
-def _sheet(table: Table, name: str, language: Language) -> Sheet:
+def _sheet(table: SectionTable, name: str, language: Language) -> Sheet:
     head = tuple(_title(column, table, language) for column in table.columns)
     rows = tuple(tuple(_value(value, language) for value in row) for row in table.rows)
     return Sheet(name, head, rows)
 
 
-def _title(column: Column, table: Table, language: Language) -> str:
+def _title(column: SectionColumn, table: SectionTable, language: Language) -> str:
     title = clean(language.text(column.title))
     measured = column.unit in ("ns", "bytes", "share") and not table.row_units
     return language.text(_WITH_UNIT, title=title, unit=column.unit) if measured else title

@@ -17,7 +17,7 @@ from traceanalyzer.renderers.terminal_tables import fit
 from traceanalyzer.renderers.terminal_text import paragraph
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, Table
+from traceanalyzer.report.section import Section, SectionTable
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
 
@@ -161,7 +161,7 @@ def _title(section: Section, shown: Section, width: int, language: Language) -> 
     return title
 
 
-def _rows(whole: Table, table: Table, language: Language) -> str:
+def _rows(whole: SectionTable, table: SectionTable, language: Language) -> str:
     return language.text(_OF, shown=len(table.rows), total=whole.total_rows)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text as RichText
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.section import Column, Part, Table
+from traceanalyzer.report.section import SectionColumn, SectionPart, SectionTable
 
 INDENT = (0, 0, 0, 2)
 
@@ -52,7 +52,7 @@ _KEPT = {
 """Columns that fit 80 characters; the others are in the other formats."""
 
 
-def bars(parts: tuple[Part, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
+def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
     """Pieces of a whole: label, value, share, bar."""
     full, sliver = ("#", ".") if is_ascii else ("\u2588", "\u258f")
     rows = [
@@ -68,7 +68,7 @@ def bars(parts: tuple[Part, ...], width: int, language: Language, *, is_ascii: b
     return Padding(grid, INDENT, expand=False)
 
 
-def table(shown: Table, width: int, language: Language) -> Iterator[RenderableType]:
+def table(shown: SectionTable, width: int, language: Language) -> Iterator[RenderableType]:
     """The columns that fit, and how many do not."""
     kept = _KEPT.get(shown.id)
     columns = [(i, c) for i, c in enumerate(shown.columns) if kept is None or c.title.id in kept]
@@ -91,11 +91,11 @@ def table(shown: Table, width: int, language: Language) -> Iterator[RenderableTy
         yield Padding(RichText(said, style="dim"), INDENT, expand=False)
 
 
-def _names(columns: list[tuple[int, Column]]) -> int:
+def _names(columns: list[tuple[int, SectionColumn]]) -> int:
     return sum(column.is_name for _, column in columns)
 
 
-def _room(shown: Table, columns: list[tuple[int, Column]], width: int, language: Language) -> int:
+def _room(shown: SectionTable, columns: list[tuple[int, SectionColumn]], width: int, language: Language) -> int:
     """What the other columns leave for names; each column but the last has blanks after it."""
     others = INDENT[3] + _GAP * (len(columns) - 1)
     for i, column in columns:
@@ -105,11 +105,11 @@ def _room(shown: Table, columns: list[tuple[int, Column]], width: int, language:
     return width - others
 
 
-def _value(shown: Table, number: int, i: int, language: Language) -> str:
+def _value(shown: SectionTable, number: int, i: int, language: Language) -> str:
     return clean(language.quantity(shown.rows[number][i], shown.unit(number, i)))
 
 
-def _cell(shown: Table, number: int, i: int, column: Column, width: int, language: Language) -> str:
+def _cell(shown: SectionTable, number: int, i: int, column: SectionColumn, width: int, language: Language) -> str:
     text = _value(shown, number, i, language)
     return fit(NOISE.sub("", text), width) if column.is_name else text
 

@@ -135,7 +135,7 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: Message
 
 
-class Part(msgspec.Struct, frozen=True):
+class ChangedPart(msgspec.Struct, frozen=True):
     """One part of the step, as a mean over the steps; the parts sum to the step."""
 
     id: str
@@ -262,7 +262,7 @@ class Difference(msgspec.Struct, frozen=True):
     gate: Gate | None
     step_time: StepTime | None
     """Null for printed tables, which hold no single steps."""
-    parts: tuple[Part, ...]
+    parts: tuple[ChangedPart, ...]
     attribution: Message | None
     """Which part makes the difference; null where the noise is larger than it, or the sides have nothing in common."""
     notes: tuple[Message, ...]

@@ -21,7 +21,7 @@ class Generator(msgspec.Struct, frozen=True):
     version: str
 
 
-class Source(msgspec.Struct, frozen=True):
+class ReportSource(msgspec.Struct, frozen=True):
     """What was read."""
 
     name: str
@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True):
     """As stored, compressed or not; null for a stream."""
 
 
-class Device(msgspec.Struct, frozen=True):
+class ReportDevice(msgspec.Struct, frozen=True):
     """An accelerator, as far as the file describes it."""
 
     id: int
@@ -43,7 +43,7 @@ class Device(msgspec.Struct, frozen=True):
     sm_count: int | None
 
 
-class Options(msgspec.Struct, frozen=True):
+class RecordingOptions(msgspec.Struct, frozen=True):
     """What the profiler recorded; null is unknown."""
 
     record_shapes: bool | None
@@ -62,10 +62,10 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """From the start of the first to the end of the last event."""
     base_ns: int | None
     """Absolute time of the first event in ns since 1970, where the file gives an origin."""
-    devices: tuple[Device, ...]
+    devices: tuple[ReportDevice, ...]
     rank: int | None
     world_size: int | None
-    options: Options
+    options: RecordingOptions
     steps_from: str | None
     """How steps were found: `ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`; null: none."""
 
@@ -85,7 +85,7 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: Message
 
 
-class Place(msgspec.Struct, frozen=True):
+class CodePlace(msgspec.Struct, frozen=True):
     """Where something was seen."""
 
     kind: str
@@ -110,7 +110,7 @@ class Evidence(msgspec.Struct, frozen=True):
     threshold: float
     unit: str
     """Of both, as in `report.units`."""
-    where: tuple[Place, ...]
+    where: tuple[CodePlace, ...]
     """At most five, the most important first."""
 
 
@@ -229,7 +229,7 @@ class Report(msgspec.Struct, frozen=True):
 
     schema_version: int
     generator: Generator
-    source: Source
+    source: ReportSource
     trace: TraceSummary | None
     warnings: tuple[ReportWarning, ...]
     analyses: dict[str, Any]

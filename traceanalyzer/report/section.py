@@ -10,7 +10,7 @@ from traceanalyzer.report.model import Finding
 
 
 @dataclass(frozen=True)
-class Column:
+class SectionColumn:
     """One column of a table."""
 
     title: Text | Message
@@ -22,11 +22,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class SectionTable:
     """Raw values under columns, most important row first. A value may be a text or a message, for words in a cell."""
 
     id: str
-    columns: tuple[Column, ...]
+    columns: tuple[SectionColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
     total_rows: int
     """How many rows there are in all; those that are not shown are in the JSON report."""
@@ -48,7 +48,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Part:
+class SectionPart:
     """One piece of a whole, for a bar."""
 
     label: Text
@@ -65,8 +65,8 @@ class Section:
     title: Text | Message
     messages: tuple[Message, ...] = ()
     facts: tuple[Fact, ...] = ()
-    parts: tuple[Part, ...] = ()
-    tables: tuple[Table, ...] = ()
+    parts: tuple[SectionPart, ...] = ()
+    tables: tuple[SectionTable, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_detail: bool = False
     """Not on the first screen."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from traceanalyzer.readers.kineto.categories import Group, classify
+from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.rewrite.arguments import Arguments
 from traceanalyzer.rewrite.metadata import Metadata
@@ -95,7 +95,7 @@ class _Anonymous:
                 yield _ENCODER.encode(self._event(event))
 
     def _event(self, event: _Event) -> _Event:
-        group = Group.INSTANT
+        group = TableGroup.INSTANT
         if isinstance(event.cat, str):
             group, _ = classify(event.cat)
             event.cat = self._names.category(event.cat)

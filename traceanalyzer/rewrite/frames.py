@@ -20,7 +20,7 @@ _SEPARATOR = re.compile(r"([/\\])")
 _PACKAGES = ("site-packages", "dist-packages")
 
 
-class Frames:
+class FrameNames:
     """Frames of one file."""
 
     def __init__(self, secret: Secret) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
 from traceanalyzer.rewrite.public_names import LONGEST, public
 from traceanalyzer.rewrite.secret import Secret
-from traceanalyzer.trace.kernel_classes import kernel_class
-from traceanalyzer.trace.kernel_names import is_communication, uses_tensor_cores
 
 _TRIES = 40
 _UNITS = ("", "hmma_", "simt_")
@@ -38,7 +38,7 @@ _FAMILY = re.compile(
 _LONGEST_FUSED = 600
 
 
-class Kernels:
+class KernelNames:
     """Names of kernels of one file."""
 
     def __init__(self, secret: Secret, *, hash_generated: bool) -> None:

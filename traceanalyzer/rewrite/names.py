@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from traceanalyzer.readers.kineto.categories import CATEGORIES, Group
+from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite import public_names as known
-from traceanalyzer.rewrite.frames import Frames
-from traceanalyzer.rewrite.kernels import Kernels
+from traceanalyzer.rewrite.frames import FrameNames
+from traceanalyzer.rewrite.kernels import KernelNames
 from traceanalyzer.rewrite.public_names import public
 from traceanalyzer.rewrite.secret import Secret
 
@@ -36,11 +36,11 @@ class Names:
     def __init__(self, secret: Secret, *, hash_kernels: bool = False) -> None:
         """Set the key, and whether kernels that the compiler named after operators get hashes, too."""
         self._secret = secret
-        self._kernels = Kernels(secret, hash_generated=hash_kernels)
-        self._frames = Frames(secret)
-        self._cache: dict[tuple[Group, str], str] = {}
+        self._kernels = KernelNames(secret, hash_generated=hash_kernels)
+        self._frames = FrameNames(secret)
+        self._cache: dict[tuple[TableGroup, str], str] = {}
 
-    def of(self, group: Group, name: str) -> str:
+    def of(self, group: TableGroup, name: str) -> str:
         """What stands for the name of an event of a kind."""
         key = group, name
         if key not in self._cache:
@@ -48,14 +48,14 @@ class Names:
         return self._cache[key]
 
     @cached_property
-    def _makers(self) -> dict[Group, Callable[[str], str]]:
+    def _makers(self) -> dict[TableGroup, Callable[[str], str]]:
         return {
-            Group.LAUNCH: lambda name: self._among(public("runtime"), name, "call"),
-            Group.OVERHEAD: lambda name: self._among(known.OVERHEADS, name, "overhead"),
-            Group.SYNC: lambda name: self._among(known.OVERHEADS, name, "sync"),
-            Group.FLOW: lambda name: self._among(_FLOWS, name, "flow"),
-            Group.DEVICE: self._kernels.of,
-            Group.FRAME: self._frames.of,
+            TableGroup.LAUNCH: lambda name: self._among(public("runtime"), name, "call"),
+            TableGroup.OVERHEAD: lambda name: self._among(known.OVERHEADS, name, "overhead"),
+            TableGroup.SYNC: lambda name: self._among(known.OVERHEADS, name, "sync"),
+            TableGroup.FLOW: lambda name: self._among(_FLOWS, name, "flow"),
+            TableGroup.DEVICE: self._kernels.of,
+            TableGroup.FRAME: self._frames.of,
         }
 
     def _among(self, names: frozenset[str], name: str, kind: str) -> str:

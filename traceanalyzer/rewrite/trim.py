@@ -16,15 +16,15 @@ import numpy as np
 from msgspec import Raw
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
+from traceanalyzer.knowledge import marks
 from traceanalyzer.pipeline import load
-from traceanalyzer.readers.kineto.categories import Group, classify
+from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
 from traceanalyzer.readers.kineto.header import integer
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.rewrite.stream import Copied, copy, require_file
-from traceanalyzer.trace import marks
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN
 
@@ -112,7 +112,7 @@ def trim(
 def _of_steps(context: Context, steps: tuple[int | None, int | None]) -> tuple[int, int, Collection[str]]:
     """From the start of the first mark to the end of the last step's device work; and the marks of other steps."""
     host, names = context.trace.host, context.trace.names
-    rows = np.flatnonzero(context.kind == Kind.STEP).tolist()
+    rows = np.flatnonzero(context.kind == NodeKind.STEP).tolist()
     numbers = {row: marks.step_number(names[int(host.name[row])]) or 0 for row in rows}
     first, last = steps
     inside = [
@@ -185,7 +185,7 @@ def _is_kept(event: _Event, start: int, chosen: Range) -> bool:
         return True
     if start == INVALID or event.name in chosen.others:
         return False
-    group, _ = classify(event.cat) if isinstance(event.cat, str) else (Group.UNKNOWN, None)
+    group, _ = classify(event.cat) if isinstance(event.cat, str) else (TableGroup.UNKNOWN, None)
     return _RULES.get(group, _starts)(event, start, chosen)
 
 
@@ -228,14 +228,14 @@ def _correlation(event: _Event) -> int | None:
     return integer(event.args.correlation)
 
 
-_RULES: dict[Group, Callable[[_Event, int, Range], bool]] = {
-    Group.SPAN: lambda *_: True,
-    Group.DEVICE: _is_device_work,
-    Group.GPU_ANNOTATION: _is_device_work,
-    Group.SYNC: _is_device_work,
-    Group.LAUNCH: _is_launch,
-    Group.FRAME: _overlaps,
-    Group.FLOW: _is_flow,
-    Group.IGNORED: _is_launch_flow,
+_RULES: dict[TableGroup, Callable[[_Event, int, Range], bool]] = {
+    TableGroup.SPAN: lambda *_: True,
+    TableGroup.DEVICE: _is_device_work,
+    TableGroup.GPU_ANNOTATION: _is_device_work,
+    TableGroup.SYNC: _is_device_work,
+    TableGroup.LAUNCH: _is_launch,
+    TableGroup.FRAME: _overlaps,
+    TableGroup.FLOW: _is_flow,
+    TableGroup.IGNORED: _is_launch_flow,
 }
 """For each kind of event; all others are kept if they start in the range."""

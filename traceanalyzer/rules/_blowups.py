@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast
 from traceanalyzer.rules._products import sides
-from traceanalyzer.trace.op_shapes import BINARY, Shape, broadcast
 
 _REDUCTIONS = frozenset(
     {"sum", "mean", "amax", "amin", "max", "min", "logsumexp", "norm", "linalg_vector_norm", "prod"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.analyzers.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Threshold

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from traceanalyzer.analyzers.starvation import IdleTime
+from traceanalyzer.analyzers.idle.late_launches import IdleTime
 from traceanalyzer.rules.facts import Facts
 
 

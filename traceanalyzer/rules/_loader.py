@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.step_breakdown import Average
 from traceanalyzer.report.message import Message
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 
 CONTENTION = 0.2
 """Own choice. In the one pair that was measured (ResNet-50, 0 and 4 workers) 12 % of the predicted saving was lost."""
@@ -18,7 +18,7 @@ def code_without_gpu() -> str:
     return f"DataLoader(dataset, num_workers={FEW_WORKERS}, persistent_workers=True)"
 
 
-def with_workers(average: Average, basis: Message, share: float = 1.0) -> Change:
+def with_workers(average: Average, basis: Message, share: float = 1.0) -> TimeSaved:
     """At most the exposed waiting; at least what one worker beside the rest of the step saves, less a fifth.
 
     Args:
@@ -30,4 +30,4 @@ def with_workers(average: Average, basis: Message, share: float = 1.0) -> Change
     rest = average.duration_ns - exposed
     one_worker = max(0.0, average.duration_ns - max(rest, full))
     low = (1 - CONTENTION) * min(exposed, one_worker)
-    return Change("loader", (low, exposed), basis, (low, exposed), {"loader": exposed})
+    return TimeSaved("loader", (low, exposed), basis, (low, exposed), {"loader": exposed})

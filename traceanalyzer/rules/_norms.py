@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.convolution_norms import ConvolutionNorms
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Place
+from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.facts import Facts, Missing
 
 _CONVOLUTIONS = ("aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution", "aten::conv2d")
@@ -41,7 +41,7 @@ class Norms:
     bias_claims: Mapping[str, int]
     """Keys of a change's claims to ns of the recording."""
     norm_claims: Mapping[str, int]
-    places: tuple[Place, ...]
+    places: tuple[CodePlace, ...]
 
 
 def recorded(facts: Facts) -> Norms:
@@ -52,7 +52,7 @@ def recorded(facts: Facts) -> Norms:
     """
     found = facts.need("convolution_norms", ConvolutionNorms)
     where = tuple(
-        Place("operator", row.name, shapes=row.input_shapes or None, value=row.bias_ns + row.norm_ns, unit="ns")
+        CodePlace("operator", row.name, shapes=row.input_shapes or None, value=row.bias_ns + row.norm_ns, unit="ns")
         for row in found.rows[:5]
     )
     return Norms(
@@ -102,7 +102,7 @@ def printed(facts: Facts) -> Norms | None:
         is_inference,
         {f"operator:{_ADDITION}": bias},
         {"operator:aten::batch_norm": norm},
-        tuple(Place("row", name, value=device[name], unit="ns") for name in names),
+        tuple(CodePlace("row", name, value=device[name], unit="ns") for name in names),
     )
 
 

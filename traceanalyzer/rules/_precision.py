@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
+from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.op_models import Family, family
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Place
+from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules._products import intensities, roofline_rows
 from traceanalyzer.rules.change import Interval
-from traceanalyzer.rules.facts import Facts, Kernel, Missing
+from traceanalyzer.rules.facts import Facts, KernelFact, Missing
 from traceanalyzer.rules.rule import Threshold
-from traceanalyzer.trace.gpus import Gpu
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
-from traceanalyzer.trace.op_models import Family, family
 
 AMPERE = (8, 0)
 VOLTA = (7, 0)
@@ -83,7 +83,7 @@ class Fp32Products:
     time_ns: int
     saved_ns: Interval
     claims: Mapping[str, float]
-    places: tuple[Place, ...]
+    places: tuple[CodePlace, ...]
     """The longest first."""
 
 
@@ -156,7 +156,7 @@ def fp32_products(
             f"operator:{name}|{shapes}": facts.gpu_per_step(high)
             for (name, shapes), (_, high) in zip(order, saved, strict=True)
         },
-        tuple(Place("operator", n, shapes=s or None, value=times[n, s], unit="ns") for n, s in order[:5]),
+        tuple(CodePlace("operator", n, shapes=s or None, value=times[n, s], unit="ns") for n, s in order[:5]),
     )
 
 
@@ -175,9 +175,9 @@ def _by_kernel(facts: Facts, limits: Mapping[str, float], tf32: bool, only: froz
     )
 
 
-def _place(kernel: Kernel, facts: Facts) -> Place:
+def _place(kernel: KernelFact, facts: Facts) -> CodePlace:
     kind = "row" if facts.table is not None else "kernel"
-    return Place(kind, kernel.name, value=kernel.total_ns, unit="ns")
+    return CodePlace(kind, kernel.name, value=kernel.total_ns, unit="ns")
 
 
 def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
-from traceanalyzer.rules.facts import Facts, Missing, Operator
-from traceanalyzer.trace import op_models
-from traceanalyzer.trace.op_models import Work
-from traceanalyzer.trace.op_shapes import implied, parse
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.op_models import Work
+from traceanalyzer.knowledge.op_shapes import implied, parse
+from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 
 FP32_BYTES = 4
 """Tables print no types; this is the usual one."""
@@ -46,13 +46,13 @@ def sides(name: str, input_shapes: str | None) -> Sides | None:
     return Sides(a[0] if axes == 3 else 1, a[-2], b[-1], a[-1])
 
 
-def work(operator: Operator) -> Work | None:
+def work(operator: OperatorFact) -> Work | None:
     """What one call does; None where it is not modelled."""
     call = op_models.parse(operator.name, operator.shapes or "", operator.types or "")
     return op_models.work(call) if call else None
 
 
-def moved(operator: Operator) -> int | None:
+def moved(operator: OperatorFact) -> int | None:
     """Bytes that one call reads and writes, each tensor once; of fp32 where the types are not known."""
     found = work(operator)
     if found is not None and found.bytes is not None:
@@ -95,14 +95,14 @@ def bandwidths(facts: Facts) -> tuple[float, float] | None:
     return (max(reached, _FRACTION * peak) if reached else _FRACTION * peak), max(peak, reached or 0.0)
 
 
-def _rate(operator: Operator) -> float | None:
+def _rate(operator: OperatorFact) -> float | None:
     size = moved(operator)
     if size is None or size < _OUT_OF_CACHE or not operator.device_self_ns or not operator.calls:
         return None
     return size * operator.calls / operator.device_self_ns
 
 
-def _shaped(facts: Facts) -> tuple[Operator, ...]:
+def _shaped(facts: Facts) -> tuple[OperatorFact, ...]:
     try:
         return facts.shaped
     except Missing:

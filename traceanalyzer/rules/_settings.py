@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.step_idle import DeviceInSteps
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
 from traceanalyzer.rules.facts import Facts
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from traceanalyzer.analyzers.synchronizations import Synchronization
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Place
+from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 
 _KEPT = 0.5
@@ -29,24 +29,24 @@ NO_DEVICE = Text("waits-no-device", "no device activity was recorded, so nothing
 NO_STEPS = Text("waits-no-steps", "nothing in the table tells how many steps it is about")
 
 
-def change(avoidable_ns: float, claims: Mapping[str, float]) -> Change:
+def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
     """Of waits in a trace: what goes away without them, per step."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
-    return Change("host", interval, _BASIS(), interval, claims)
+    return TimeSaved("host", interval, _BASIS(), interval, claims)
 
 
-def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> Change:
+def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> TimeSaved:
     """Of waits in a table, per step: perhaps nothing, because a table does not tell when the device ran dry.
 
     While the loader bounds the step, what the waits cost is only time that the device could have worked in.
     """
     loader_bounds = Budget.of(facts.resources, is_estimate=True).critical == "loader"
-    return Change("gpu" if loader_bounds else "host", (0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
+    return TimeSaved("gpu" if loader_bounds else "host", (0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
 
 
-def place(row: Synchronization) -> Place:
+def place(row: Synchronization) -> CodePlace:
     """Where some waits are: the Python line, else the innermost operator, else the call."""
     if row.python_line is not None:
-        return Place("python", row.python_line, value=row.avoidable_ns, unit="ns")
+        return CodePlace("python", row.python_line, value=row.avoidable_ns, unit="ns")
     name = row.operators[-1] if row.operators else row.call
-    return Place("operator" if row.operators else "call", name, value=row.avoidable_ns, unit="ns")
+    return CodePlace("operator" if row.operators else "call", name, value=row.avoidable_ns, unit="ns")

@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.memory import Memory
+from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
-from traceanalyzer.rules.facts import Facts, Operator
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _ALLOCATING = frozenset(
@@ -60,30 +60,30 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = host / facts.step_ns if facts.step_ns else 0.0
     evidence = []
     # Recording memory makes every allocation slower than it is.
-    if share > limits["host_share"] and facts.find("memory", Memory) is None:
+    if share > limits["host_share"] and facts.find("memory", MemoryUse) is None:
         evidence.append(Evidence(_HOST(), share, limits["host_share"], "share", _places(rows)))
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
         calls = facts.host_per_step(sum(row.calls for row in rows))
-        change = Change("host", (0.0, host), _BASIS(), claims={f"operator:{row.name}": host for row in rows[:1]})
+        change = TimeSaved("host", (0.0, host), _BASIS(), claims={f"operator:{row.name}": host for row in rows[:1]})
         yield Draft(tuple(evidence), change, {"calls": round(calls), "host": host, "share": share}, ceiling="low")
 
 
 def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
-    memory = facts.find("memory", Memory)
+    memory = facts.find("memory", MemoryUse)
     for device in memory.devices if memory else ():
         peak = device.peak_allocated_bytes
         if device.device == "CPU" or not peak or not device.steps:
             continue
         taken = sum(step.allocated_bytes for step in device.steps) / len(device.steps)
         if taken / peak > limit:
-            where = (Place("memory", device.device, value=round(taken), unit="bytes"),)
+            where = (CodePlace("memory", device.device, value=round(taken), unit="bytes"),)
             yield Evidence(_TURNOVER(), taken / peak, limit, "number", where)
 
 
-def _places(rows: list[Operator]) -> tuple[Place, ...]:
+def _places(rows: list[OperatorFact]) -> tuple[CodePlace, ...]:
     ranked = sorted(rows, key=lambda row: (-row.host_self_ns, row.name))
-    return tuple(Place("operator", row.name, value=row.host_self_ns, unit="ns") for row in ranked[:5])
+    return tuple(CodePlace("operator", row.name, value=row.host_self_ns, unit="ns") for row in ranked[:5])
 
 
 RULE = Rule(

@@ -30,9 +30,9 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -67,14 +67,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     idle = _idle.per_step(facts, "allocation")
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
-    change = Change("host", direct, _BASIS(), exposed, {"idle:allocation": direct[1]})
+    change = TimeSaved("host", direct, _BASIS(), exposed, {"idle:allocation": direct[1]})
     calls = sum(row.later_calls for row in rows) / later
     yield Draft((evidence,), change, {"calls": calls, "time": time, "call": rows[0].name}, ceiling="high")
 
 
-def _place(row: SetUp) -> Place:
+def _place(row: SetUp) -> CodePlace:
     kind, name = ("call", row.name) if row.python_line is None else ("python", row.python_line)
-    return Place(kind, name, value=row.later_ns, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, name, value=row.later_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
 RULE = Rule(

@@ -32,12 +32,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
-from traceanalyzer.rules.facts import Facts, Operator
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace.op_shapes import Shape, parse
 
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
@@ -80,7 +80,7 @@ class _Scores:
 
 @dataclass(frozen=True)
 class _Row:
-    operator: Operator
+    operator: OperatorFact
     tensors: list[Shape]
 
     @property
@@ -114,7 +114,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
     members.sort(key=lambda row: (-row.operator.device_self_ns, row.operator.name, row.operator.shapes or ""))
     claims = {_key(row.operator): facts.gpu_per_step(row.operator.device_self_ns) for row in members}
-    change = Change("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), claims=claims)
+    change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), claims=claims)
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(_place(facts, row) for row in members))
     shape = [largest.batch, largest.queries, largest.keys]
@@ -148,13 +148,15 @@ def _best_rate(facts: Facts, rows: Sequence[_Row]) -> float:
     return max((row.flops / row.operator.device_self_ns for row in timed), default=math.inf)
 
 
-def _key(row: Operator) -> str:
+def _key(row: OperatorFact) -> str:
     return f"operator:{row.name}|{row.shapes}"
 
 
-def _place(facts: Facts, row: _Row) -> Place:
+def _place(facts: Facts, row: _Row) -> CodePlace:
     kind = "operator" if facts.table is None else "row"
-    return Place(kind, row.operator.name, row.operator.shapes, facts.gpu_per_step(row.operator.device_self_ns), "ns")
+    return CodePlace(
+        kind, row.operator.name, row.operator.shapes, facts.gpu_per_step(row.operator.device_self_ns), "ns"
+    )
 
 
 RULE = Rule(

@@ -30,8 +30,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -55,11 +55,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
         return
-    where = (Place("time", "forward", value=passes.graph_host_ns, unit="ns", start_ns=passes.graph_start_ns),)
+    where = (CodePlace("time", "forward", value=passes.graph_host_ns, unit="ns", start_ns=passes.graph_start_ns),)
     evidence = Evidence(_SUBJECT(), passes.graph_passes, limits["forward_passes"], "count", where)
     most = _AT_MOST * facts.host_per_step(passes.graph_host_ns)
     params = {"passes": passes.graph_passes, "functions": passes.graph_functions}
-    yield Draft((evidence,), Change("host", (0.0, most), _BASIS(most=_AT_MOST)), params, severity="low")
+    yield Draft((evidence,), TimeSaved("host", (0.0, most), _BASIS(most=_AT_MOST)), params, severity="low")
 
 
 RULE = Rule(

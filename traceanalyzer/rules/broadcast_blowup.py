@@ -30,14 +30,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._blowups import belongs, blown_up, reduced
 from traceanalyzer.rules._products import FP32_BYTES
-from traceanalyzer.rules.change import Change
-from traceanalyzer.rules.facts import Facts, Operator
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace.op_shapes import parse
 
 _FOR_SURE = 0.5
 """Own choice: the part of the operators of that size that belongs to it for sure."""
@@ -55,7 +55,7 @@ _BASIS = Text(
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [(row, shapes) for row in facts.shaped if row.calls and row.device_self_ns and (shapes := parse(row.shapes))]
-    roots: dict[int, tuple[float, Operator]] = {}
+    roots: dict[int, tuple[float, OperatorFact]] = {}
     for row, shapes in rows:
         made = blown_up(row.name, shapes, limits["expansion"])
         if made is not None and made[0] * FP32_BYTES >= limits["result_bytes"]:
@@ -71,7 +71,12 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _draft(
-    facts: Facts, limits: Mapping[str, float], elements: int, factor: float, root: Operator, members: list[Operator]
+    facts: Facts,
+    limits: Mapping[str, float],
+    elements: int,
+    factor: float,
+    root: OperatorFact,
+    members: list[OperatorFact],
 ) -> Iterator[Draft]:
     time = sum(row.device_self_ns for row in members)
     share = time / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
@@ -83,10 +88,10 @@ def _draft(
     remains = sum(row.calls for row in members) * _OPERATIONS * elements / rate
     high = max(0.0, time - remains)
     ranked = [root, *(row for row in members if row is not root)]
-    where = tuple(Place("operator", r.name, shapes=r.shapes, value=r.device_self_ns, unit="ns") for r in ranked[:5])
+    where = tuple(CodePlace("operator", r.name, shapes=r.shapes, value=r.device_self_ns, unit="ns") for r in ranked[:5])
     yield Draft(
         (Evidence(_SUBJECT(), factor, limits["expansion"], "number", where),),
-        Change(
+        TimeSaved(
             "gpu",
             (facts.gpu_per_step(min(high, _FOR_SURE * time)), facts.gpu_per_step(high)),
             _BASIS(elements=elements, sure=_FOR_SURE),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Arithmetic, Resources, Saving
-from traceanalyzer.rules.change import Change, Interval
+from traceanalyzer.rules.change import Interval, TimeSaved
 
 GAIN_SHARE = 0.01
 """Own choice: what saves less than one percent of a step cannot be told from noise."""
@@ -86,7 +86,7 @@ class Budget:
         """The same at most: a host that the profiler slowed down bounds nothing."""
         return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
-    def wall(self, change: Change, direct: Interval | None = None) -> Interval:
+    def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
         """What a step gets shorter by.
 
         In a table nothing tells what overlaps: time of a resource that is not critical is worth nothing there, and
@@ -104,7 +104,7 @@ class Budget:
             min(high, shown[1], self.reach(change.resource, high)),
         )
 
-    def blocker(self, change: Change) -> str:
+    def blocker(self, change: TimeSaved) -> str:
         """What takes longest once the change is made."""
         return self.without(change.resource, change.direct[1]).critical
 
@@ -112,11 +112,11 @@ class Budget:
         chain = "host" if resource == "loader" else "gpu" if resource == "communication" else resource
         return self.chains[chain] >= max(self.chains.values())
 
-    def after(self, change: Change, direct: float, wall: float) -> Budget:
+    def after(self, change: TimeSaved, direct: float, wall: float) -> Budget:
         """With the change made."""
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
-    def saving(self, change: Change) -> Saving:
+    def saving(self, change: TimeSaved) -> Saving:
         """The change with its bounds."""
         low, high = self.wall(change)
         return Saving(
@@ -128,11 +128,11 @@ class Budget:
             resource=change.resource,
         )
 
-    def _is_beyond_host(self, change: Change, most: float) -> bool:
+    def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
         """The upper end is more than the recorded time of a host leaves that the profiler slowed down."""
         return self.is_host_inflated and most > self.cap(change.resource, change.direct[1])
 
-    def _arithmetic(self, change: Change) -> Arithmetic | None:
+    def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:
         """The cap, where it binds: the shown difference is an end of the interval."""
         cap = self.reach(change.resource, change.direct[1])
         if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):

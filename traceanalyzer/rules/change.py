@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Change:
+class TimeSaved:
     """Times that go away if the advice is followed."""
 
     resource: str

@@ -10,7 +10,7 @@ import msgspec
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report import units
 from traceanalyzer.report.model import Finding
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 
 _RESOURCES = ("loader", "host", "gpu", "communication")
 _CONFIDENCES = ("A", "B", "C")
@@ -18,7 +18,7 @@ _LONGEST = 1_000_000
 """Bytes of a finding in JSON: beyond, it is no advice but a dump."""
 
 
-def change(found: Change | None) -> None:
+def change(found: TimeSaved | None) -> None:
     """Raises a ValueError if the times that go away are no times."""
     if found is None:
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.report.model import Combined, Relief
 from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.change import Change, Interval
+from traceanalyzer.rules.change import Interval, TimeSaved
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Fix:
 
     rule: str
     finding: int
-    change: Change
+    change: TimeSaved
 
 
 def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
@@ -63,7 +63,7 @@ class _Most:
     offered: float = 0.0
     """What the fixes take away of what nothing hides."""
 
-    def after(self, change: Change, direct: Interval) -> _Most:
+    def after(self, change: TimeSaved, direct: Interval) -> _Most:
         """With one more."""
         left = self.left
         if left.is_estimate:
@@ -76,20 +76,20 @@ class _Most:
         return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)
 
 
-def _unclaimed(change: Change, taken: dict[str, Interval]) -> Interval:
+def _unclaimed(change: TimeSaved, taken: dict[str, Interval]) -> Interval:
     """What is left of a change's direct times after fixes that removed the same time, surely and at most."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
     low, high = (sum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
     return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
 
 
-def _claim(change: Change, taken: dict[str, Interval]) -> None:
+def _claim(change: TimeSaved, taken: dict[str, Interval]) -> None:
     for key, ns in change.claims.items():
         before, own = taken.get(key, (0.0, 0.0)), _ends(change, ns)
         taken[key] = (max(before[0], own[0]), max(before[1], own[1]))
 
 
-def _ends(change: Change, claim: float) -> Interval:
+def _ends(change: TimeSaved, claim: float) -> Interval:
     """What of a claim surely goes: the same part of it as of the whole."""
     low, high = change.direct
     return (claim * low / high if high else 0.0, claim)

@@ -34,8 +34,8 @@ from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -71,7 +71,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _places(found))
     hideable = min(exposed, max(0.0, resources.gpu_ns - total))
     basis = _BASIS() if ranks is None else _BASIS_RANKS()
-    change = Change("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
+    change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
     params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
     yield Draft((evidence,), change, params, advice=None if ranks is None else _ADVICE_RANKS)
 
@@ -84,8 +84,8 @@ def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[flo
     return max(0.0, exposed - (ranks.exposed_wait_ns or 0.0)), max(0.0, total - (ranks.wait_ns or 0.0))
 
 
-def _places(found: Communication) -> tuple[Place, ...]:
-    return tuple(Place("kernel", _name(row), value=row.total_ns, unit="ns") for row in found.rows[:5])
+def _places(found: Communication) -> tuple[CodePlace, ...]:
+    return tuple(CodePlace("kernel", _name(row), value=row.total_ns, unit="ns") for row in found.rows[:5])
 
 
 def _name(row: CollectiveRow) -> str:

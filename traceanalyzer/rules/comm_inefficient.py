@@ -33,8 +33,8 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -120,19 +120,19 @@ def _small(
     yield Draft((evidence,), _change(facts, direct), params, summary=_SUMMARY_SMALL, advice=_ADVICE_SMALL)
 
 
-def _change(facts: Facts, direct: float) -> Change:
+def _change(facts: Facts, direct: float) -> TimeSaved:
     exposed = facts.need("resources", StepResources).exposed_communication_ns or 0.0
     basis: Message = _BASIS()
-    return Change("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
+    return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
 
 
-def _places(rows: list[CollectiveRow]) -> tuple[Place, ...]:
+def _places(rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
     return tuple(_place(row) for row in rows[:5])
 
 
-def _place(row: CollectiveRow) -> Place:
+def _place(row: CollectiveRow) -> CodePlace:
     shapes = None if row.message_bytes is None else f"{row.message_bytes} B x {row.calls}"
-    return Place("kernel", row.operation or "unknown", shapes, row.total_ns, "ns")
+    return CodePlace("kernel", row.operation or "unknown", shapes, row.total_ns, "ns")
 
 
 RULE = Rule(

@@ -35,8 +35,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.ranks.model import Caused, Ranks, Straggler
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -118,19 +118,19 @@ def _comparison(facts: Facts) -> Ranks:
     return found
 
 
-def _change(late: Straggler, others: float) -> Change:
+def _change(late: Straggler, others: float) -> TimeSaved:
     """A step of the run is as long on the late rank, which waits for nobody, as on those that wait."""
     low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
     basis = _BASIS() if low > 0 else _TWO_LATE()
-    return Change("communication", (low, high), basis, (low, high), {"communication:waiting": high})
+    return TimeSaved("communication", (low, high), basis, (low, high), {"communication:waiting": high})
 
 
-def _places(late: Straggler) -> tuple[Place, ...]:
-    return tuple(Place("step", step.name, value=step.ns, unit="ns") for step in late.worst_steps)
+def _places(late: Straggler) -> tuple[CodePlace, ...]:
+    return tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in late.worst_steps)
 
 
-def _collectives(late: Straggler) -> tuple[Place, ...]:
-    return tuple(Place("kernel", _name(row), value=row.ns, unit="ns") for row in late.worst_collectives)
+def _collectives(late: Straggler) -> tuple[CodePlace, ...]:
+    return tuple(CodePlace("kernel", _name(row), value=row.ns, unit="ns") for row in late.worst_collectives)
 
 
 def _name(row: Caused) -> str:

@@ -33,8 +33,8 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -70,7 +70,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     direct = (0.0, facts.host_per_step(found.later_code_ns))
     exposed = (0.0, facts.host_per_step(total))
     basis = _BASIS(total=found.later_code_ns, steps=found.steps)
-    change = Change("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
+    change = TimeSaved("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
     params: dict[str, object] = {
         "time": found.later_code_ns,
         "share": share,
@@ -112,10 +112,10 @@ def _confidence(rows: list[SetUp]) -> str:
     return "C" if all(row.is_inferred for row in rows) else "A"
 
 
-def _place(row: SetUp) -> Place:
+def _place(row: SetUp) -> CodePlace:
     kind = "python" if row.python_line is not None else "call"
     time = row.later_ns or row.time_ns
-    return Place(kind, row.python_line or row.name, value=time, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, row.python_line or row.name, value=time, unit="ns", start_ns=row.longest_start_ns)
 
 
 _SUMMARY_ONLY = Text(

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules._norms import norms
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -52,7 +52,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {key: facts.gpu_per_step(ns) for key, ns in found.bias_claims.items() if ns}
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", found.places),),
-        Change("gpu", (time, time), _BASIS(), claims=claims),
+        TimeSaved("gpu", (time, time), _BASIS(), claims=claims),
         {"time": time, "share": share, "calls": round(found.with_bias / facts.steps)},
     )
 

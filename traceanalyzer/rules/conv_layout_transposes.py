@@ -28,12 +28,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
 
 _REMAINS = 0.5
 """Own choice: the part of the changes of layout that goes away for sure."""
@@ -56,11 +56,11 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
     time = facts.gpu_per_step(sum(kernel.total_ns for kernel in rows))
     kind = "row" if facts.table is not None else "kernel"
-    where = tuple(Place(kind, kernel.name, value=kernel.total_ns, unit="ns") for kernel in rows[:5])
+    where = tuple(CodePlace(kind, kernel.name, value=kernel.total_ns, unit="ns") for kernel in rows[:5])
     claims = {f"kernel:{kernel.name}": facts.gpu_per_step(kernel.total_ns) for kernel in rows}
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
-        Change("gpu", (_REMAINS * time, time), _BASIS(remains=_REMAINS), claims=claims),
+        TimeSaved("gpu", (_REMAINS * time, time), _BASIS(remains=_REMAINS), claims=claims),
         {"time": time, "share": share, "calls": round(sum(kernel.calls for kernel in rows) / facts.steps)},
     )
 

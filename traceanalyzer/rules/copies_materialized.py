@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.conversions import Conversion, Conversions
+from traceanalyzer.analyzers.device_copies import Conversion, Conversions
+from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
-from traceanalyzer.rules.facts import Facts, Missing, Operator
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace.op_shapes import parse
 
 _LEAST = 0.5
 """Own choice: see the page."""
@@ -87,7 +87,7 @@ def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float) -> Iterator
     for row in rows:
         key = f"operator:{_COPY}|{row.input_shapes}"
         claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
-    change = Change("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
     calls = sum(row.calls for row in rows) / facts.steps
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": rows[0].operator}
     evidence = Evidence(_SUBJECT(), share, limit, "share", where)
@@ -101,17 +101,17 @@ def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
     cost *= (row.longest_run - 1) / row.longest_run
     claims = {f"operator:{_COPY}|{row.input_shapes}": cost} if row.on_device else {}
     basis = _BASIS_RUN(run=row.longest_run, least=_LEAST)
-    change = Change("gpu" if row.on_device else "host", (_LEAST * cost, cost), basis, claims=claims)
+    change = TimeSaved("gpu" if row.on_device else "host", (_LEAST * cost, cost), basis, claims=claims)
     where = [_place(facts, row, row.device_ns if row.on_device else row.host_ns)]
-    where += [Place("python", row.python_line)] if row.python_line else []
+    where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_SUBJECT_RUN(), row.longest_run, limit, "count", tuple(where))
     params = {"operator": row.operator, "run": row.longest_run, "shapes": _first_shape(row.input_shapes), "time": cost}
     return Draft((evidence,), change, params, confidence="C", summary=_SUMMARY_RUN)
 
 
-def _place(facts: Facts, row: Conversion, total_ns: int) -> Place:
+def _place(facts: Facts, row: Conversion, total_ns: int) -> CodePlace:
     time = facts.gpu_per_step(total_ns) if row.on_device else facts.host_per_step(total_ns)
-    return Place("operator", row.operator, row.input_shapes or None, time, "ns", row.start_ns)
+    return CodePlace("operator", row.operator, row.input_shapes or None, time, "ns", row.start_ns)
 
 
 def _first_shape(text: str) -> str:
@@ -130,18 +130,18 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     time = facts.gpu_per_step(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
-    where = tuple(Place("row", r.name, r.shapes, r.device_total_ns, "ns") for r in rows)
+    where = tuple(CodePlace("row", r.name, r.shapes, r.device_total_ns, "ns") for r in rows)
     claims = {f"operator:{_COPY}": time} | {
         f"operator:{r.name}|{r.shapes}": facts.gpu_per_step(r.device_total_ns) for r in rows
     }
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
-    change = Change("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
     calls = sum(row.calls for row in rows if row.name == _COPY) / facts.steps
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": asked[0].name}
     yield Draft((evidence,), change, params, confidence="B", summary=None if calls else _SUMMARY_TABLE)
 
 
-def _shaped(facts: Facts, total: int) -> list[Operator]:
+def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
     """Rows of copies by shape, those with most time first, none with more than all."""
     try:
         rows = [row for row in facts.shaped if row.name == _COPY and 0 < row.device_self_ns <= 1.01 * total]

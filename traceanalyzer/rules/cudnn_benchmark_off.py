@@ -31,9 +31,9 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.convolution_algorithms import ConvolutionAlgorithms
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -54,12 +54,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["gpu_share"] or _settings.wants_cudnn_choice(facts):
         return
     high = facts.gpu_per_step(saved)
-    where = tuple(Place("operator", r.name, shapes=r.input_shapes, value=r.saving_ns, unit="ns") for r in rows[:5])
+    where = tuple(CodePlace("operator", r.name, shapes=r.input_shapes, value=r.saving_ns, unit="ns") for r in rows[:5])
     claims = {f"operator:{row.name}|{row.input_shapes}": facts.gpu_per_step(row.saving_ns) for row in rows}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
-        Change("gpu", (0.0, high), _BASIS(), claims=claims),
+        TimeSaved("gpu", (0.0, high), _BASIS(), claims=claims),
         {
             "count": len(rows),
             "operator": rows[0].name,

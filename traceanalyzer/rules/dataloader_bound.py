@@ -34,12 +34,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.step_breakdown import Step, StepBreakdown
-from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._loader import CONTENTION, code_without_gpu, with_workers
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -80,7 +80,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         else:
             yield Draft((evidence,), change, params)
         return
-    change = Change(
+    change = TimeSaved(
         "loader",
         (0.0, average.dataloader_ns),
         _BASIS_WORKERS(),
@@ -91,9 +91,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, {**params, "workers": workers}, advice=_ADVICE_WORKERS, code=code)
 
 
-def _worst(steps: tuple[Step, ...]) -> tuple[Place, ...]:
+def _worst(steps: tuple[Step, ...]) -> tuple[CodePlace, ...]:
     longest = sorted(steps, key=lambda step: (-step.dataloader_ns, step.start_ns))[:5]
-    return tuple(Place("step", s.name, value=s.dataloader_ns, unit="ns", start_ns=s.start_ns) for s in longest)
+    return tuple(CodePlace("step", s.name, value=s.dataloader_ns, unit="ns", start_ns=s.start_ns) for s in longest)
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -103,10 +103,10 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = loader * facts.steps / table.cpu_ns
     if share <= limits["host_share"]:
         return
-    rows = [row for row in facts.rows(Kind.ANNOTATION) if is_dataloader(row) and row.self_cpu_ns]
-    where = tuple(Place("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_dataloader(row) and row.self_cpu_ns]
+    where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_SUBJECT_TABLE(), share, limits["host_share"], "share", where)
-    change = Change("loader", (loader, loader), _BASIS_TABLE(), claims={"loader": loader})
+    change = TimeSaved("loader", (loader, loader), _BASIS_TABLE(), claims={"loader": loader})
     params = {"wait": loader, "step": facts.step_ns, "share": share}
     yield Draft((evidence,), change, params, summary=_SUMMARY_TABLE)
 

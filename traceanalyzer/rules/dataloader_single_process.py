@@ -30,11 +30,11 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
-from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _loader, _settings
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -80,27 +80,27 @@ def _code(facts: Facts) -> str | None:
     return f"DataLoader(dataset, num_workers={workers}, {pinning}persistent_workers=True)"
 
 
-def _places(loaders: list[Loader]) -> tuple[Place, ...]:
+def _places(loaders: list[Loader]) -> tuple[CodePlace, ...]:
     waits = [(wait, loader) for loader in loaders for wait in loader.longest]
     waits.sort(key=lambda entry: (-entry[0].exposed_ns, entry[0].start_ns))
     return tuple(
-        Place("operator", loader.name, value=wait.exposed_ns, unit="ns", start_ns=wait.start_ns)
+        CodePlace("operator", loader.name, value=wait.exposed_ns, unit="ns", start_ns=wait.start_ns)
         for wait, loader in waits[:5]
     )
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = [row for row in facts.rows(Kind.ANNOTATION) if is_dataloader(row) and is_in_process(row.name)]
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_dataloader(row) and is_in_process(row.name)]
     total = sum(row.self_cpu_ns or 0 for row in rows)
     if facts.table is None or not facts.table.cpu_ns or not total:
         return
     share = total / facts.table.cpu_ns
     if share <= limits["host_share"]:
         return
-    where = tuple(Place("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
+    where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_SUBJECT_TABLE(), share, limits["host_share"], "share", where)
     wait = facts.host_per_step(total)
-    change = Change("loader", (wait, wait), _BASIS_TABLE(), claims={"loader": wait})
+    change = TimeSaved("loader", (wait, wait), _BASIS_TABLE(), claims={"loader": wait})
     yield Draft((evidence,), change, {"wait": wait, "step": facts.step_ns, "share": share})
 
 

@@ -30,8 +30,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.dataloader import DataLoader, Loader
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -62,7 +62,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _judge(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Iterator[Draft]:
     usual = max(loader.median_ns, 1.0)
     where = tuple(
-        Place("operator", loader.name, value=wait.duration_ns, unit="ns", start_ns=wait.start_ns)
+        CodePlace("operator", loader.name, value=wait.duration_ns, unit="ns", start_ns=wait.start_ns)
         for wait in loader.longest
     )
     evidence, excess, calls = [], 0.0, 0
@@ -75,7 +75,7 @@ def _judge(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Iterato
     per_step = facts.host_per_step(excess)
     if not evidence or per_step < limits["gain_share"] * facts.step_ns:
         return
-    change = Change("loader", (0.0, per_step), _BASIS(), (0.0, per_step), {"loader": per_step})
+    change = TimeSaved("loader", (0.0, per_step), _BASIS(), (0.0, per_step), {"loader": per_step})
     params = {"calls": calls, "all": loader.calls, "usual": loader.median_ns, "excess": excess}
     yield Draft(tuple(evidence), change, params, ceiling="high")
 

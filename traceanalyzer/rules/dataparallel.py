@@ -31,9 +31,9 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.data_parallel import DataParallel
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._idle_claims import claims
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -62,12 +62,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     many = len(found.devices) > 1
     own = facts.host_per_step(found.own_host_ns)
     moving = facts.host_per_step(sum(row.host_ns for row in found.distribution)) if many else 0.0
-    where = [Place("operator", _NAME, value=found.host_ns, unit="ns", start_ns=found.start_ns)]
-    where += [Place("operator", row.name, value=row.host_ns, unit="ns") for row in found.distribution]
+    where = [CodePlace("operator", _NAME, value=found.host_ns, unit="ns", start_ns=found.start_ns)]
+    where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in found.distribution]
     evidence = Evidence(_SUBJECT(), calls, limits["calls_per_step"], "number", tuple(where))
     time = own + moving
     exposed = None if many or not found.devices else facts.host_per_step(sum(idle.time_ns for idle in found.exposed))
-    change = Change(
+    change = TimeSaved(
         "host",
         (_LEAST * time, time),
         (_BASIS_MANY if many else _BASIS)(least=_LEAST),
@@ -93,9 +93,9 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if not calls > limits["calls_per_step"]:
         return
     own = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
-    where = tuple(Place("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
+    where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_SUBJECT(), calls, limits["calls_per_step"], "number", where)
-    change = Change("host", (0.0, own), _BASIS_TABLE())
+    change = TimeSaved("host", (0.0, own), _BASIS_TABLE())
     yield Draft((evidence,), change, {"time": own}, summary=_SUMMARY_TABLE, advice=_ADVICE_TABLE)
 
 

@@ -30,8 +30,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -58,7 +58,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("passes", Passes).accumulation
     if found is None or found.early_exchanges < limits["early_exchanges"]:
         return
-    where = tuple(Place("time", "backward", value=e.time_ns, unit="ns", start_ns=e.start_ns) for e in found.examples)
+    where = tuple(
+        CodePlace("time", "backward", value=e.time_ns, unit="ns", start_ns=e.start_ns) for e in found.examples
+    )
     evidence = Evidence(_SUBJECT(), found.early_exchanges, limits["early_exchanges"], "count", where)
     params: dict[str, float] = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges}
     if found.time_ns is None or found.exposed_ns is None:
@@ -66,7 +68,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     time, exposed = facts.host_per_step(found.time_ns), facts.host_per_step(found.exposed_ns)
     claims = {"communication": time}
-    change = Change("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
+    change = TimeSaved("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
     yield Draft((evidence,), change, {**params, "time": time}, severity="info")
 
 

@@ -29,10 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.conversions import Conversion, Conversions
+from traceanalyzer.analyzers.device_copies import Conversion, Conversions
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -67,7 +67,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in churn:
         key = f"operator:aten::copy_|{row.input_shapes}"
         claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
-    change = Change("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
     calls = round(sum(row.calls for row in churn) / facts.steps)
     params = {"casts": max(1, calls), "time": time, "share": share}
     first = churn[0]
@@ -84,8 +84,8 @@ def _short(kind: str | None) -> str:
     return (kind or "").removeprefix("c10::")
 
 
-def _place(facts: Facts, row: Conversion) -> Place:
-    return Place(
+def _place(facts: Facts, row: Conversion) -> CodePlace:
+    return CodePlace(
         "operator", row.operator, row.input_shapes or None, facts.gpu_per_step(row.device_ns), "ns", row.start_ns
     )
 

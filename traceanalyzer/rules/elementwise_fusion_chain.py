@@ -33,8 +33,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.chains import Chain, Chains
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change, Interval
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -62,7 +62,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     ends = [_saved(row) for row in rows]
     direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
-    change = Change("gpu", direct, _BASIS(passes=_PASSES), claims=_claims(facts, rows))
+    change = TimeSaved("gpu", direct, _BASIS(passes=_PASSES), claims=_claims(facts, rows))
     where = tuple(_place(facts, row) for row in rows[:5])
     evidence = Evidence(_SUBJECT(), share, limits["step_share"], "share", where)
     kernels = round(sum(row.kernels * row.repetitions for row in rows) / facts.steps)
@@ -87,11 +87,11 @@ def _claims(facts: Facts, rows: Sequence[Chain]) -> dict[str, float]:
     return claims
 
 
-def _place(facts: Facts, row: Chain) -> Place:
+def _place(facts: Facts, row: Chain) -> CodePlace:
     """The chain as a place: its operators, the shapes of the first."""
     name = f"{row.caller}: {_operators(row)}" if row.caller else _operators(row)
     time = facts.gpu_per_step(row.device_ns)
-    return Place("kernel", name, row.links[0].input_shapes, time, "ns", row.start_ns)
+    return CodePlace("kernel", name, row.links[0].input_shapes, time, "ns", row.start_ns)
 
 
 def _operators(row: Chain) -> str:

@@ -31,14 +31,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels_by_shape import KernelByShape, KernelsByShape
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._precision import capability
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace import op_models
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
 
 _FULL_RATE = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
 """Compute capabilities with fp64 at half the rate of fp32 (CUDA C++ Programming Guide, arithmetic instructions)."""
@@ -65,7 +65,7 @@ _SUMMARY_UNKNOWN = Text(
 class _Double:
     name: str
     claim: str
-    place: Place
+    place: CodePlace
     time_ns: int
 
 
@@ -89,7 +89,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     low, high = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(entry.place for entry in found[:5])),),
-        Change("gpu", (low, high), _BASIS(), claims=claims),
+        TimeSaved("gpu", (low, high), _BASIS(), claims=claims),
         {"time": facts.gpu_per_step(time), "share": share},
         confidence="C" if generation is None else None,
         summary=_SUMMARY_UNKNOWN if generation is None else None,
@@ -103,7 +103,7 @@ def _by_shape(facts: Facts) -> list[_Double]:
         _Double(
             row.kernel,
             f"operator:{row.operator}|{row.input_shapes}",
-            Place("operator", row.operator, shapes=row.input_shapes or None, value=row.total_ns, unit="ns"),
+            CodePlace("operator", row.operator, shapes=row.input_shapes or None, value=row.total_ns, unit="ns"),
             row.total_ns,
         )
         for row in (found.rows if found else ())
@@ -122,7 +122,7 @@ def _by_name(facts: Facts) -> list[_Double]:
     kind = "row" if facts.table is not None else "kernel"
     rows = sorted(facts.kernels, key=lambda kernel: (-kernel.total_ns, kernel.name))
     return [
-        _Double(row.name, f"kernel:{row.name}", Place(kind, row.name, value=row.total_ns, unit="ns"), row.total_ns)
+        _Double(row.name, f"kernel:{row.name}", CodePlace(kind, row.name, value=row.total_ns, unit="ns"), row.total_ns)
         for row in rows
         if _DOUBLE.search(row.name) and "float" not in row.name
     ]

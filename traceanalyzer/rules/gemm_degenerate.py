@@ -31,10 +31,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._products import bandwidths, moved, sides
-from traceanalyzer.rules.change import Change
-from traceanalyzer.rules.facts import Facts, Missing, Operator
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("gemm-degenerate-subject", "products with a side of 1, share of the time on the GPU")
@@ -61,10 +61,10 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
     saved = [row.device_self_ns - _floor(row, fast) for row in rows]
     low = sum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
-    where = tuple(Place("operator", r.name, shapes=r.shapes, value=r.device_self_ns, unit="ns") for r in rows[:5])
+    where = tuple(CodePlace("operator", r.name, shapes=r.shapes, value=r.device_self_ns, unit="ns") for r in rows[:5])
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
-        Change(
+        TimeSaved(
             "gpu",
             (facts.gpu_per_step(low), facts.gpu_per_step(sum(saved))),
             _BASIS(slow=slow, fast=fast),
@@ -77,7 +77,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _is_degenerate(row: Operator, limits: Mapping[str, float]) -> bool:
+def _is_degenerate(row: OperatorFact, limits: Mapping[str, float]) -> bool:
     """One row (m is 1) is decoding: it must read the weights, and nothing of it can go away."""
     found = sides(row.name, row.shapes)
     if found is None or not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
@@ -85,7 +85,7 @@ def _is_degenerate(row: Operator, limits: Mapping[str, float]) -> bool:
     return found.m > 1 and 1 in (found.n, found.k) and max(found.m, found.n, found.k) >= limits["side"]
 
 
-def _floor(row: Operator, bandwidth: float) -> float:
+def _floor(row: OperatorFact, bandwidth: float) -> float:
     """Time to move the bytes of all calls once, in ns."""
     return (moved(row) or 0) * row.calls / bandwidth
 

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -96,7 +96,7 @@ def _judge(device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) 
     if busy >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
-    where = tuple(Place("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])
+    where = tuple(CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])
     evidence = Evidence(_SUBJECT(device=device.device), busy, limits["busy_share"], "share", where)
     params = {
         "device": device.device,
@@ -122,7 +122,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
-    where = tuple(Place("time", name, value=ns, unit="ns") for ns, name in times)
+    where = tuple(CodePlace("time", name, value=ns, unit="ns") for ns, name in times)
     evidence = Evidence(_SUBJECT_TABLE(), busy, limits["busy_share"], "share", where)
     yield Draft(
         (evidence,),

@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.copies import Copies
-from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _copies, _waits
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -50,7 +50,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
-    where = tuple(Place("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
+    where = tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
     evidence = Evidence(_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     claims = {f"copies:{row.name}": facts.host_per_step(row.avoidable_ns or 0) for row in rows}
     wait = facts.host_per_step(sum(row.synchronized_ns or 0 for row in rows))
@@ -60,8 +60,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    copies = [row for row in facts.rows(Kind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
-    waits = [row for row in facts.rows(Kind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
+    copies = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
+    waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
     copied, waited = sum(row.calls or 0 for row in copies), sum(row.calls or 0 for row in waits)
     lowest = limits["waits_per_copy"]
     if not copied or not lowest < waited / copied < 1 / lowest:
@@ -69,7 +69,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     wait = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
     if wait <= limits["gain_share"] * facts.step_ns:
         return
-    where = tuple(Place("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
     evidence = Evidence(_SUBJECT_TABLE(), waited / copied, lowest, "number", where)
     claims = {f"copies:{row.name}": wait * (row.calls or 0) / copied for row in copies}
     change = _waits.printed_change(facts, wait, claims)

@@ -30,11 +30,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.copies import Copies, Copy
-from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _copies, _settings
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -67,7 +67,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     low = max(0.0, exposed - facts.gpu_per_step(size / bandwidth))
     high = low + facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
     claims = {f"copies:{row.name}": high * row.time_ns / sum(r.time_ns for r in rows) for row in rows}
-    change = Change("gpu", (low, high), _BASIS(bandwidth=bandwidth), (low, high), claims)
+    change = TimeSaved("gpu", (low, high), _BASIS(bandwidth=bandwidth), (low, high), claims)
     evidence = Evidence(_SUBJECT(), share, limits["copy_share"], "share", tuple(map(_place, rows)))
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
     pinned = bool(_settings.all_pinned(facts))
@@ -82,21 +82,21 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _place(row: Copy) -> Place:
-    return Place("copy", row.name, value=row.time_ns, unit="ns")
+def _place(row: Copy) -> CodePlace:
+    return CodePlace("copy", row.name, value=row.time_ns, unit="ns")
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = [row for row in facts.rows(Kind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
+    rows = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
     large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
     time = facts.gpu_per_step(sum(row.self_device_ns or 0 for row in large))
     share = time / facts.step_ns
     if share <= limits["copy_share"]:
         return
-    where = tuple(Place("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
+    where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_SUBJECT_TABLE(), share, limits["copy_share"], "share", where)
     claims = {f"copies:{row.name}": facts.gpu_per_step(row.self_device_ns or 0) for row in large}
-    change = Change("gpu", (0.0, time), _BASIS_TABLE(), claims=claims)
+    change = TimeSaved("gpu", (0.0, time), _BASIS_TABLE(), claims=claims)
     yield Draft(
         (evidence,), change, {"time": time, "share": share}, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE
     )

@@ -10,13 +10,13 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
-from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.trace.kernel_classes import kernel_class
-from traceanalyzer.trace.marks import is_of_accelerator
 
 _BUSY = 0.8
 """Own choice: of a GPU that works for four fifths of a step, it is the GPU's work that has to shrink."""
@@ -266,7 +266,7 @@ def _sign(facts: Facts) -> str | None:
         own = facts.find("resources", StepResources)
         return own.unread_device if own else None
     rows = [] if facts.view is None else facts.view.by_name
-    return next((row.name for row, kind in rows if kind is Kind.RUNTIME or is_of_accelerator(row.name)), None)
+    return next((row.name for row, kind in rows if kind is RowKind.RUNTIME or is_of_accelerator(row.name)), None)
 
 
 def _gpu_bound(facts: Facts) -> tuple[str, Text | None]:

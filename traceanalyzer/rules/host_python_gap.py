@@ -31,11 +31,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.step_idle import DeviceInSteps, HostGap
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, HostGap
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _settings
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -70,7 +70,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     interval = (least * device.typical_host_gap_ns, most * device.typical_host_gap_ns)
     basis = (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most)
-    change = Change("host", interval, basis, interval, _claims(device, interval[1]))
+    change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
     evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", tuple(map(_place, device.host_gaps)))
     longest = device.host_gaps[0]
     params = {
@@ -90,10 +90,10 @@ def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
     return {f"idle:{cause}": time * ns / total for cause, ns in own.items() if ns}
 
 
-def _place(row: HostGap) -> Place:
+def _place(row: HostGap) -> CodePlace:
     kinds = {"python": row.python_line, "operator": row.operator, "time": row.annotation or _UNKNOWN().text}
     kind, name = next((kind, name) for kind, name in kinds.items() if name)
-    return Place(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
 RULE = Rule(

@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.launches import Launches
-from traceanalyzer.analyzers.step_idle import DeviceInSteps
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _settings
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -59,7 +59,7 @@ _BASIS_MEASURED = Text(
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
-    launches = facts.need("launches", Launches)
+    launches = facts.need("launches", LaunchFigures)
     if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
         return
     stacks = facts.is_host_inflated
@@ -75,14 +75,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
     if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
         claims["idle:host_code"] = most * gaps["host_code"]
-    change = Change(
+    change = TimeSaved(
         "host", interval, (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most), interval, claims
     )
     guessed = "C" if stacks and not measured else None
     yield Draft((evidence,), change, _params(device, launches, found.steps, total), confidence=guessed)
 
 
-def _params(device: DeviceInSteps, launches: Launches, steps: int, total: float) -> dict[str, float | None]:
+def _params(device: DeviceInSteps, launches: LaunchFigures, steps: int, total: float) -> dict[str, float | None]:
     return {
         "gaps": device.launching_gaps / steps,
         "time": total,
@@ -91,10 +91,10 @@ def _params(device: DeviceInSteps, launches: Launches, steps: int, total: float)
     }
 
 
-def _kernels(launches: Launches) -> tuple[Place, ...]:
+def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
     """Those that run for less time than their launch takes, most often first."""
     rows = sorted(launches.by_kernel, key=lambda row: (-row.shorter_than_launch, row.name))
-    return tuple(Place("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
+    return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 
 
 RULE = Rule(

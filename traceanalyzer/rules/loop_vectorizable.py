@@ -30,8 +30,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.repeats import Repeat, Repeats
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -62,14 +62,14 @@ def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[D
     if removed <= limits["host_share"] * facts.step_ns:
         return
     kind, name = ("operator", " ".join(row.operators)) if row.python_line is None else ("python", row.python_line)
-    where = Place(kind, name, value=row.host_ns, unit="ns", start_ns=row.longest_start_ns)
+    where = CodePlace(kind, name, value=row.host_ns, unit="ns", start_ns=row.longest_start_ns)
     evidence = Evidence(_SUBJECT(), row.most_turns, limits["turns"], "count", (where,))
     exposed = None
     if row.idle_ns is not None:
         idle = facts.host_per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
     claims = {f"operator:{row.operators[0]}": removed}
-    change = Change("host", (_KEPT * removed, removed), _BASIS(), exposed, claims)
+    change = TimeSaved("host", (_KEPT * removed, removed), _BASIS(), exposed, claims)
     params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": facts.host_per_step(taken)}
     yield Draft((evidence,), change, params, ceiling="high")
 

@@ -32,9 +32,9 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.roofline import Roofline
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._alignment import WITHOUT_PEER, is_aligned, is_candidate, judge, loaded_at_once
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -71,13 +71,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     low, high = (facts.gpu_per_step(sum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
     where = tuple(
-        Place("operator", e.row.name, shapes=e.row.input_shapes, value=e.row.device_ns, unit="ns") for e in slow[:5]
+        CodePlace("operator", e.row.name, shapes=e.row.input_shapes, value=e.row.device_ns, unit="ns") for e in slow[:5]
     )
     claims = {f"operator:{e.row.name}|{e.row.input_shapes}": facts.gpu_per_step(e.saved_ns[1]) for e in slow}
     worst = slow[0]
     yield Draft(
         (Evidence(_SUBJECT(), worst.share, limits["pace"], "share", where),),
-        Change("gpu", (low, high), _BASIS(most=WITHOUT_PEER), claims=claims),
+        TimeSaved("gpu", (low, high), _BASIS(most=WITHOUT_PEER), claims=claims),
         {
             "time": facts.gpu_per_step(sum(entry.row.device_ns for entry in slow)),
             "share": share,

@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from traceanalyzer.analyzers.memory import DeviceMemory, Memory
+from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -55,7 +55,7 @@ _SUMMARY_KNOWN = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    devices = [device for device in facts.need("memory", Memory).devices if device.device != "CPU"]
+    devices = [device for device in facts.need("memory", MemoryUse).devices if device.device != "CPU"]
     needed = int(limits["steps"])
     if all(len(device.steps) - 1 < needed for device in devices):
         raise Missing(_FEW_STEPS(count=needed + 1))
@@ -72,7 +72,9 @@ def _judge(device: DeviceMemory, limit: float) -> Iterator[Draft]:
     slope = _slope(ends)
     if peak <= 0 or slope / peak <= limit or sum(rises) < _RISING * len(rises):
         return
-    where = tuple(Place("step", step.name, value=step.end_bytes, unit="bytes") for step in (*steps[:2], *steps[-3:]))
+    where = tuple(
+        CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in (*steps[:2], *steps[-3:])
+    )
     params = {"device": device.device, "growth": round(slope), "share": slope / peak}
     evidence = Evidence(_SUBJECT(), slope / peak, limit, "share", where)
     if device.capacity_bytes is None or device.is_relative:

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.memory import DeviceMemory, Memory
+from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -43,7 +43,7 @@ _NO_TABLE = Text("memory-headroom-no-table", "a printed table sums allocations u
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    memory, resources = facts.need("memory", Memory), facts.need("resources", StepResources)
+    memory, resources = facts.need("memory", MemoryUse), facts.need("resources", StepResources)
     if resources.gpu_ns is None:
         raise Missing(_NO_GPU())
     known = [d for d in memory.devices if d.peak_allocated_bytes and d.capacity_bytes and not d.is_relative]
@@ -63,7 +63,7 @@ def _judge(device: DeviceMemory, busy: float, resources: StepResources, limits: 
     if used >= limits["used_share"] or factor < 2:
         return
     factor = 2 ** (factor.bit_length() - 1)
-    where = (Place("memory", device.device, value=peak, unit="bytes"),)
+    where = (CodePlace("memory", device.device, value=peak, unit="bytes"),)
     yield Draft(
         (
             Evidence(_PEAK(), used, limits["used_share"], "share", where),

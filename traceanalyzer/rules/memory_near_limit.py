@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.memory import DeviceMemory, Memory
+from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -39,7 +39,7 @@ _NO_TABLE = Text("memory-near-limit-no-table", "a printed table sums allocations
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    for device in facts.need("memory", Memory).devices:
+    for device in facts.need("memory", MemoryUse).devices:
         if device.capacity_bytes and not device.is_relative:
             yield from _judge(device, device.capacity_bytes, limits["used_share"])
 
@@ -47,7 +47,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _judge(device: DeviceMemory, capacity: int, limit: float) -> Iterator[Draft]:
     peaks = ((_ALLOCATED, device.peak_allocated_bytes), (_RESERVED, device.peak_reserved_bytes))
     evidence = tuple(
-        Evidence(text(), peak / capacity, limit, "share", (Place("memory", device.device, value=peak, unit="bytes"),))
+        Evidence(
+            text(), peak / capacity, limit, "share", (CodePlace("memory", device.device, value=peak, unit="bytes"),)
+        )
         for text, peak in peaks
         if peak is not None and peak / capacity > limit
     )

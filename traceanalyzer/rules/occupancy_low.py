@@ -30,11 +30,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels import Kernel, Kernels
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace.kernel_classes import KernelClass, kernel_class
 
 _LIVES_ON_OCCUPANCY = frozenset(
     {
@@ -58,7 +58,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = [row for row in rows if _counts(row, limits) and row.total_ns >= limits["gpu_share"] * total]
     if not found:
         return
-    where = tuple(Place("kernel", row.name, value=row.mean_est_achieved_occupancy, unit="share") for row in found[:5])
+    where = tuple(
+        CodePlace("kernel", row.name, value=row.mean_est_achieved_occupancy, unit="share") for row in found[:5]
+    )
     longest = found[0]
     time = sum(row.total_ns for row in found)
     yield Draft(

@@ -32,15 +32,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
-from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._idle_claims import claims
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
-from traceanalyzer.trace import marks
 
 _LEAST, _MOST = 0.5, 0.8
 """Own choice: the loops in Python that collect parameters remain, and a few launches."""
@@ -79,14 +79,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         launches, share = row.launches / row.calls, host / facts.step_ns
         if launches < limits["launches"] or share <= limits["host_share"] or not _is_loop(row):
             continue
-        place = Place("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
+        place = CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
         evidence = (
             Evidence(_SUBJECT(), launches, limits["launches"], "count", (place,)),
             Evidence(_HOST(), share, limits["host_share"], "share", (place,)),
         )
         exposed = facts.host_per_step(row.exposed_ns)
         direct = _LEAST * host, _MOST * host
-        change = Change(
+        change = TimeSaved(
             "host",
             direct,
             _BASIS(least=_LEAST, most=_MOST),
@@ -107,7 +107,7 @@ def _is_loop(row: Optimizer) -> bool:
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = [row for row in facts.rows(Kind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
     calls = max((row.calls or 0 for row in rows), default=0)
     on_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
     if not calls or on_lists or facts.table is None or not facts.table.cpu_ns:
@@ -119,13 +119,13 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if each < limits["launches"] or share <= limits["host_share"]:
         return
     shown = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
-    where = [Place("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
-    where += [Place("row", row.name, value=row.host_total_ns, unit="ns") for row in shown]
+    where = [CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
+    where += [CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in shown]
     evidence = (
         Evidence(_SUBJECT_TABLE(), each, limits["launches"], "count", tuple(where)),
         Evidence(_HOST(), share, limits["host_share"], "share", tuple(where[:1])),
     )
-    change = Change("host", (_LEAST * host, _MOST * host), _BASIS_TABLE(least=_LEAST, most=_MOST))
+    change = TimeSaved("host", (_LEAST * host, _MOST * host), _BASIS_TABLE(least=_LEAST, most=_MOST))
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
     code = _code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE, code=code)

@@ -34,8 +34,8 @@ from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.analyzers.passes.discarded import Discarded
 from traceanalyzer.analyzers.passes.unused import UnusedForward
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -58,7 +58,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _discarded(facts: Facts, passes: Passes, found: Discarded, limit: float) -> Draft:
-    where = tuple(Place("time", "backward", value=w.host_ns, unit="ns", start_ns=w.start_ns) for w in found.examples)
+    where = tuple(
+        CodePlace("time", "backward", value=w.host_ns, unit="ns", start_ns=w.start_ns) for w in found.examples
+    )
     change = _change(facts, found.device_ns, found.host_ns)
     params = {"passes": found.passes, "all": passes.backward_passes, "updates": passes.updates}
     evidence = Evidence(_DISCARDED(), found.passes, limit, "count", where)
@@ -66,7 +68,7 @@ def _discarded(facts: Facts, passes: Passes, found: Discarded, limit: float) -> 
 
 
 def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
-    place = Place("module", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
+    place = CodePlace("module", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
     change = _change(facts, row.device_ns, row.host_ns)
     params = {"module": row.name.removeprefix("nn.Module: "), "calls": row.calls, "unused": row.unused_calls}
     params |= {"updates": row.updates, "time": change.direct[1]}
@@ -74,11 +76,11 @@ def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
     return Draft((evidence,), change, params, confidence="C", summary=_SUMMARY_UNUSED)
 
 
-def _change(facts: Facts, device_ns: int, host_ns: int) -> Change:
+def _change(facts: Facts, device_ns: int, host_ns: int) -> TimeSaved:
     """On the resource that bounds the step: a pass takes from both."""
     on_gpu = bool(device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
     time = facts.gpu_per_step(device_ns) if on_gpu else facts.host_per_step(host_ns)
-    return Change("gpu" if on_gpu else "host", (_LEAST * time, time), _BASIS(least=_LEAST))
+    return TimeSaved("gpu" if on_gpu else "host", (_LEAST * time, time), _BASIS(least=_LEAST))
 
 
 _SUMMARY_UNUSED = Text(

@@ -9,7 +9,7 @@ from typing import Any
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 
 HEADINGS = (
@@ -42,7 +42,7 @@ class Draft:
 
     evidence: tuple[Evidence, ...]
     """At least one, the deciding one first."""
-    change: Change | None = None
+    change: TimeSaved | None = None
     """What following the advice takes away; None: a risk, or nothing that could be told in time."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """What fills the rule's texts."""

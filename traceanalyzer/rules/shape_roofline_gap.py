@@ -31,9 +31,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._gaps import memory_bandwidth, printed, recorded
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -69,15 +69,15 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             continue
         low, high = map(facts.gpu_per_step, gap.saved_ns)
         peer = gap.peer
-        where = [Place("operator", gap.name, shapes=gap.shapes, value=gap.time_ns, unit="ns")]
+        where = [CodePlace("operator", gap.name, shapes=gap.shapes, value=gap.time_ns, unit="ns")]
         if peer is not None:
             price = peer.device_ns_per_call
-            where.append(Place("operator", gap.name, shapes=peer.input_shapes, value=price, unit="ns"))
+            where.append(CodePlace("operator", gap.name, shapes=peer.input_shapes, value=price, unit="ns"))
         at_peer = peer is not None and gap.saved_ns[0] == gap.saved_ns[1]
         subject = _SUBJECT_ROOF if peer is None else _SUBJECT_PEER
         yield Draft(
             (Evidence(subject(), gap.ratio, limits["ratio"], "number", tuple(where)),),
-            Change(
+            TimeSaved(
                 "gpu",
                 (low, high),
                 _BASIS_PEER() if at_peer else _BASIS_ROOF(bandwidth=bandwidth),

@@ -32,8 +32,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.sm_fill import SmFill, UnfilledKernel
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -58,10 +58,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in rows:
         key = f"kernel:{row.kernel}"
         per_kernel[key] = per_kernel.get(key, 0.0) + facts.gpu_per_step(_lost(row))
-    where = tuple(Place("kernel", row.kernel, value=row.blocks_per_sm, unit="number") for row in rows[:5])
+    where = tuple(CodePlace("kernel", row.kernel, value=row.blocks_per_sm, unit="number") for row in rows[:5])
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["lost_share"], "share", where),),
-        Change("gpu", (0.0, facts.gpu_per_step(lost)), _BASIS(), claims=per_kernel),
+        TimeSaved("gpu", (0.0, facts.gpu_per_step(lost)), _BASIS(), claims=per_kernel),
         {
             "time": facts.gpu_per_step(time),
             "share": time / facts.gpu_total_ns,

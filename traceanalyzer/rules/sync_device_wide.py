@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.device_syncs import DeviceSync, DeviceSyncs, is_device_wide
-from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.analyzers.device_wide_syncs import DeviceSync, DeviceSyncs, is_device_wide
+from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _waits
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -53,13 +53,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, {"calls": calls, "gain": gain, "step": facts.step_ns}, ceiling="high")
 
 
-def _place(row: DeviceSync) -> Place:
+def _place(row: DeviceSync) -> CodePlace:
     kind, name = ("call", row.call) if row.python_line is None else ("python", row.python_line)
-    return Place(kind, name, value=row.avoidable_ns, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, name, value=row.avoidable_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = [row for row in facts.rows(Kind.RUNTIME) if is_device_wide(row.name)]
+    rows = [row for row in facts.rows(RowKind.RUNTIME) if is_device_wide(row.name)]
     if not rows:
         return
     if facts.table is None or facts.table.steps_from is None:
@@ -68,7 +68,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
     if calls < limits["calls_per_step"] or time <= limits["gain_share"] * facts.step_ns:
         return
-    where = tuple(Place("row", row.name, value=row.calls, unit="count") for row in rows)
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_CALLS(), calls, limits["calls_per_step"], "number", where)
     change = _waits.printed_change(facts, time, {"idle:synchronization": time})
     yield Draft(

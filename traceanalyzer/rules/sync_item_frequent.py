@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _waits
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -72,7 +72,7 @@ def _scaler_calls(facts: Facts) -> float:
     return sum(row.calls for row in operators.rows if row.name == _SCALER) / facts.steps if operators else 0.0
 
 
-def _places(rows: list[Synchronization]) -> tuple[Place, ...]:
+def _places(rows: list[Synchronization]) -> tuple[CodePlace, ...]:
     return tuple(map(_waits.place, rows))
 
 
@@ -89,7 +89,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if not rows or calls < limits["calls_per_step"]:
         return
     time = facts.host_per_step(sum(row.host_total_ns for row in rows))
-    where = tuple(Place("row", row.name, value=row.calls, unit="count") for row in rows)
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_CALLS(), calls, limits["calls_per_step"], "number", where)
     change = _waits.printed_change(facts, time, {"operator:aten::item": time})
     yield Draft(

@@ -37,7 +37,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import AMPERE, THRESHOLDS, VOLTA, Precision, fp32_products, precision
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule
 
@@ -87,7 +87,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     summary, advice, code = _texts(facts, used)
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["product_share"], "share", products.places),),
-        Change("gpu", (low, high), _BASIS(), claims=products.claims),
+        TimeSaved("gpu", (low, high), _BASIS(), claims=products.claims),
         {"time": facts.gpu_per_step(products.time_ns), "share": share},
         confidence="C" if used.capability is None else None,
         summary=summary,

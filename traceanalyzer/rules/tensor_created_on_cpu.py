@@ -29,8 +29,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.host_origins import HostOrigin, HostOrigins
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -65,15 +65,15 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in rows:
         key = f"operator:{row.operator}"
         claims[key] = claims.get(key, 0.0) + facts.host_per_step(row.making_ns + row.moving_ns)
-    change = Change("host", (max(0.0, time - calls * _LAUNCH_NS), time), _BASIS(launch=_LAUNCH_NS), claims=claims)
+    change = TimeSaved("host", (max(0.0, time - calls * _LAUNCH_NS), time), _BASIS(launch=_LAUNCH_NS), claims=claims)
     params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
     yield Draft((evidence,), change, params, ceiling="low")
 
 
-def _place(row: HostOrigin) -> Place:
+def _place(row: HostOrigin) -> CodePlace:
     kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
     time = row.making_ns + row.moving_ns
-    return Place(kind, name, shapes=row.shapes, value=time, unit="ns", start_ns=row.first_start_ns)
+    return CodePlace(kind, name, shapes=row.shapes, value=time, unit="ns", start_ns=row.first_start_ns)
 
 
 RULE = Rule(

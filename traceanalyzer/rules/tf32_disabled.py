@@ -29,14 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import THRESHOLDS, fp32_products, precision
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule
-from traceanalyzer.trace.kernel_classes import KernelClass
 
 _SUBJECT = Text("tf32-disabled-subject", "matrix products in fp32 without TF32, share of the time on the GPU")
 _BASIS = Text(
@@ -56,7 +56,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     low, high = map(facts.gpu_per_step, products.saved_ns)
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["product_share"], "share", products.places),),
-        Change("gpu", (low, high), _BASIS(), claims=products.claims),
+        TimeSaved("gpu", (low, high), _BASIS(), claims=products.claims),
         {"time": facts.gpu_per_step(products.time_ns), "share": share},
     )
 

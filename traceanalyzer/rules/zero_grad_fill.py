@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.launches import Launches
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers, is_zero_grad
-from traceanalyzer.analyzers.tables.kinds import Kind
+from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._idle_claims import claims
-from traceanalyzer.rules.change import Change
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -56,7 +56,7 @@ _BASIS_TABLE = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    graphs = facts.find("launches", Launches)
+    graphs = facts.find("launches", LaunchFigures)
     if graphs is not None and graphs.graphs.launches:
         return
     rows = [row for row in facts.need("optimizers", Optimizers).rows if row.kind == "zero_grad" and _fills(row)]
@@ -66,9 +66,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     starved = facts.host_per_step(sum(row.starved_ns for row in rows))
     exposed = facts.host_per_step(sum(row.exposed_ns for row in rows))
-    where = tuple(Place("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns) for row in rows)
+    where = tuple(CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns) for row in rows)
     evidence = (Evidence(_SUBJECT(), share, limits["host_share"], "share", where),)
-    change = Change(
+    change = TimeSaved(
         "host",
         ((1 - _LOOP) * host, host),
         _BASIS(loop=_LOOP),
@@ -86,7 +86,7 @@ def _fills(row: Optimizer) -> int:
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = [row for row in facts.rows(Kind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
     total = sum(row.cpu_total_ns or 0 for row in rows)
     inside = facts.host_per_step(total - sum(row.self_cpu_ns or 0 for row in rows))
@@ -96,9 +96,9 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = inside * facts.steps / facts.table.cpu_ns
     if share <= limits["host_share"]:
         return
-    where = tuple(Place("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
+    where = tuple(CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
     evidence = (Evidence(_SUBJECT(), share, limits["host_share"], "share", where),)
-    change = Change("host", ((1 - _LOOP) * inside, inside), _BASIS_TABLE())
+    change = TimeSaved("host", ((1 - _LOOP) * inside, inside), _BASIS_TABLE())
     yield Draft(evidence, change, {"host": inside, "share": share}, summary=_SUMMARY_TABLE)
 
 

@@ -67,7 +67,7 @@ class Parameters(msgspec.Struct, frozen=True):
     """Kinds of devices that they are on."""
 
 
-class Optimizer(msgspec.Struct, frozen=True):
+class CapturedOptimizer(msgspec.Struct, frozen=True):
     """An optimizer that stepped."""
 
     name: str
@@ -110,7 +110,7 @@ class Distributed(msgspec.Struct, frozen=True):
     backend: str
 
 
-class Loader(msgspec.Struct, frozen=True):
+class CapturedLoader(msgspec.Struct, frozen=True):
     """Settings of a `DataLoader` that was read, as it was used."""
 
     workers: int | None = None
@@ -167,7 +167,7 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     devices: tuple[CapturedDevice, ...] = ()
     """Those that the program had initialized."""
     parameters: Parameters | None = None
-    optimizers: tuple[Optimizer, ...] = ()
+    optimizers: tuple[CapturedOptimizer, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     is_compiled: bool | None = None
     """`torch.compile` was used."""
@@ -178,7 +178,7 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     numerics: Numerics = Numerics()
     distributed: Distributed | None = None
     """Null without a process group."""
-    loaders: tuple[Loader, ...] | None = None
+    loaders: tuple[CapturedLoader, ...] | None = None
     """Those that were read, the most often begun first; null is unknown."""
     autocast: tuple[Autocast, ...] | None = None
     """Null is unknown; empty is "none was entered"."""

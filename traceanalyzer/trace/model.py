@@ -42,7 +42,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Options:
+class ProfilerOptions:
     """What the profiler was asked to record; None is unknown (older writers did not say)."""
 
     record_shapes: bool | None = None
@@ -105,7 +105,7 @@ class TraceInfo:
     profiler_start_ns: int | None = None
     """When the profiler began, from its own span; ns since the first event, so mostly negative."""
     devices: tuple[Device, ...] = ()
-    options: Options = Options()
+    options: ProfilerOptions = ProfilerOptions()
     rank: int | None = None
     world_size: int | None = None
     backend: str | None = None

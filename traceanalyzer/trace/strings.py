@@ -14,7 +14,7 @@ from traceanalyzer.trace.table import I32, Bool
 K = TypeVar("K")
 
 
-class Pool(Generic[K]):
+class StringPool(Generic[K]):
     """Gives every distinct value a code, in the order of first appearance."""
 
     def __init__(self, *first: K) -> None:

@@ -29,7 +29,7 @@ def column(dtype: str, unit: str, meaning: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Column:
+class TraceColumn:
     """What a table says about one of its columns."""
 
     name: str
@@ -49,10 +49,10 @@ class Table:
             """Every table has a time; each declares it as its first column."""
 
     @classmethod
-    def columns(cls) -> tuple[Column, ...]:
+    def columns(cls) -> tuple[TraceColumn, ...]:
         """Names, types, units and meanings, in order."""
         return tuple(
-            Column(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"]) for f in fields(cls)
+            TraceColumn(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"]) for f in fields(cls)
         )
 
     @classmethod

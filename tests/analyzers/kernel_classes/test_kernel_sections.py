@@ -12,6 +12,7 @@ from tests.builders.hardware import Device
 from tests.reading import read_built
 from traceanalyzer.analyzers import communication, kernel_classes, roofline
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.renderers.sections import communication as communication_section
@@ -19,7 +20,6 @@ from traceanalyzer.renderers.sections import kernel_classes as classes_section
 from traceanalyzer.renderers.sections import roofline as roofline_section
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
-from traceanalyzer.trace.kernel_classes import KernelClass
 
 ANALYSES: dict[str, Any] = {
     "kernel_classes": kernel_classes.analyze,

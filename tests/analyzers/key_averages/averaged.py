@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.key_averages import Average, KeyAverages, analyze
+from traceanalyzer.analyzers.key_averages import EventAverage, KeyAverages, analyze
 
 
 def averaged(trace: TraceBuilder, by_shape: bool = False) -> KeyAverages:
@@ -13,7 +13,7 @@ def averaged(trace: TraceBuilder, by_shape: bool = False) -> KeyAverages:
     return analyze(Context(read_built(trace)), by_shape=by_shape)
 
 
-def by_name(trace: TraceBuilder, by_shape: bool = False) -> dict[str, Average]:
+def by_name(trace: TraceBuilder, by_shape: bool = False) -> dict[str, EventAverage]:
     """Rows by name; those on the device as `device: name`."""
     rows = averaged(trace, by_shape).rows
     named = {("device: " if row.on_device else "") + row.name: row for row in rows}
@@ -21,11 +21,11 @@ def by_name(trace: TraceBuilder, by_shape: bool = False) -> dict[str, Average]:
     return named
 
 
-def cpu(row: Average) -> tuple[int, int, int]:
+def cpu(row: EventAverage) -> tuple[int, int, int]:
     """Calls, self and total CPU time in ns."""
     return row.calls, row.self_cpu_ns, row.cpu_total_ns
 
 
-def device(row: Average) -> tuple[int, int]:
+def device(row: EventAverage) -> tuple[int, int]:
     """Self and total device time in ns."""
     return row.self_device_ns, row.device_total_ns

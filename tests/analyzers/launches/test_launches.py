@@ -10,14 +10,14 @@ from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import launches
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.launches import Blocked, GraphCall, Graphs, Launches, ShortKernels
+from traceanalyzer.analyzers.launches import Blocked, GraphCall, Graphs, LaunchFigures, ShortKernels
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
-from traceanalyzer.analyzers.launches.queues import Queue
+from traceanalyzer.analyzers.launches.queues import StreamQueue
 
 US = 1000
 
 
-def analyzed(trace: TraceBuilder) -> Launches:
+def analyzed(trace: TraceBuilder) -> LaunchFigures:
     return launches.analyze(Context(read_built(trace)))
 
 
@@ -184,7 +184,7 @@ def test_every_queue_is_empty_at_the_end_and_no_kernel_is_lost(plan: Plan) -> No
     assert found.kernels == found.launched_kernels + found.unlinked_kernels + found.graphs.kernels
     assert sum(row.calls for row in found.by_kernel) == found.launched_kernels
     for queue in found.queues:
-        assert isinstance(queue, Queue)
+        assert isinstance(queue, StreamQueue)
         assert 0 <= queue.mean_length_at_events <= queue.max_length <= queue.launches
         assert queue.mean_length is None or queue.mean_length <= queue.max_length
         assert max((point.max_length for point in queue.curve), default=0) <= queue.max_length

@@ -9,13 +9,13 @@ import msgspec
 
 from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report, Source
+from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report, ReportSource
 
 
 def report_with(key: str, result: msgspec.Struct | None) -> Report:
     """What a saved report gives back: the result as plain data."""
     analyses = {} if result is None else {key: msgspec.json.decode(msgspec.json.encode(result))}
-    source = Source("trace.json", "kineto", None)
+    source = ReportSource("trace.json", "kineto", None)
     return Report(SCHEMA_VERSION, Generator("traceanalyzer", "0"), source, None, (), analyses, (), (), ())
 
 

@@ -9,15 +9,15 @@ from tests.builders import OLD, ROCM, XPU, Dialect, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import memory
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.memory import DeviceMemory, Memory
-from traceanalyzer.analyzers.memory.blocks import Block, Holder
+from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.analyzers.memory.blocks import Holder, MemoryBlock
 from traceanalyzer.analyzers.memory.operators import OperatorMemory
 from traceanalyzer.analyzers.memory.steps import StepMemory
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.renderers.sections import memory as section
 
 
-def analyzed(trace: TraceBuilder) -> Memory:
+def analyzed(trace: TraceBuilder) -> MemoryUse:
     return memory.analyze(Context(read_built(trace)))
 
 
@@ -164,9 +164,9 @@ def test_what_is_held_at_the_peak() -> None:
     assert found.peak_allocated_bytes == 700
     assert (contents.time_ns, contents.known_bytes, contents.older_bytes) == (20_000, 500, 200)
     assert contents.largest == (
-        Block(250, 14_000, None, "aten::linear", "train.py(3): run"),
-        Block(150, 20_000, 60_000, "aten::linear", "train.py(3): run"),
-        Block(100, None, 61_000, None, None),
+        MemoryBlock(250, 14_000, None, "aten::linear", "train.py(3): run"),
+        MemoryBlock(150, 20_000, 60_000, "aten::linear", "train.py(3): run"),
+        MemoryBlock(100, None, 61_000, None, None),
     )
     assert contents.holders == (Holder("aten::linear", "train.py(3): run", 2, 400), Holder(None, None, 1, 100))
 

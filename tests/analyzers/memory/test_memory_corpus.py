@@ -10,7 +10,7 @@ import pytest
 
 from traceanalyzer.analyzers import memory, operators
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.memory import Memory
+from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.pipeline import load
 from traceanalyzer.trace.model import Trace
 
@@ -36,7 +36,7 @@ FIGURES = (
 pytestmark = [pytest.mark.corpus, pytest.mark.parametrize("name", NAMES)]
 
 
-def compute(corpus: Path, name: str) -> tuple[Context, Memory]:
+def compute(corpus: Path, name: str) -> tuple[Context, MemoryUse]:
     trace = load(corpus / "corpus" / f"{name}.json.gz")
     assert isinstance(trace, Trace)
     context = Context(trace)

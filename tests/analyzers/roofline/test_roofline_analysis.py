@@ -12,7 +12,7 @@ from tests.reading import read_built
 from traceanalyzer.analyzers import roofline
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.roofline import Roofline
-from traceanalyzer.trace.gpus import Gpu
+from traceanalyzer.knowledge.gpus import Gpu
 
 TENSOR_CORE, PLAIN = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", "ampere_sgemm_128x64_nn"
 TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_cublas"

@@ -18,7 +18,7 @@ import pytest
 from traceanalyzer import load
 from traceanalyzer.analyzers import roofline
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.trace import op_models
+from traceanalyzer.knowledge import op_models
 from traceanalyzer.trace.model import Trace
 
 pytestmark = pytest.mark.corpus

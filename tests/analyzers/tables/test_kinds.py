@@ -5,45 +5,45 @@ from __future__ import annotations
 import pytest
 from making import row
 
-from traceanalyzer.analyzers.tables.kinds import Kind, classify, is_dataloader, is_sync
+from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloader, is_sync
 
 
 @pytest.mark.parametrize(
     ("name", "cpu", "device", "kind"),
     [
-        ("aten::mm", 5, 3, Kind.OPERATOR),
-        ("AddmmBackward0", 5, 0, Kind.OPERATOR),
-        ("autograd::engine::evaluate_function: MulBackward0", 5, 0, Kind.OPERATOR),
-        ("relu_", 5, 0, Kind.OPERATOR),
-        ("cudaLaunchKernel", 5, 0, Kind.RUNTIME),
-        ("hipLaunchKernel", 5, 0, Kind.RUNTIME),
-        ("cuLaunchKernelEx", 5, 0, Kind.RUNTIME),
-        ("volta_sgemm_128x64_nn", 0, 3, Kind.KERNEL),
-        ("void at::native::vectorized_elementwise_kernel<4, at...", 0, 3, Kind.KERNEL),
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKern...", 0, 3, Kind.KERNEL),
-        ("Cijk_Ailk_Bljk_SB_MT64x64x16", 0, 3, Kind.KERNEL),
-        ("triton_poi_fused_add_0", 0, 3, Kind.KERNEL),
-        ("Memcpy HtoD (Pinned -> Device)", 0, 3, Kind.COPY),
-        ("Memset (Device)", 0, 3, Kind.COPY),
-        ("forward", 0, 3, Kind.ANNOTATION),
-        ("forward", 5, 0, Kind.ANNOTATION),
-        ("Optimizer.step#AdamW.step", 0, 3, Kind.ANNOTATION),
-        ("ProfilerStep*", 5, 0, Kind.ANNOTATION),
-        ("nccl:all_reduce", 0, 3, Kind.ANNOTATION),
-        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter._...", 5, 0, Kind.ANNOTATION),
+        ("aten::mm", 5, 3, RowKind.OPERATOR),
+        ("AddmmBackward0", 5, 0, RowKind.OPERATOR),
+        ("autograd::engine::evaluate_function: MulBackward0", 5, 0, RowKind.OPERATOR),
+        ("relu_", 5, 0, RowKind.OPERATOR),
+        ("cudaLaunchKernel", 5, 0, RowKind.RUNTIME),
+        ("hipLaunchKernel", 5, 0, RowKind.RUNTIME),
+        ("cuLaunchKernelEx", 5, 0, RowKind.RUNTIME),
+        ("volta_sgemm_128x64_nn", 0, 3, RowKind.KERNEL),
+        ("void at::native::vectorized_elementwise_kernel<4, at...", 0, 3, RowKind.KERNEL),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKern...", 0, 3, RowKind.KERNEL),
+        ("Cijk_Ailk_Bljk_SB_MT64x64x16", 0, 3, RowKind.KERNEL),
+        ("triton_poi_fused_add_0", 0, 3, RowKind.KERNEL),
+        ("Memcpy HtoD (Pinned -> Device)", 0, 3, RowKind.COPY),
+        ("Memset (Device)", 0, 3, RowKind.COPY),
+        ("forward", 0, 3, RowKind.ANNOTATION),
+        ("forward", 5, 0, RowKind.ANNOTATION),
+        ("Optimizer.step#AdamW.step", 0, 3, RowKind.ANNOTATION),
+        ("ProfilerStep*", 5, 0, RowKind.ANNOTATION),
+        ("nccl:all_reduce", 0, 3, RowKind.ANNOTATION),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter._...", 5, 0, RowKind.ANNOTATION),
     ],
 )
-def test_rows(name: str, cpu: int, device: int, kind: Kind) -> None:
+def test_rows(name: str, cpu: int, device: int, kind: RowKind) -> None:
     assert classify([row(name, cpu, device)]) == [kind]
 
 
 def test_a_device_row_with_the_name_of_a_host_row_is_its_projection() -> None:
-    assert classify([row("my_kernel_range", 5, 0), row("my_kernel_range", 0, 3)])[1] is Kind.ANNOTATION
-    assert classify([row("my_kernel", 0, 3)]) == [Kind.KERNEL]
+    assert classify([row("my_kernel_range", 5, 0), row("my_kernel_range", 0, 3)])[1] is RowKind.ANNOTATION
+    assert classify([row("my_kernel", 0, 3)]) == [RowKind.KERNEL]
 
 
 def test_operators_of_old_torch_are_known_by_their_shapes() -> None:
-    assert classify([row("conv2d", 5, input_shapes="[[8, 3, 32, 32]]")]) == [Kind.OPERATOR]
+    assert classify([row("conv2d", 5, input_shapes="[[8, 3, 32, 32]]")]) == [RowKind.OPERATOR]
 
 
 def test_waits() -> None:

@@ -6,13 +6,13 @@ import pytest
 from making import MS, SHAPED, document, row, table
 
 from traceanalyzer.analyzers import tables
-from traceanalyzer.analyzers.tables.runs import Run, analyze, group
+from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, group
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.renderers.sections.runs import build
 from traceanalyzer.trace.document import ProfilerTable
 
 
-def run_of(*found: ProfilerTable) -> Run:
+def run_of(*found: ProfilerTable) -> PrintedRun:
     (view,) = group(document(*found))
     return analyze(view)
 

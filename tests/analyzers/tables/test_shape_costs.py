@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from making import MS, row
 
-from traceanalyzer.analyzers.tables.shape_costs import ShapeCost, analyze
+from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost, analyze
 
 
-def costs(*rows: tuple[str, str, int, int]) -> dict[str, ShapeCost]:
+def costs(*rows: tuple[str, str, int, int]) -> dict[str, PrintedShapeCost]:
     made = [row(name, 1, device, calls=calls, input_shapes=shapes) for name, shapes, device, calls in rows]
     return {cost.input_shapes: cost for cost in analyze(made)}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import traceanalyzer as ta
 from traceanalyzer.analyzers.tables.listing import PrintedTable
-from traceanalyzer.analyzers.tables.runs import Run
+from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.errors import TraceAnalyzerError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "key_averages"
@@ -22,8 +22,8 @@ def report_of(folder: Path, number: str) -> ta.Report:
     return ta.analyze(ta.load(path))
 
 
-def runs_of(folder: Path, number: str) -> tuple[Run, ...]:
-    return report_of(folder, number).result("runs", tuple[Run, ...]) or ()
+def runs_of(folder: Path, number: str) -> tuple[PrintedRun, ...]:
+    return report_of(folder, number).result("runs", tuple[PrintedRun, ...]) or ()
 
 
 def ms(value: float | None) -> float | None:

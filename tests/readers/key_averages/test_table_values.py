@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.readers.key_averages.values import Kind, Value, read_value
+from traceanalyzer.readers.key_averages.values import Value, ValueKind, read_value
 
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9}
 
@@ -16,56 +16,56 @@ UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10*
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
-        (Kind.TIME, "0.000us", Value(0, 1)),
-        (Kind.TIME, "1.234ms", Value(1_234_000, 1000)),
-        (Kind.TIME, "28.157s", Value(28_157_000_000, 10**6)),
-        (Kind.TIME, "-4005.017us", Value(-4_005_017, 1)),
-        (Kind.TIME, "0.0005us", Value(0, 1)),
-        (Kind.TIME, "0.0015us", Value(2, 1)),
-        (Kind.BYTES, "0 b", Value(0, 1)),
-        (Kind.BYTES, "-12 B", Value(-12, 1)),
-        (Kind.BYTES, "31.27 Kb", Value(32020, 11)),
-        (Kind.BYTES, "1.50 Gb", Value(1_610_612_736, 10_737_419)),
-        (Kind.BYTES, "-217.90 GB", Value(-233_968_343_450, 10_737_419)),
-        (Kind.SHARE, "94.51%", Value(0.9451)),
-        (Kind.SHARE, "104.25%", Value(1.0425)),
-        (Kind.SHARE, "-3.44%", Value(-0.0344)),
-        (Kind.SHARE, "0", Value(None)),
-        (Kind.SHARE, "NaN", Value(None)),
-        (Kind.COUNT, "126000", Value(126_000)),
-        (Kind.NODE, "-1", Value(-1)),
-        (Kind.FLOPS, "--", Value(None)),
+        (ValueKind.TIME, "0.000us", Value(0, 1)),
+        (ValueKind.TIME, "1.234ms", Value(1_234_000, 1000)),
+        (ValueKind.TIME, "28.157s", Value(28_157_000_000, 10**6)),
+        (ValueKind.TIME, "-4005.017us", Value(-4_005_017, 1)),
+        (ValueKind.TIME, "0.0005us", Value(0, 1)),
+        (ValueKind.TIME, "0.0015us", Value(2, 1)),
+        (ValueKind.BYTES, "0 b", Value(0, 1)),
+        (ValueKind.BYTES, "-12 B", Value(-12, 1)),
+        (ValueKind.BYTES, "31.27 Kb", Value(32020, 11)),
+        (ValueKind.BYTES, "1.50 Gb", Value(1_610_612_736, 10_737_419)),
+        (ValueKind.BYTES, "-217.90 GB", Value(-233_968_343_450, 10_737_419)),
+        (ValueKind.SHARE, "94.51%", Value(0.9451)),
+        (ValueKind.SHARE, "104.25%", Value(1.0425)),
+        (ValueKind.SHARE, "-3.44%", Value(-0.0344)),
+        (ValueKind.SHARE, "0", Value(None)),
+        (ValueKind.SHARE, "NaN", Value(None)),
+        (ValueKind.COUNT, "126000", Value(126_000)),
+        (ValueKind.NODE, "-1", Value(-1)),
+        (ValueKind.FLOPS, "--", Value(None)),
     ],
 )
-def test_values(kind: Kind, text: str, expected: Value) -> None:
+def test_values(kind: ValueKind, text: str, expected: Value) -> None:
     assert read_value(kind, text) == expected
 
 
 def test_flops_are_scaled_by_the_header() -> None:
-    assert read_value(Kind.FLOPS, "15.552", 3) == Value(15_552, 1)
-    assert read_value(Kind.FLOPS, "0.500", 9) == Value(500_000_000, 10**6)
+    assert read_value(ValueKind.FLOPS, "15.552", 3) == Value(15_552, 1)
+    assert read_value(ValueKind.FLOPS, "0.500", 9) == Value(500_000_000, 10**6)
 
 
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (Kind.TIME, "1.234"),
-        (Kind.TIME, "1.234m"),
-        (Kind.TIME, "1,234ms"),
-        (Kind.TIME, "99999999999999s"),  # beyond int64
-        (Kind.TIME, "1" * 5000 + "us"),
-        (Kind.TIME, "٣us"),  # a digit, but not one that torch prints
-        (Kind.SHARE, "94.51"),
-        (Kind.SHARE, "00"),
-        (Kind.BYTES, "12"),
-        (Kind.BYTES, "1.5 XB"),
-        (Kind.COUNT, "-1"),
-        (Kind.COUNT, "2O"),
-        (Kind.COUNT, ""),
-        (Kind.FLOPS, "-"),
+        (ValueKind.TIME, "1.234"),
+        (ValueKind.TIME, "1.234m"),
+        (ValueKind.TIME, "1,234ms"),
+        (ValueKind.TIME, "99999999999999s"),  # beyond int64
+        (ValueKind.TIME, "1" * 5000 + "us"),
+        (ValueKind.TIME, "٣us"),  # a digit, but not one that torch prints
+        (ValueKind.SHARE, "94.51"),
+        (ValueKind.SHARE, "00"),
+        (ValueKind.BYTES, "12"),
+        (ValueKind.BYTES, "1.5 XB"),
+        (ValueKind.COUNT, "-1"),
+        (ValueKind.COUNT, "2O"),
+        (ValueKind.COUNT, ""),
+        (ValueKind.FLOPS, "-"),
     ],
 )
-def test_what_is_no_value(kind: Kind, text: str) -> None:
+def test_what_is_no_value(kind: ValueKind, text: str) -> None:
     assert read_value(kind, text) is None
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_value(kind: Kind, text: str) -> None:
 def test_times_are_exact_and_rounded_half_to_even(mantissa: int, decimals: int, unit: str) -> None:
     whole, fraction = divmod(abs(mantissa), 10**decimals)
     text = f"{'-' * (mantissa < 0)}{whole}{f'.{fraction:0{decimals}d}' if decimals else ''}{unit}"
-    value = read_value(Kind.TIME, text)
+    value = read_value(ValueKind.TIME, text)
     assert value is not None
     assert value.value == round(Fraction(mantissa * UNITS[unit], 10**decimals))
     assert value.step == max(1, UNITS[unit] // 10**decimals)

@@ -13,7 +13,7 @@ from tests.builders.fixture_set import FOLDER
 from tests.builders.situations import SITUATIONS, Situation
 from tests.reading import Row, content, losses, read_built, table_rows
 from traceanalyzer.pipeline import load
-from traceanalyzer.trace.model import NO_COLLECTIVE, Device, Options, Thread
+from traceanalyzer.trace.model import NO_COLLECTIVE, Device, ProfilerOptions, Thread
 
 EPOCH_US = "1712195495519689.047"
 EPOCH_NS = 1_712_195_495_519_689_047
@@ -145,7 +145,7 @@ def test_header() -> None:
     trace.op("aten::mm", 0, 1)
     info = read_built(trace).info
     assert info.devices == (Device(0, "NVIDIA H100 80GB HBM3", "NVIDIA", 85_029_158_912, "9.0", 132),)
-    assert info.options == Options(False, True, False, False, False)
+    assert info.options == ProfilerOptions(False, True, False, False, False)
     assert (info.rank, info.world_size, info.backend) == (3, 8, "nccl")
 
 

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import (
+    CodePlace,
     Combined,
     Evidence,
     Finding,
     Headline,
-    Place,
     Relief,
     Report,
     Resources,
@@ -42,8 +42,8 @@ def saving(low: float, high: float, resource: str = "loader", *, arithmetic: boo
 def finding(rule: str, text: str = "Plain words", **changes: object) -> Finding:
     """A finding in which every text and name is `text`."""
     places = (
-        Place("operator", text, shapes=f"[[8, 8], {text}]", value=12_000_000, unit="ns", start_ns=1500),
-        Place("step", "7"),
+        CodePlace("operator", text, shapes=f"[[8, 8], {text}]", value=12_000_000, unit="ns", start_ns=1500),
+        CodePlace("step", "7"),
     )
     base = Finding(
         rule=rule,

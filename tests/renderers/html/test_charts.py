@@ -11,7 +11,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.renderers.samples import EVERY, report_of
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import charts, figures
+from traceanalyzer.renderers import chart_data, charts
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
 from traceanalyzer.renderers.html import page, themed
 from traceanalyzer.renderers.language import ENGLISH
@@ -101,7 +101,9 @@ def with_steps(durations_us: list[int]) -> Report:
 
 def test_steps_that_take_much_longer_are_marked() -> None:
     (chart,) = (
-        c for owner, c in figures.build(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH) if owner == "steps"
+        c
+        for owner, c in chart_data.build(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
+        if owner == "steps"
     )
     assert isinstance(chart, Stacks)
     assert [chart.labels[i] for i in chart.marked] == ["2"]
@@ -109,15 +111,15 @@ def test_steps_that_take_much_longer_are_marked() -> None:
 
 
 def test_many_steps_are_a_line() -> None:
-    (chart,) = (c for owner, c in figures.build(with_steps([1000] * 300), ENGLISH) if owner == "steps")
+    (chart,) = (c for owner, c in chart_data.build(with_steps([1000] * 300), ENGLISH) if owner == "steps")
     assert len(themed.draw(chart, ENGLISH, charts.WIDE)) < 20_000
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 def test_every_fixture_has_drawable_charts(path: object) -> None:
     report = report_of(path)  # type: ignore[arg-type]
-    for _, chart in figures.build(report, ENGLISH):
+    for _, chart in chart_data.build(report, ENGLISH):
         for width in (charts.WIDE, charts.NARROW):
             assert ET.fromstring(themed.draw(chart, ENGLISH, width)).tag == "svg"
     if len(report.analyses.get("step_breakdown", {}).get("steps", ())) > 1:
-        assert "steps" in dict(figures.build(report, ENGLISH))
+        assert "steps" in dict(chart_data.build(report, ENGLISH))

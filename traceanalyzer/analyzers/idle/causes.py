@@ -12,7 +12,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
@@ -217,7 +217,7 @@ def _doing(context: Context) -> _Doing:
     trace, names = context.trace, context.trace.names
     compiling = names.where(host_activity.is_compiling)
     return _Doing(
-        loading_data=np.flatnonzero(context.kind == Kind.DATALOADER),
+        loading_data=np.flatnonzero(context.kind == NodeKind.DATALOADER),
         communicating=np.flatnonzero(names.where(host_activity.is_communicating)[trace.host.name]),
         compiling=np.flatnonzero(compiling[trace.host.name]),
         operating=np.flatnonzero(host_activity.operator_rows(context)),

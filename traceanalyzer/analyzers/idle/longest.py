@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.idle.causes import CAUSES, EVERY_THREAD
 from traceanalyzer.analyzers.idle.gaps import Gaps
@@ -130,8 +130,8 @@ def _activity(context: Context, thread: I32, moments: I64) -> tuple[I64, I64, I6
 def _on_thread(context: Context, thread: I32, moments: I64) -> tuple[I64, I64, I64, I64, I64]:
     trace = context.trace
     operators = host_activity.operator_rows(context)
-    annotation = (trace.host.category == Category.ANNOTATION) | (context.kind == Kind.DATALOADER)
-    annotation &= (context.kind != Kind.STEP) & ~operators
+    annotation = (trace.host.category == Category.ANNOTATION) | (context.kind == NodeKind.DATALOADER)
+    annotation &= (context.kind != NodeKind.STEP) & ~operators
     operator = host_activity.innermost(trace.host, np.flatnonzero(operators), thread, moments)
     label = host_activity.innermost(trace.host, np.flatnonzero(annotation), thread, moments)
     call = host_activity.innermost(trace.launches, np.arange(len(trace.launches)), thread, moments)

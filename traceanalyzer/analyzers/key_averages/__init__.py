@@ -16,7 +16,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.key_averages import flops
-from traceanalyzer.analyzers.key_averages.events import Events, collect
+from traceanalyzer.analyzers.key_averages.events import AveragedEvents, collect
 from traceanalyzer.analyzers.key_averages.figures import Figures, add_up, measure
 from traceanalyzer.analyzers.key_averages.shapes import Shapes, printed
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
@@ -24,7 +24,7 @@ from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64
 
 
-class Average(msgspec.Struct, frozen=True):
+class EventAverage(msgspec.Struct, frozen=True):
     """All events of one name (and input shapes) on one kind of device, as torch averages them."""
 
     name: str
@@ -82,7 +82,7 @@ class Average(msgspec.Struct, frozen=True):
 class KeyAverages(msgspec.Struct, frozen=True):
     """The rows in the order in which their first events started, and what the columns depend on."""
 
-    rows: tuple[Average, ...]
+    rows: tuple[EventAverage, ...]
     device: str | None
     """The device as column headers name it (CUDA, also for AMD; XPU); None where nothing ran on one."""
     profile_memory: bool
@@ -111,7 +111,9 @@ def _figures(context: Context) -> Figures:
     return measure(context.trace, context.once(collect))
 
 
-def _averages(events: Events, figures: Figures, costs: I64, shapes: Shapes | None, counted: I64) -> tuple[Average, ...]:
+def _averages(
+    events: AveragedEvents, figures: Figures, costs: I64, shapes: Shapes | None, counted: I64
+) -> tuple[EventAverage, ...]:
     """One row per group, in the order in which their first events started."""
     keys = [events.name, events.on_device, events.is_user_annotation, *([shapes.row] if shapes else [])]
     first, groups = _in_order(*group(*(key[counted] for key in keys)))
@@ -131,7 +133,9 @@ def _averages(events: Events, figures: Figures, costs: I64, shapes: Shapes | Non
         "flops": sum_by(groups, costs[counted], size).tolist(),
         "input_shapes": [shapes.texts[row] for row in shapes.row[first].tolist()] if shapes else [None] * size,
     }
-    return tuple(Average(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True))
+    return tuple(
+        EventAverage(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
+    )
 
 
 def _in_order(first: I64, groups: I64) -> tuple[I64, I64]:

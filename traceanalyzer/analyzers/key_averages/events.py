@@ -10,10 +10,10 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.key_averages.memory import uncovered
-from traceanalyzer.analyzers.key_averages.owners import Owners, linked_ids
-from traceanalyzer.trace import marks
+from traceanalyzer.analyzers.key_averages.owners import EventOwners, linked_ids
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, U8, Array, Bool
 from traceanalyzer.trace.tables import (
     Category,
@@ -43,7 +43,7 @@ _LEFT_OUT = frozenset(
 """Utilities that torch leaves out (`_filter_name` in torch/autograd/profiler_util.py)."""
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """What an event is; those up to MEMORY run on the CPU."""
 
     OPERATOR = 0
@@ -59,7 +59,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Events:
+class AveragedEvents:
     """The events in torch's order: by start, longest first."""
 
     start_ns: I64
@@ -86,13 +86,13 @@ class Events:
     @property
     def on_device(self) -> Bool:
         """Events that ran on the device."""
-        on_device: Bool = self.kind >= Kind.DEVICE
+        on_device: Bool = self.kind >= EventKind.DEVICE
         return on_device
 
     @property
     def is_user_annotation(self) -> Bool:
         """Ranges that somebody named, on the CPU or on the device."""
-        annotation: Bool = (self.kind == Kind.ANNOTATION) | (self.kind == Kind.DEVICE_ANNOTATION)
+        annotation: Bool = (self.kind == EventKind.ANNOTATION) | (self.kind == EventKind.DEVICE_ANNOTATION)
         return annotation
 
 
@@ -100,20 +100,20 @@ Columns = dict[str, Array]
 Slices = HostEvents | Frames | Launches | Overheads | DeviceEvents | Syncs | GpuAnnotations
 
 
-def collect(context: Context) -> Events:
+def collect(context: Context) -> AveragedEvents:
     """The events of a trace that become rows."""
     trace = context.trace
-    pool: Pool[str] = Pool(MEMORY)
+    pool: StringPool[str] = StringPool(MEMORY)
     codes = pool.codes(map(_as_printed, trace.names), len(trace.names))
     left_out = trace.names.where(_LEFT_OUT.__contains__)
     parts = [_kept(part, left_out, codes) for part in _slices(context)]
-    on_cpu = [part for part in parts if part["kind"].size and part["kind"][0] < Kind.DEVICE]
+    on_cpu = [part for part in parts if part["kind"].size and part["kind"][0] < EventKind.DEVICE]
     parts.append(_memory(trace, on_cpu))
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     order = np.lexsort((-columns["end_ns"], columns["start_ns"]))
     columns = {key: values[order] for key, values in columns.items()}
     _follow_operators(columns)
-    return Events(**columns, names=tuple(pool.values()))
+    return AveragedEvents(**columns, names=tuple(pool.values()))
 
 
 def _as_printed(name: str) -> str:
@@ -129,26 +129,26 @@ def _slices(context: Context) -> Iterable[Columns]:
     named = host.category == Category.ANNOTATION
     yield _columns(
         host,
-        np.where(named, Kind.ANNOTATION, Kind.OPERATOR),
+        np.where(named, EventKind.ANNOTATION, EventKind.OPERATOR),
         thread=host.thread,
         ident=np.maximum(host.external_id, 0),
         shapes=host.shapes,
     )
-    yield _columns(trace.frames, Kind.FRAME, thread=trace.frames.thread)
+    yield _columns(trace.frames, EventKind.FRAME, thread=trace.frames.thread)
     yield _columns(
         launches,
-        Kind.CALL,
+        EventKind.CALL,
         thread=np.where(linked.launches > 0, launches.thread, stopped),
         ident=np.where(linked.launches > 0, 0, np.maximum(launches.correlation, 0)),
         linked=linked.launches,
     )
-    yield _columns(trace.overheads, Kind.OVERHEAD, thread=np.full(len(trace.overheads), stopped))
-    yield _columns(device, Kind.DEVICE, linked=linked.device)
-    yield _columns(trace.syncs, Kind.DEVICE, linked=linked.syncs)
-    yield _columns(trace.gpu_annotations, Kind.DEVICE_ANNOTATION)
+    yield _columns(trace.overheads, EventKind.OVERHEAD, thread=np.full(len(trace.overheads), stopped))
+    yield _columns(device, EventKind.DEVICE, linked=linked.device)
+    yield _columns(trace.syncs, EventKind.DEVICE, linked=linked.syncs)
+    yield _columns(trace.gpu_annotations, EventKind.DEVICE_ANNOTATION)
 
 
-def _columns(table: Slices, kind: Array | Kind, **known: Array) -> Columns:
+def _columns(table: Slices, kind: Array | EventKind, **known: Array) -> Columns:
     size = len(table.start_ns)
     columns: Columns = {
         "start_ns": table.start_ns,
@@ -178,7 +178,7 @@ def _memory(trace: Trace, on_cpu: list[Columns]) -> Columns:
         "start_ns": alone.start_ns,
         "end_ns": alone.start_ns,
         "name": nothing.astype(np.int32),
-        "kind": np.full(len(rows), Kind.MEMORY, np.uint8),
+        "kind": np.full(len(rows), EventKind.MEMORY, np.uint8),
         "row": rows.astype(np.int32),
         "thread": alone.thread,
         "ident": nothing,
@@ -200,7 +200,7 @@ def _stopping_thread(trace: Trace) -> int:
 
 def _follow_operators(columns: Columns) -> None:
     """Calls count for the thread of the operator that they belong to."""
-    calls = np.flatnonzero((columns["kind"] == Kind.CALL) & (columns["linked"] > 0))
+    calls = np.flatnonzero((columns["kind"] == EventKind.CALL) & (columns["linked"] > 0))
     if len(calls):
-        owner = Owners(columns["ident"]).last(columns["linked"][calls])
+        owner = EventOwners(columns["ident"]).last(columns["linked"][calls])
         columns["thread"][calls[owner >= 0]] = columns["thread"][owner[owner >= 0]]

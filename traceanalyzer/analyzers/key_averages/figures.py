@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.analyzers.key_averages.events import Events, Kind
+from traceanalyzer.analyzers.key_averages.events import AveragedEvents, EventKind
 from traceanalyzer.analyzers.key_averages.memory import during, sizes_by_place
 from traceanalyzer.analyzers.key_averages.nesting import Nesting, levels, nest
-from traceanalyzer.analyzers.key_averages.owners import Owners
+from traceanalyzer.analyzers.key_averages.owners import EventOwners
 from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I64, Bool
@@ -33,7 +33,7 @@ def add_up(groups: I64, values: F64, size: int) -> F64:
     return np.asarray(np.bincount(groups, weights=values, minlength=size), np.float64)
 
 
-def measure(trace: Trace, events: Events) -> Figures:
+def measure(trace: Trace, events: AveragedEvents) -> Figures:
     """Times and memory of all events."""
     began = trace.info.profiler_start_ns or 0
     elapsed = (events.end_ns - began) / 1000 - (events.start_ns - began) / 1000
@@ -58,7 +58,7 @@ def _cpu_times(elapsed: F64, cpu: I64, nesting: Nesting, children: I64) -> tuple
     return own, total
 
 
-def _device_times(events: Events, elapsed: F64, cpu: I64, nesting: Nesting) -> tuple[F64, F64]:
+def _device_times(events: AveragedEvents, elapsed: F64, cpu: I64, nesting: Nesting) -> tuple[F64, F64]:
     """Device events count in full; operators have their kernels, and those of what is nested in them."""
     own = np.where(events.on_device, elapsed, 0.0)
     total = own.copy()
@@ -73,16 +73,18 @@ def _device_times(events: Events, elapsed: F64, cpu: I64, nesting: Nesting) -> t
     return own, total
 
 
-def _kernel_times(events: Events, elapsed: F64) -> F64:
+def _kernel_times(events: AveragedEvents, elapsed: F64) -> F64:
     """Of each event on the CPU: the time of the device events that name it."""
     device = np.flatnonzero(events.on_device & (events.linked > 0))
-    position, owner = Owners(np.where(events.on_device, 0, events.ident)).all(events.linked[device])
+    position, owner = EventOwners(np.where(events.on_device, 0, events.ident)).all(events.linked[device])
     return add_up(owner, elapsed[device[position]], len(events))
 
 
-def _memory(trace: Trace, events: Events, cpu: I64, nesting: Nesting, children: I64) -> tuple[I64, I64, I64, I64]:
+def _memory(
+    trace: Trace, events: AveragedEvents, cpu: I64, nesting: Nesting, children: I64
+) -> tuple[I64, I64, I64, I64]:
     places = during(trace.memory, events.start_ns[cpu], events.end_ns[cpu])
-    alone = np.flatnonzero(events.kind[cpu] == Kind.MEMORY)
+    alone = np.flatnonzero(events.kind[cpu] == EventKind.MEMORY)
     columns = []
     for held, sizes in zip(places, sizes_by_place(trace.memory), strict=True):
         held[alone] = sizes[events.row[cpu[alone]]]  # not those of other records of the same time

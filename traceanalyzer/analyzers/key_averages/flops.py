@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.key_averages.events import Events, Kind
+from traceanalyzer.analyzers.key_averages.events import AveragedEvents, EventKind
 from traceanalyzer.analyzers.key_averages.shapes import parse
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.trace.model import Trace
@@ -23,11 +23,11 @@ Inputs = tuple[Sequence[Sequence[int]], Sequence[str], Sequence[str]]
 """Shapes, types and values (as text) of the inputs."""
 
 
-def of_events(trace: Trace, events: Events) -> I64:
+def of_events(trace: Trace, events: AveragedEvents) -> I64:
     """FLOPs of every event, 0 where torch has no formula or the trace lacks an input."""
     flops = np.zeros(len(events), np.int64)
     names = [events.names.index(name) for name in _FORMULAS if name in events.names]
-    rows = np.flatnonzero((events.kind == Kind.OPERATOR) & np.isin(events.name, names))
+    rows = np.flatnonzero((events.kind == EventKind.OPERATOR) & np.isin(events.name, names))
     if len(rows):
         host = trace.host.take(events.row[rows])
         first, groups = group(host.name, host.shapes, host.types, host.concrete)

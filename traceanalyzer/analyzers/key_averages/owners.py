@@ -12,7 +12,7 @@ from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-class Owners:
+class EventOwners:
     """Finds events by their id; several may share one."""
 
     def __init__(self, ident: I64) -> None:
@@ -52,7 +52,7 @@ def linked_ids(context: Context) -> Linked:
     """The ids that the trace says, or, where it confuses them with correlations, those it should have said."""
     trace = context.trace
     launches = _by_containment(context) if _confused(trace) else _as_written(trace)
-    calls = Owners(np.maximum(trace.launches.correlation, 0))
+    calls = EventOwners(np.maximum(trace.launches.correlation, 0))
     of_call = np.append(launches, 0)
     written = np.maximum(trace.device.external_id, 0)
     doubtful = (written == trace.device.correlation) & (written > 0)
@@ -81,7 +81,7 @@ def _as_written(trace: Trace) -> I64:
     ids = np.maximum(launches.external_id, 0)
     doubtful = np.flatnonzero((ids == launches.correlation) & (ids > 0))
     if len(doubtful) and len(host):
-        owner = Owners(np.maximum(host.external_id, 0)).last(ids[doubtful])
+        owner = EventOwners(np.maximum(host.external_id, 0)).last(ids[doubtful])
         start, end = host.start_ns[owner], host.start_ns[owner] + host.dur_ns[owner]
         at = launches.start_ns[doubtful]
         around = (owner != NO_PARENT) & (host.thread[owner] == launches.thread[doubtful]) & (start <= at) & (at < end)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from traceanalyzer.trace.strings import Pool, Strings
+from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32
 
 
@@ -21,7 +21,7 @@ class Shapes:
 
 def printed(shapes: Strings, codes: I32) -> Shapes:
     """The texts of events, given the codes of theirs in a trace's pool."""
-    pool: Pool[str] = Pool()
+    pool: StringPool[str] = StringPool()
     rows = pool.codes(map(_printed, shapes), len(shapes))
     return Shapes(pool.values(), rows[codes])
 

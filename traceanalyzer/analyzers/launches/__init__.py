@@ -15,7 +15,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import delays, queues
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
-from traceanalyzer.analyzers.launches.queues import Queue
+from traceanalyzer.analyzers.launches.queues import StreamQueue
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -77,7 +77,7 @@ class Graphs(msgspec.Struct, frozen=True):
     """By name."""
 
 
-class Launches(msgspec.Struct, frozen=True):
+class LaunchFigures(msgspec.Struct, frozen=True):
     """The answer."""
 
     kernels: int
@@ -93,7 +93,7 @@ class Launches(msgspec.Struct, frozen=True):
     by_kernel: tuple[KernelDelay, ...]
     """The kernel with the greatest sum of delays first."""
     short_kernels: ShortKernels
-    queues: tuple[Queue, ...]
+    queues: tuple[StreamQueue, ...]
     """By device and stream."""
     blocked: Blocked
     graphs: Graphs
@@ -104,7 +104,7 @@ def missing(context: Context) -> Message | None:
     return None if (context.links.launch != NO_PARENT).any() else _NO_LAUNCHES()
 
 
-def analyze(context: Context) -> Launches:
+def analyze(context: Context) -> LaunchFigures:
     """Launches of the kernels that start in the chosen steps, or of all."""
     device, launch = context.trace.device, context.links.launch
     kernels = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
@@ -114,7 +114,7 @@ def analyze(context: Context) -> Launches:
     calls = np.unique(launch[single])
     call_ns = context.trace.launches.dur_ns[calls]
     found = queues.of_streams(context)
-    return Launches(
+    return LaunchFigures(
         kernels=len(kernels),
         launched_kernels=len(single),
         unlinked_kernels=len(kernels) - len(linked),
@@ -143,7 +143,7 @@ def _short(context: Context, single: I64) -> ShortKernels:
     return ShortKernels(calls, time, calls / len(single) if len(single) else None, time / total if total else None)
 
 
-def _blocked(context: Context, found: list[tuple[Queue, I64, I64]]) -> Blocked:
+def _blocked(context: Context, found: list[tuple[StreamQueue, I64, I64]]) -> Blocked:
     held, full, median = _held_up(context, found)
     dur = context.trace.launches.dur_ns[held]
     return Blocked(len(held), int((dur - median).sum()), full if len(held) else None)
@@ -154,7 +154,7 @@ def blocked_calls(context: Context) -> I64:
     return _held_up(context, queues.of_streams(context))[0]
 
 
-def _held_up(context: Context, found: list[tuple[Queue, I64, I64]]) -> tuple[I64, int, int]:
+def _held_up(context: Context, found: list[tuple[StreamQueue, I64, I64]]) -> tuple[I64, int, int]:
     """Calls far longer than the median that start when their stream's queue is full; the length; the median in ns."""
     longest = max((queue.max_length for queue, _, _ in found), default=0)
     if longest < _SHALLOW:

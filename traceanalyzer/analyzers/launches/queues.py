@@ -21,7 +21,7 @@ class QueuePoint(msgspec.Struct, frozen=True):
     """The longest queue within it."""
 
 
-class Queue(msgspec.Struct, frozen=True):
+class StreamQueue(msgspec.Struct, frozen=True):
     """The queue of one stream."""
 
     device: int | None
@@ -39,7 +39,7 @@ class Queue(msgspec.Struct, frozen=True):
     """Downsampled over the window from the first to the last step."""
 
 
-def of_streams(context: Context) -> list[tuple[Queue, I64, I64]]:
+def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:
     """The queue of each stream by device and stream.
 
     Returns:
@@ -75,11 +75,11 @@ def _lengths(calls: I64, starts: I64) -> tuple[I64, I64]:
     return times[order], np.maximum(np.cumsum(change[order]), 0)
 
 
-def _queue(context: Context, where: tuple[int, int], times: I64, lengths: I64) -> Queue:
+def _queue(context: Context, where: tuple[int, int], times: I64, lengths: I64) -> StreamQueue:
     duration = int(times[-1] - times[0])
     mean = int((lengths[:-1] * np.diff(times)).sum()) / duration if duration else None
     window = context.steps.window or (int(times[0]), int(times[-1]))
-    return Queue(
+    return StreamQueue(
         device=where[0] if where[0] >= 0 else None,
         stream=where[1] if where[1] >= 0 else None,
         launches=len(times) // 2,

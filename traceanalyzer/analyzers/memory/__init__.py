@@ -57,7 +57,7 @@ class DeviceMemory(msgspec.Struct, frozen=True):
     """Null where records have no addresses."""
 
 
-class Memory(msgspec.Struct, frozen=True):
+class MemoryUse(msgspec.Struct, frozen=True):
     """All devices: accelerators by id, then the CPU."""
 
     devices: tuple[DeviceMemory, ...]
@@ -74,9 +74,9 @@ def missing(context: Context) -> Message | None:
     return None if len(context.trace.memory) else _NO_RECORDS()
 
 
-def analyze(context: Context) -> Memory:
+def analyze(context: Context) -> MemoryUse:
     """Peaks, curves, operators, steps, and what is in memory at the peak."""
-    return Memory(
+    return MemoryUse(
         devices=tuple(_device(context, ledger) for ledger in context.once(records.ledgers)),
         operators=by_operator(context),
         steps_from=context.once(host_steps).found_by,

@@ -17,7 +17,7 @@ LARGEST = 32
 """Blocks that are listed one by one (own choice)."""
 
 
-class Block(msgspec.Struct, frozen=True):
+class MemoryBlock(msgspec.Struct, frozen=True):
     """A block that was alive at the peak."""
 
     size_bytes: int
@@ -51,7 +51,7 @@ class PeakContents(msgspec.Struct, frozen=True):
     level is relative."""
     holders: tuple[Holder, ...]
     """Who allocated the known blocks, the one that holds most first; those from before the trace have no names."""
-    largest: tuple[Block, ...]
+    largest: tuple[MemoryBlock, ...]
     """The largest known blocks, the largest first."""
 
 
@@ -143,13 +143,13 @@ def _holders(context: Context, size: I64, operator: I32, line: I32) -> tuple[Hol
 
 def _largest(
     context: Context, ledger: Ledger, begin: I64, end: I64, size: I64, operator: I32, line: I32
-) -> tuple[Block, ...]:
+) -> tuple[MemoryBlock, ...]:
     names = context.trace.names
     taken = np.where(begin == UNKNOWN, UNKNOWN, ledger.time_ns[begin])
     given = np.append(ledger.time_ns, UNKNOWN)[end]
     order = np.lexsort((end, begin, -size))[:LARGEST]
     return tuple(
-        Block(
+        MemoryBlock(
             size_bytes,
             allocated if since >= 0 else None,
             freed if until < len(ledger.rows) else None,

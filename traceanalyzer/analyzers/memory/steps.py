@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.memory.ledger import Ledger
 from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.trace.marks import step_number
+from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.trace.table import I64
 
 
@@ -39,7 +39,7 @@ def host_steps(context: Context) -> Steps:
         return context.inferred_steps or steps
     host, names = context.trace.host, context.trace.names
     marked: dict[str, list[int]] = {}
-    for row in np.flatnonzero(context.kind == Kind.STEP).tolist():
+    for row in np.flatnonzero(context.kind == NodeKind.STEP).tolist():
         marked.setdefault(str(step_number(names[host.name[row]])), []).append(row)
     rows = []
     for name, start in zip(steps.names, steps.start_ns.tolist(), strict=True):

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.modules.figures import Totals, totals
+from traceanalyzer.analyzers.modules.figures import ModuleTotals, totals
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.modules.paths import Paths
 from traceanalyzer.analyzers.sums import group, sum_by
@@ -147,7 +147,7 @@ def _rank(row: Module | ModuleClass, on_device: bool) -> tuple[int, int, str]:
     return (-both, -row.host_self_ns, row.name)
 
 
-def _by_module(context: Context, found: Totals) -> list[Module]:
+def _by_module(context: Context, found: ModuleTotals) -> list[Module]:
     paths, names = found.paths, _names(context, found.paths)
     first, groups = group(paths.name, paths.module_id)
     columns = [sum_by(groups, column, len(first)) for column in found.figures]
@@ -167,7 +167,7 @@ def _by_class(rows: list[Module]) -> list[ModuleClass]:
     return [ModuleClass(name, *figures) for name, figures in sums.items()]
 
 
-def _tree(context: Context, found: Totals) -> tuple[Place, ...]:
+def _tree(context: Context, found: ModuleTotals) -> tuple[Place, ...]:
     paths, names = found.paths, _names(context, found.paths)
     figures = np.column_stack(found.figures)
     shown = np.flatnonzero(paths.subtree_sums((figures != 0).any(axis=1).astype(np.int64)))

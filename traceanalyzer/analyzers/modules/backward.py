@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
-from traceanalyzer.analyzers.modules.owners import Owners, is_accumulation
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.modules.owners import ModuleOwners, is_accumulation
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-def forward_nodes(context: Context, owners: Owners) -> tuple[I64, I64]:
+def forward_nodes(context: Context, owners: ModuleOwners) -> tuple[I64, I64]:
     """The evaluations of autograd, and for each the node of the forward pass behind it.
 
     Returns:
@@ -54,7 +54,7 @@ def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
     Numbers count per thread. Where operators of several threads have one, it tells nothing.
     """
     host, table = context.host, context.trace.host
-    nodes = np.flatnonzero(host.kind != Kind.MODULE)
+    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     sequence = np.full(len(host.tree), UNKNOWN, np.int64)
     sequence[nodes] = table.sequence[host.row[nodes]]
     forward = nodes[(sequence[nodes] != UNKNOWN) & (table.forward_thread[host.row[nodes]] <= 0)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.backward import forward_nodes
-from traceanalyzer.analyzers.modules.owners import Owners, device_time, owners
+from traceanalyzer.analyzers.modules.owners import ModuleOwners, device_time, owners
 from traceanalyzer.analyzers.modules.paths import Paths, paths
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.trace.table import I64, Bool
@@ -16,7 +16,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 @dataclass(frozen=True)
-class Totals:
+class ModuleTotals:
     """Sums within the chosen steps."""
 
     paths: Paths
@@ -29,7 +29,7 @@ class Totals:
     backward_unlinked: tuple[int, int, int]
 
 
-def totals(context: Context) -> Totals:
+def totals(context: Context) -> ModuleTotals:
     """Sum everything."""
     found = context.once(owners)
     places = paths(context, found)
@@ -44,7 +44,7 @@ def totals(context: Context) -> Totals:
         return int(rows.sum()), int(values[0][rows].sum()), int(values[1][rows].sum())
 
     whole, outside = _outside(context, found, device)
-    return Totals(
+    return ModuleTotals(
         paths=places,
         figures=(
             *_forward(context, found, places, device),
@@ -57,7 +57,7 @@ def totals(context: Context) -> Totals:
     )
 
 
-def _forward(context: Context, found: Owners, places: Paths, device: I64) -> tuple[I64, ...]:
+def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) -> tuple[I64, ...]:
     """Calls, operators, host self and total, device self and total of each place."""
     host, tree, size = context.host, context.host.tree, len(places)
     launches = context.trace.launches
@@ -83,7 +83,7 @@ def _forward(context: Context, found: Owners, places: Paths, device: I64) -> tup
     )
 
 
-def _of_evaluations(context: Context, found: Owners, device: I64, evaluations: I64) -> tuple[I64, I64]:
+def _of_evaluations(context: Context, found: ModuleOwners, device: I64, evaluations: I64) -> tuple[I64, I64]:
     """Host and device time of each evaluation, without evaluations and modules inside."""
     tree = context.host.tree
     duration = tree.end_ns - tree.start_ns
@@ -105,7 +105,7 @@ def _backward(places: Paths, module: I64, values: tuple[I64, I64]) -> tuple[I64,
     return count, host, places.subtree_sums(host), device, places.subtree_sums(device)
 
 
-def _outside(context: Context, found: Owners, device: I64) -> tuple[int, int]:
+def _outside(context: Context, found: ModuleOwners, device: I64) -> tuple[int, int]:
     """Device time of all, and the part launched by no module and no evaluation."""
     events, launch = context.trace.device, context.links.launch
     linked = launch != NO_PARENT

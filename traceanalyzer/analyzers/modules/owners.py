@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -21,7 +21,7 @@ _ACCUMULATION = "torch::autograd::AccumulateGrad"
 
 
 @dataclass(frozen=True)
-class Owners:
+class ModuleOwners:
     """Positions in the host tree."""
 
     is_module: Bool
@@ -35,14 +35,14 @@ class Owners:
     """Of each launch: the innermost node around it, modules included, or -1."""
 
 
-def owners(context: Context) -> Owners:
+def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
     host = context.host
-    is_module: Bool = host.kind == Kind.MODULE
+    is_module: Bool = host.kind == NodeKind.MODULE
     is_evaluation = evaluations(context)
     launches = context.trace.launches
     inside = host.tree.innermost(launches.thread, launches.start_ns)
-    return Owners(
+    return ModuleOwners(
         is_module=is_module,
         is_evaluation=is_evaluation,
         module=host.tree.nearest(is_module),
@@ -59,7 +59,7 @@ def evaluations(context: Context) -> Bool:
     host, trace = context.host, context.trace
     surrounds = trace.names.where(lambda name: name.startswith(_EVALUATION))[host.name]
     part = surrounds | trace.names.where(is_accumulation)[host.name]
-    nodes = np.flatnonzero(host.kind != Kind.MODULE)
+    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     row = host.row[nodes]
     part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
     nested = np.append(part, False)[host.tree.parent]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.modules.owners import Owners
+from traceanalyzer.analyzers.modules.owners import ModuleOwners
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -53,7 +53,7 @@ class Paths:
         return after
 
 
-def paths(context: Context, owners: Owners) -> Paths:
+def paths(context: Context, owners: ModuleOwners) -> Paths:
     """Find the places: calls come after the call around them, whose place is known by then."""
     host, frames = context.host, context.trace.frames
     calls = np.flatnonzero(owners.is_module)

@@ -14,10 +14,10 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.optimizers import is_zero_grad, ranges
-from traceanalyzer.trace import marks
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -49,7 +49,7 @@ class Backward:
 def graph(context: Context) -> Graph:
     """Functions that the forward pass created, recomputation within the backward pass and loaders excepted."""
     host, table = context.host, context.trace.host
-    nodes = np.flatnonzero(host.kind != Kind.MODULE)
+    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     row = host.row[nodes]
     forward = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
     nodes, row = nodes[forward], row[forward]
@@ -74,7 +74,7 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
     """Without what lies in evaluations, optimizers and loaders."""
     host, table = context.host, context.trace.host
-    within = host.tree.nearest(context.once(owners).is_evaluation | (host.kind == Kind.DATALOADER))
+    within = host.tree.nearest(context.once(owners).is_evaluation | (host.kind == NodeKind.DATALOADER))
     row = host.row[nodes]
     call = host_activity.innermost(table, context.once(ranges), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)

@@ -9,11 +9,11 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import Kind
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import device_time, owners
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
 from traceanalyzer.analyzers.sums import count_by, group
-from traceanalyzer.trace import marks
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -56,7 +56,7 @@ class Roots:
 
 def roots(context: Context) -> Roots:
     """Find them, recomputation within the backward pass excepted."""
-    return _modules(context) if (context.host.kind == Kind.MODULE).any() else _wrappers(context)
+    return _modules(context) if (context.host.kind == NodeKind.MODULE).any() else _wrappers(context)
 
 
 def _modules(context: Context) -> Roots:

@@ -23,8 +23,8 @@ from traceanalyzer.analyzers.ranks.doubts import doubts
 from traceanalyzer.analyzers.ranks.matching import Matched
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
-from traceanalyzer.analyzers.ranks.rows import Run
-from traceanalyzer.analyzers.ranks.table import Table
+from traceanalyzer.analyzers.ranks.rows import RankRun
+from traceanalyzer.analyzers.ranks.table import RankTable
 
 __all__ = ["Ranks", "doubts", "join"]
 
@@ -46,7 +46,7 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     start, _ = clocks.aligned(table, matched, offsets)
     matched, measured = waits.measure(table, matched, start)
     _, end = clocks.aligned(table, matched, offsets)
-    run = Run(numbers, ordered, table, matched, measured, waits.blame(table, matched, measured, end), offsets)
+    run = RankRun(numbers, ordered, table, matched, measured, waits.blame(table, matched, measured, end), offsets)
     found = rows.ranks(run)
     world = world_size or _world_of(members)
     total, exposed = int(measured.wait[measured.counts].sum()), int(measured.exposed[measured.counts].sum())
@@ -76,7 +76,7 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     )
 
 
-def _matching(table: Table, candidates: Matched, matched: Matched) -> Matching:
+def _matching(table: RankTable, candidates: Matched, matched: Matched) -> Matching:
     mutual = int(table.is_mutual.sum()) if len(table) else 0
     return Matching(
         recorded=len(table),

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.matching import Matched
-from traceanalyzer.analyzers.ranks.table import Table
+from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.trace.table import I64, Bool
 
 _SLACK_NS = 1_000_000
@@ -47,7 +47,7 @@ class _Link:
     collectives: int
 
 
-def check(table: Table, matched: Matched) -> tuple[Matched, dict[int, Offset]]:
+def check(table: RankTable, matched: Matched) -> tuple[Matched, dict[int, Offset]]:
     """Estimate the clocks, leave out collectives that do not overlap in time by them, and estimate again.
 
     Returns:
@@ -58,7 +58,7 @@ def check(table: Table, matched: Matched) -> tuple[Matched, dict[int, Offset]]:
     return sound, _estimate(table, sound)
 
 
-def _overlap(table: Table, matched: Matched, clocks: dict[int, Offset]) -> Bool:
+def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> Bool:
     """Which collectives have all begun everywhere before they end anywhere."""
     if not matched.count:
         return np.zeros(0, np.bool_)
@@ -69,7 +69,7 @@ def _overlap(table: Table, matched: Matched, clocks: dict[int, Offset]) -> Bool:
     return found
 
 
-def aligned(table: Table, matched: Matched, clocks: dict[int, Offset]) -> tuple[I64, I64]:
+def aligned(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> tuple[I64, I64]:
     """Start and end of each matched row by the clock of its reference."""
     shift = np.zeros(table.members, np.int64)
     for member, offset in clocks.items():
@@ -78,7 +78,7 @@ def aligned(table: Table, matched: Matched, clocks: dict[int, Offset]) -> tuple[
     return start, start + table.dur_ns[matched.rows]
 
 
-def _estimate(table: Table, matched: Matched) -> dict[int, Offset]:
+def _estimate(table: RankTable, matched: Matched) -> dict[int, Offset]:
     """The clock of every rank that was matched with another.
 
     Of ranks that only exchange parts which may be unequal, the clocks stay as recorded: taking their ends for the same
@@ -92,7 +92,7 @@ def _estimate(table: Table, matched: Matched) -> dict[int, Offset]:
     return found
 
 
-def _links(table: Table, matched: Matched) -> dict[int, dict[int, _Link]]:
+def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, _Link]]:
     """Between the lowest rank of each collective and its others, in both directions."""
     member, end = table.member[matched.rows], table.end_ns[matched.rows]
     links: defaultdict[int, dict[int, _Link]] = defaultdict(dict)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.analyzers.ranks.table import Table
+from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.analyzers.sums import count_by, group
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
@@ -44,7 +44,7 @@ class Matched:
         return Matched(self.rows[chosen], number[self.collective[chosen]], int(kept.sum()), self.by_sequence[chosen])
 
 
-def match(table: Table) -> Matched:
+def match(table: RankTable) -> Matched:
     """All collectives that at least two ranks have."""
     mutual = table.is_mutual
     numbered = np.flatnonzero(mutual & (table.sequence != UNKNOWN))
@@ -64,14 +64,14 @@ def match(table: Table) -> Matched:
     return Matched(rows, keys[order], int(keys.max(initial=-1)) + 1, table.sequence[rows] != UNKNOWN)
 
 
-def _operation(table: Table) -> I64:
+def _operation(table: RankTable) -> I64:
     """A code for the operation of each row: two operations may share a number (coalesced calls)."""
     names = sorted({kind.operation or "" for kind in table.kinds})
     found: I64 = np.array([names.index(kind.operation or "") for kind in table.kinds] or [0], np.int64)[table.kind]
     return found
 
 
-def _equally_many(table: Table, rows: I64) -> I64:
+def _equally_many(table: RankTable, rows: I64) -> I64:
     """Without the kinds of which, within a step, some rank has more than another: nobody knows which is missing."""
     if not len(rows):
         return rows
@@ -85,7 +85,7 @@ def _equally_many(table: Table, rows: I64) -> I64:
     return kept
 
 
-def _occurrence(table: Table, rows: I64, *keys: I64) -> I64:
+def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
     """One number for rows of the same keys that are the n-th of these keys on their rank."""
     if not len(rows):
         return rows

@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
-from traceanalyzer.report.model import Report, Source, TraceSummary
+from traceanalyzer.report.model import Report, ReportSource, TraceSummary
 
 ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle")
 """Results of a saved report that `of_report` uses."""
@@ -21,7 +21,7 @@ ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle
 class Member:
     """What a run needs of a rank."""
 
-    source: Source
+    source: ReportSource
     summary: TraceSummary
     facts: RankFacts
     resources: StepResources | None = None
@@ -31,7 +31,7 @@ class Member:
     idle: Idle | None = None
 
 
-def of_trace(context: Context, source: Source, summary: TraceSummary) -> Member | None:
+def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> Member | None:
     """The member that a trace is; None if it names no rank and has no collectives."""
     if rank_facts.missing(context) is not None:
         return None

@@ -13,11 +13,11 @@ from traceanalyzer.analyzers.ranks.clocks import Offset
 from traceanalyzer.analyzers.ranks.matching import Matched
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
-from traceanalyzer.analyzers.ranks.table import Table
-from traceanalyzer.analyzers.ranks.waits import Blame, Waits
+from traceanalyzer.analyzers.ranks.table import RankTable
+from traceanalyzer.analyzers.ranks.waits import Blame, RankWaits
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.sums import count_by, sum_by
-from traceanalyzer.trace.collectives import bus_factor
+from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.trace.table import F64, Array
 
 MOST_STRAGGLERS = 16
@@ -27,15 +27,15 @@ _WORST = 5
 
 
 @dataclass(frozen=True)
-class Run:
+class RankRun:
     """Everything that rows are made of."""
 
     numbers: tuple[int, ...]
     """The ranks."""
     members: Sequence[Member]
-    table: Table
+    table: RankTable
     matched: Matched
-    waits: Waits
+    waits: RankWaits
     blame: Blame
     clocks: Mapping[int, Offset]
 
@@ -53,7 +53,7 @@ class Run:
         return sums
 
 
-def ranks(run: Run) -> tuple[RankRow, ...]:
+def ranks(run: RankRun) -> tuple[RankRow, ...]:
     """One row per rank."""
     wait, exposed = run.by_member(run.waits.wait), run.by_member(run.waits.exposed)
     transfer, last = run.by_member(run.waits.transfer), run.by_member(run.waits.is_last.astype(np.int64))
@@ -64,7 +64,7 @@ def ranks(run: Run) -> tuple[RankRow, ...]:
     )
 
 
-def _rank(run: Run, position: int, matched: int, last: int, times: tuple[int, int, int]) -> RankRow:
+def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int, int, int]) -> RankRow:
     member = run.members[position]
     steps, resources = member.facts.steps, member.resources
     count = len(steps.name)
@@ -99,7 +99,7 @@ def _idle(resources: StepResources | None) -> float | None:
     return max(0.0, resources.step_ns - resources.gpu_ns - resources.exposed_loader_ns)
 
 
-def _skew(run: Run, position: int) -> Skew | None:
+def _skew(run: RankRun, position: int) -> Skew | None:
     """Nothing to say without clocks, and of a reference by itself."""
     offset = run.clocks.get(position)
     if offset is None or not run.table.has_clocks or offset.reference == position:
@@ -108,7 +108,7 @@ def _skew(run: Run, position: int) -> Skew | None:
     return Skew(reference, offset.ns, offset.low_ns, offset.high_ns, offset.collectives)
 
 
-def steps(run: Run) -> tuple[RunStep, ...]:
+def steps(run: RankRun) -> tuple[RunStep, ...]:
     """One row per step, in the order of the first rank that has it."""
     durations: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for rank, member in zip(run.numbers, run.members, strict=True):
@@ -122,12 +122,12 @@ def steps(run: Run) -> tuple[RunStep, ...]:
     )
 
 
-def counted_steps(run: Run) -> frozenset[int]:
+def counted_steps(run: RankRun) -> frozenset[int]:
     """Steps in which collectives were matched."""
     return frozenset(run.table.step[run.matched.rows][run.waits.counts].tolist())
 
 
-def _step(run: Run, number: int, name: str, found: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
+def _step(run: RankRun, number: int, name: str, found: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
     longest, rank = max(found, key=lambda entry: (entry[0], -entry[1]))
     caused = run.blame.by_step[number] / len(found)
     worst = int(caused.argmax())
@@ -144,7 +144,7 @@ def _step(run: Run, number: int, name: str, found: list[tuple[int, int]], *, is_
     )
 
 
-def groups(run: Run) -> tuple[GroupRow, ...]:
+def groups(run: RankRun) -> tuple[GroupRow, ...]:
     """One row per kind of matched collectives, whatever the shapes; the one with the most waiting first."""
     table, matched, waits = run.table, run.matched, run.waits
     kind, member = table.kind[matched.rows], table.member[matched.rows]
@@ -178,7 +178,7 @@ def groups(run: Run) -> tuple[GroupRow, ...]:
     return tuple(row for _, row in found[:MOST_GROUPS])
 
 
-def stragglers(run: Run, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
+def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
     """Ranks that cause waiting, the one that causes most first."""
     if not run.steps:
         return ()
@@ -219,13 +219,13 @@ def _excess(rows: Sequence[RankRow], member: int) -> tuple[Excess, ...]:
     return tuple(sorted(found, key=lambda excess: -excess.ns))
 
 
-def _worst_steps(run: Run, member: int) -> tuple[Caused, ...]:
+def _worst_steps(run: RankRun, member: int) -> tuple[Caused, ...]:
     caused = run.blame.by_step[:, member] / len(run.members)
     worst = sorted(np.flatnonzero(caused > 0).tolist(), key=lambda step: (-caused[step], step))[:_WORST]
     return tuple(Caused(run.table.steps[step], None, float(caused[step])) for step in worst)
 
 
-def _worst_collectives(run: Run, member: int) -> tuple[Caused, ...]:
+def _worst_collectives(run: RankRun, member: int) -> tuple[Caused, ...]:
     caused: defaultdict[tuple[str, str | None], float] = defaultdict(float)
     for kind, ns in zip(run.table.kinds, run.blame.by_kind[:, member].tolist(), strict=True):
         caused[kind.operation or "", run.table.groups[kind.group].name] += ns / run.steps

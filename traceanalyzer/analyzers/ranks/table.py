@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.rank_facts import CollectiveKind, ProcessGroup, RankFacts
-from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 
 @dataclass(frozen=True)
-class Table:
+class RankTable:
     """Columns, rank by rank, each in the order of calls; -1 is unknown."""
 
     member: I64
@@ -65,11 +65,11 @@ class Table:
         return found
 
 
-def build(members: Sequence[RankFacts]) -> Table:
+def build(members: Sequence[RankFacts]) -> RankTable:
     """Put the columns of the ranks under common kinds, groups and steps."""
-    groups: Pool[ProcessGroup] = Pool()
-    kinds: Pool[CollectiveKind] = Pool()
-    steps: Pool[str] = Pool()
+    groups: StringPool[ProcessGroup] = StringPool()
+    kinds: StringPool[CollectiveKind] = StringPool()
+    steps: StringPool[str] = StringPool()
     known = [facts.clock_ns for facts in members if facts.clock_ns is not None]
     has_clocks = len(known) == len(members) > 0
     parts: list[tuple[I64, ...]] = []
@@ -91,7 +91,7 @@ def build(members: Sequence[RankFacts]) -> Table:
             )
         )
     member, kind, sequence, step, start, dur, exposed = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Table(
+    return RankTable(
         member=member,
         kind=kind,
         sequence=sequence,

@@ -10,12 +10,12 @@ import msgspec
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
-from traceanalyzer.analyzers.kernel_classes import KernelClass, KernelClasses
+from traceanalyzer.analyzers.kernel_classes import KernelClasses, KernelClassTime
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
-from traceanalyzer.report.model import Device, Options, Source, TraceSummary
+from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def _join(devices: Sequence[DeviceIdle]) -> DeviceIdle:
 
 
 def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
-    rows: defaultdict[str, list[KernelClass]] = defaultdict(list)
+    rows: defaultdict[str, list[KernelClassTime]] = defaultdict(list)
     for own in classes:
         for row in own.rows:
             rows[row.name].append(row)
@@ -112,9 +112,9 @@ def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
     )
 
 
-def _class(name: str, rows: Sequence[KernelClass], total: int) -> KernelClass:
+def _class(name: str, rows: Sequence[KernelClassTime], total: int) -> KernelClassTime:
     time = sum(row.total_ns for row in rows)
-    return KernelClass(
+    return KernelClassTime(
         name=name,
         calls=sum(row.calls for row in rows),
         total_ns=time,
@@ -154,19 +154,21 @@ def _row(group: GroupRow) -> CollectiveRow:
     )
 
 
-def source(name: str, members: Sequence[Member]) -> Source:
+def source(name: str, members: Sequence[Member]) -> ReportSource:
     """All files of a run."""
     sizes = [member.source.size_bytes for member in members]
     known = [size for size in sizes if size is not None]
-    return Source(name, FORMAT, sum(known) if len(known) == len(sizes) else None)
+    return ReportSource(name, FORMAT, sum(known) if len(known) == len(sizes) else None)
 
 
 def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
     """All traces of a run: sums, and what they agree on."""
     own = [member.summary for member in members]
     bases = [one.base_ns for one in own if one.base_ns is not None]
-    devices: dict[Device, None] = dict.fromkeys(device for one in own for device in one.devices)
-    options = {field: _common([getattr(one.options, field) for one in own]) for field in Options.__struct_fields__}
+    devices: dict[ReportDevice, None] = dict.fromkeys(device for one in own for device in one.devices)
+    options = {
+        field: _common([getattr(one.options, field) for one in own]) for field in RecordingOptions.__struct_fields__
+    }
     return TraceSummary(
         events=sum(one.events for one in own),
         span_ns=max((one.span_ns for one in own), default=0),
@@ -174,7 +176,7 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
         devices=tuple(devices),
         rank=None,
         world_size=world_size,
-        options=Options(**options),
+        options=RecordingOptions(**options),
         steps_from=_common([one.steps_from for one in own]),
     )
 

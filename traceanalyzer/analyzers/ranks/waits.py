@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.matching import Matched
-from traceanalyzer.analyzers.ranks.table import Table
+from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
 
 _MOST_RANKS = 512
@@ -25,7 +25,7 @@ _MOST_RANKS = 512
 
 
 @dataclass(frozen=True)
-class Waits:
+class RankWaits:
     """Per matched row, in the order of `Matched.rows`; ns."""
 
     wait: I64
@@ -52,7 +52,7 @@ class Blame:
     """By rank: what goes away if it comes no later than the next one."""
 
 
-def measure(table: Table, matched: Matched, start_ns: I64) -> tuple[Matched, Waits]:
+def measure(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:
     """The waits of all matched collectives.
 
     Args:
@@ -73,7 +73,7 @@ def measure(table: Table, matched: Matched, start_ns: I64) -> tuple[Matched, Wai
     exposed = table.exposed_ns[ordered.rows]
     is_first = np.zeros(len(dur), np.bool_)
     is_first[ordered.opens] = True
-    return ordered, Waits(
+    return ordered, RankWaits(
         wait=wait,
         exposed=np.where(exposed == UNKNOWN, wait, np.minimum(wait, exposed)),
         transfer=dur - wait,
@@ -87,7 +87,7 @@ def _last(start_ns: I64, matched: Matched) -> I64:
     return np.maximum.reduceat(start_ns, matched.opens)[matched.collective] if matched.count else start_ns
 
 
-def blame(table: Table, matched: Matched, waits: Waits, end_ns: I64) -> Blame:
+def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> Blame:
     """Find the cause of every wait.
 
     Args:

@@ -18,7 +18,7 @@ _NO_TIMELINE = Text(
 
 NEEDS_TIMELINE = ("step_breakdown", "gpu", "kernels_by_operator")
 
-RESULTS = {"tables": tuple[listing.PrintedTable, ...], "runs": tuple[runs.Run, ...]}
+RESULTS = {"tables": tuple[listing.PrintedTable, ...], "runs": tuple[runs.PrintedRun, ...]}
 """The keys of a document's report and their types."""
 
 
@@ -44,7 +44,7 @@ def doubts(results: Mapping[str, tuple[msgspec.Struct, ...]]) -> tuple[Loss, ...
     """What lowers the confidence of a document's figures."""
     found = []
     for run in results["runs"]:
-        if not isinstance(run, runs.Run):
+        if not isinstance(run, runs.PrintedRun):
             continue
         hidden = max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
         if hidden > _HIDDEN:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from traceanalyzer.trace import marks
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.document import TableRow
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """Device time stands in operator rows and again in kernel rows; annotation rows are spans with gaps."""
 
     OPERATOR = "operator"
@@ -46,7 +46,7 @@ def is_dataloader(row: TableRow) -> bool:
     return marks.is_dataloader(row.name)
 
 
-def classify(rows: Iterable[TableRow], shaped: Collection[str] = ()) -> list[Kind]:
+def classify(rows: Iterable[TableRow], shaped: Collection[str] = ()) -> list[RowKind]:
     """The kind of each row of one table.
 
     A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has
@@ -66,16 +66,16 @@ def is_device_row(row: TableRow) -> bool:
     return not row.self_cpu_ns and not row.cpu_total_ns and bool(row.self_device_ns or row.device_total_ns)
 
 
-def _kind(row: TableRow, on_host: set[str], shaped: Collection[str]) -> Kind:
+def _kind(row: TableRow, on_host: set[str], shaped: Collection[str]) -> RowKind:
     if _COPY.match(row.name):
-        return Kind.COPY
+        return RowKind.COPY
     if row.name.startswith(_MARKS):
-        return Kind.ANNOTATION
+        return RowKind.ANNOTATION
     if is_device_row(row):
         is_kernel = row.name not in on_host and _KERNEL.search(row.name)
-        return Kind.KERNEL if is_kernel else Kind.ANNOTATION
+        return RowKind.KERNEL if is_kernel else RowKind.ANNOTATION
     if _RUNTIME.match(row.name):
-        return Kind.RUNTIME
+        return RowKind.RUNTIME
     # Until torch 1.7 operators had no namespace; a row with shapes is an operator, whatever its name.
     has_shapes = row.input_shapes not in (None, "[]", "") or row.name in shaped
-    return Kind.OPERATOR if _OPERATOR.search(row.name) or has_shapes else Kind.ANNOTATION
+    return RowKind.OPERATOR if _OPERATOR.search(row.name) or has_shapes else RowKind.ANNOTATION

@@ -14,7 +14,7 @@ from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 _ALWAYS = ("line", "name_truncated", "shapes_truncated")
 
 
-class Totals(msgspec.Struct, frozen=True):
+class PrintedTotals(msgspec.Struct, frozen=True):
     """The lines below a table; null where they are not printed."""
 
     self_cpu_ns: int | None
@@ -32,7 +32,7 @@ class PrintedTable(msgspec.Struct, frozen=True):
     """As printed: CUDA, XPU, NPU, ..."""
     rows: tuple[dict[str, Any], ...]
     """Per row its kind, its line, and a value for each column; null is not printed or not readable."""
-    totals: Totals
+    totals: PrintedTotals
     complete: bool
     """The end of the table was seen; torch may have cut rows all the same (row_limit)."""
     run: str
@@ -54,7 +54,7 @@ def _table(table: ProfilerTable, run: str) -> PrintedTable:
             {"kind": kind.value, **_values(row, table.columns)}
             for row, kind in zip(table.rows, classify(table.rows), strict=True)
         ),
-        totals=Totals(table.totals.self_cpu_ns, table.totals.self_device_ns),
+        totals=PrintedTotals(table.totals.self_cpu_ns, table.totals.self_device_ns),
         complete=table.complete,
         run=run,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from traceanalyzer.analyzers.tables.kinds import Kind, classify, is_device_row
+from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_device_row
 from traceanalyzer.trace.document import ProfilerTable, TableRow
 
 _DETAILS = frozenset({"input_shapes", "source_location", "overload_name"})
@@ -33,7 +33,7 @@ _SUMS = (
 )
 
 
-def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, Kind]]:
+def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, RowKind]]:
     """Each event once; cut names may stand for several, and stay apart."""
     rows = _joined(_distinct(_coarsest(tables)), with_shapes=False)
     shaped = {row.name for table in tables for row in table.rows if row.input_shapes not in (None, "[]", "")}
@@ -44,7 +44,7 @@ def by_shape(tables: Sequence[ProfilerTable]) -> list[TableRow]:
     """Each operator once for each of its shapes; nothing of tables that print none."""
     grouped = [table for table in tables if "input_shapes" in table.columns]
     rows = _joined(_distinct(_coarsest(grouped)), with_shapes=True)
-    return [row for row, kind in zip(rows, classify(rows), strict=True) if kind is Kind.OPERATOR]
+    return [row for row, kind in zip(rows, classify(rows), strict=True) if kind is RowKind.OPERATOR]
 
 
 def _coarsest(tables: Sequence[ProfilerTable]) -> list[ProfilerTable]:

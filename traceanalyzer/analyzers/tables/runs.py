@@ -14,7 +14,7 @@ import msgspec
 
 from traceanalyzer.analyzers.tables import rows as joined
 from traceanalyzer.analyzers.tables import shape_costs
-from traceanalyzer.analyzers.tables.kinds import Kind, is_dataloader, is_sync
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader, is_sync
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
 
@@ -32,7 +32,7 @@ class Hot(msgspec.Struct, frozen=True):
     """Of the run's host time."""
 
 
-class Copy(msgspec.Struct, frozen=True):
+class PrintedCopy(msgspec.Struct, frozen=True):
     """Copies or fills of one kind."""
 
     name: str
@@ -40,7 +40,7 @@ class Copy(msgspec.Struct, frozen=True):
     device_ns: int | None
 
 
-class Run(msgspec.Struct, frozen=True):
+class PrintedRun(msgspec.Struct, frozen=True):
     """One profile. Shares are of the profiled time, never of wall clock: a table has no clock."""
 
     id: str
@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True):
     """Self CPU time of waits for batches; null where no row shows any."""
     sync_ns: int | None
     """Self CPU time in runtime calls that wait for the device; null where no row shows any."""
-    copies: tuple[Copy, ...]
+    copies: tuple[PrintedCopy, ...]
     allocated_bytes: int | None
     """Sum of what operators allocated on the device and kept while they ran, freed later or not: traffic, no peak."""
     cpu_hidden_share: float | None
@@ -72,7 +72,7 @@ class Run(msgspec.Struct, frozen=True):
     """Device annotations are part of the printed total (torch before 2.5), which is then too high; null: unknown."""
     operators: tuple[Hot, ...]
     kernels: tuple[Hot, ...]
-    shape_costs: tuple[shape_costs.ShapeCost, ...]
+    shape_costs: tuple[shape_costs.PrintedShapeCost, ...]
     tables: tuple[int, ...]
     """Positions of its tables in the document."""
 
@@ -87,7 +87,7 @@ class RunView:
     positions: tuple[int, ...]
 
     @cached_property
-    def by_name(self) -> list[tuple[TableRow, Kind]]:
+    def by_name(self) -> list[tuple[TableRow, RowKind]]:
         """Each event once, whatever its tables are grouped by."""
         return joined.by_name(self.tables)
 
@@ -125,7 +125,7 @@ def _view(document: TableDocument, number: int, positions: list[int]) -> RunView
     return RunView(f"run-{number}", title, tables, tuple(positions))
 
 
-def analyze(view: RunView) -> Run:
+def analyze(view: RunView) -> PrintedRun:
     """The figures of one run."""
     rows = view.by_name
     totals = [table.totals for table in view.tables]
@@ -133,9 +133,9 @@ def analyze(view: RunView) -> Run:
     device = next((t.self_device_ns for t in totals if t.self_device_ns is not None), None)
     steps, steps_from = _steps(rows)
     largest = max((value for value in (cpu, device) if value is not None), default=None)
-    shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (Kind.KERNEL, Kind.COPY))
-    spans = _sum(row.self_device_ns for row, kind in rows if kind is Kind.ANNOTATION and not row.self_cpu_ns)
-    return Run(
+    shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    spans = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.ANNOTATION and not row.self_cpu_ns)
+    return PrintedRun(
         id=view.id,
         title=view.title,
         steps=steps,
@@ -145,20 +145,22 @@ def analyze(view: RunView) -> Run:
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
         device_share_at_most=device / largest if device is not None and largest else None,
         dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
-        sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is Kind.RUNTIME and is_sync(row.name)),
-        copies=tuple(Copy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is Kind.COPY),
+        sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is RowKind.RUNTIME and is_sync(row.name)),
+        copies=tuple(
+            PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
+        ),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, shown_device),
         annotations_in_total=_annotations_in_total(device, shown_device, spans),
-        operators=_hot(rows, Kind.OPERATOR, cpu, device),
-        kernels=_hot(rows, Kind.KERNEL, cpu, device),
+        operators=_hot(rows, RowKind.OPERATOR, cpu, device),
+        kernels=_hot(rows, RowKind.KERNEL, cpu, device),
         shape_costs=shape_costs.analyze(view.by_shape),
         tables=view.positions,
     )
 
 
-def _steps(rows: list[tuple[TableRow, Kind]]) -> tuple[int, str | None]:
+def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
     """Calls of the profiler's steps, else of the optimizer's, else of the loader's; else 1."""
     for prefix in ("ProfilerStep", "Optimizer.step", "enumerate(DataLoader)#"):
         named = [row for row, _ in rows if row.name.startswith(prefix) and row.calls]
@@ -170,7 +172,7 @@ def _steps(rows: list[tuple[TableRow, Kind]]) -> tuple[int, str | None]:
     return 1, None
 
 
-def _allocated(rows: list[tuple[TableRow, Kind]]) -> int | None:
+def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
     """Frees are negative sums of other operators and say nothing of what was allocated."""
     sizes = [row.self_device_mem_bytes for row, _ in rows if row.self_device_mem_bytes is not None]
     return sum(size for size in sizes if size > 0) if sizes else None
@@ -190,7 +192,7 @@ def _annotations_in_total(total: int | None, kernels: int | None, spans: int | N
     return True if (kernels or 0) + spans > total * 0.99 else None
 
 
-def _hot(rows: list[tuple[TableRow, Kind]], kind: Kind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:
+def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:
     """Rows of one kind, the most device time first (host time where there is no device)."""
     found: dict[object, list[TableRow]] = {}
     for position, (row, row_kind) in enumerate(rows):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import msgspec
 
 from traceanalyzer.analyzers.peers import Peer, Priced, peers
+from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
 from traceanalyzer.trace.document import TableRow
-from traceanalyzer.trace.op_shapes import Implied, implied, parse
 
 
-class ShapeCost(msgspec.Struct, frozen=True):
+class PrintedShapeCost(msgspec.Struct, frozen=True):
     """All calls of one operator with one list of input shapes."""
 
     name: str
@@ -34,7 +34,7 @@ class ShapeCost(msgspec.Struct, frozen=True):
     peer: Peer | None
 
 
-def analyze(rows: list[TableRow]) -> tuple[ShapeCost, ...]:
+def analyze(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:
     """Costs of operator rows of tables grouped by input shapes, the most device time first."""
     priced = [row for row in rows if row.calls and row.self_device_ns is not None and row.input_shapes]
     sizes = [_implied(row) for row in priced]
@@ -53,9 +53,9 @@ def _implied(row: TableRow) -> Implied | None:
     return implied(row.name, shapes) if shapes else None
 
 
-def _cost(row: TableRow, size: Implied | None, peer: Peer | None) -> ShapeCost:
+def _cost(row: TableRow, size: Implied | None, peer: Peer | None) -> PrintedShapeCost:
     calls, device = row.calls or 0, row.self_device_ns or 0
-    return ShapeCost(
+    return PrintedShapeCost(
         name=row.name,
         input_shapes=row.input_shapes or "",
         shapes_truncated=row.shapes_truncated,

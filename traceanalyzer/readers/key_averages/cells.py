@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from traceanalyzer.readers.key_averages.dashes import Span
-from traceanalyzer.readers.key_averages.header import Column, Header
+from traceanalyzer.readers.key_averages.header import Header, PrintedColumn
 from traceanalyzer.readers.key_averages.tail import split_tail
-from traceanalyzer.readers.key_averages.values import PATTERNS, Kind, read_value
+from traceanalyzer.readers.key_averages.values import PATTERNS, ValueKind, read_value
 
-NUMERIC = frozenset({Kind.SHARE, Kind.TIME, Kind.BYTES, Kind.COUNT, Kind.NODE})
+NUMERIC = frozenset({ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES, ValueKind.COUNT, ValueKind.NODE})
 """Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
 
 _WORD = r"\S+"
 """What an unknown column holds, for all that is known."""
 
-_BARE = frozenset({Kind.COUNT, Kind.NODE, Kind.FLOPS})
-_MEASURED = (Kind.SHARE, Kind.TIME, Kind.BYTES)
+_BARE = frozenset({ValueKind.COUNT, ValueKind.NODE, ValueKind.FLOPS})
+_MEASURED = (ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES)
 _VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
 _SHAPES = re.compile(r"\[\S*(?: \S+)*")
 """A list as Python prints it: never two blanks in a row."""
@@ -31,7 +31,7 @@ Cells = list[str | None]
 """Texts by column, stripped; None where the row ends before the column."""
 
 
-class Grid:
+class PrintedGrid:
     """The columns of one table and where they stand in its rows."""
 
     def __init__(self, header: Header, runs: Sequence[Span]) -> None:
@@ -54,7 +54,7 @@ class Grid:
     def source_of_continuation(self, row: str) -> str | None:
         """The stack frame on a row that is blank elsewhere, or None."""
         starts = [
-            span[0] for column, span in zip(self.columns, self._spans, strict=False) if column.kind is Kind.SOURCE
+            span[0] for column, span in zip(self.columns, self._spans, strict=False) if column.kind is ValueKind.SOURCE
         ]
         is_blank_before = any(not row[:start].strip() for start in starts)
         return row.strip() if is_blank_before or _FRAME.search(row) else None
@@ -66,8 +66,8 @@ class Grid:
             return
         last = present[-1]
         kind, text = self.columns[last].kind, cells[last] or ""
-        if kind is Kind.SOURCE and any(column.kind is Kind.FLOPS for column in self.columns):
-            kind = Kind.FLOPS  # which torch prints there
+        if kind is ValueKind.SOURCE and any(column.kind is ValueKind.FLOPS for column in self.columns):
+            kind = ValueKind.FLOPS  # which torch prints there
         if kind not in PATTERNS:
             return
         is_bare = kind in _BARE or text == "0"  # other values end in their unit
@@ -110,7 +110,7 @@ class Grid:
 
     def _is_whole(self, cells: Cells) -> bool:
         """Nothing is missing, and no value slid into a text."""
-        shapes = next((cells[i] for i, column in enumerate(self.columns) if column.kind is Kind.SHAPES), None)
+        shapes = next((cells[i] for i, column in enumerate(self.columns) if column.kind is ValueKind.SHAPES), None)
         slid = _VALUE_AT_END.search(cells[0] or "") or (shapes and not _SHAPES.fullmatch(shapes))
         return not slid and all(cells[i] is not None for i in self._numeric)
 
@@ -148,7 +148,7 @@ _FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in |nn\.Module: )")
 _OPERATOR = re.compile(r"\A\w+::\w+ [\w.]+")
 
 
-def _split_front(row: str, words: str, columns: Sequence[Column]) -> Cells:
+def _split_front(row: str, words: str, columns: Sequence[PrintedColumn]) -> Cells:
     """The name, and the overload name where a wide gap or the look of an operator shows it."""
     if len(columns) == 1:
         return [words]

@@ -9,38 +9,38 @@ import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from traceanalyzer.readers.key_averages.values import Kind
+from traceanalyzer.readers.key_averages.values import ValueKind
 
 _LONGEST = 20_000
 """Characters of a header; longer lines are data."""
 
 _DEVICE = r"(?<!\w)(?!(?:CPU|Self|Name|Total)\b)(?P<device>\w+)"
 
-_WORDS: tuple[tuple[str, str, Kind], ...] = (
-    (r"Name", "name", Kind.TEXT),
-    (r"Overload Name", "overload_name", Kind.TEXT),
-    (r"Self CPU(?: total)? %", "self_cpu_share", Kind.SHARE),
-    (r"Self CPU Mem", "self_cpu_mem_bytes", Kind.BYTES),
-    (r"Self CPU(?: total)?", "self_cpu_ns", Kind.TIME),
-    (r"CPU total %", "cpu_total_share", Kind.SHARE),
-    (r"CPU total", "cpu_total_ns", Kind.TIME),
-    (r"CPU time(?: avg)?", "cpu_avg_ns", Kind.TIME),
-    (r"CPU Mem", "cpu_mem_bytes", Kind.BYTES),
-    (rf"Self {_DEVICE}(?: total)? %", "self_device_share", Kind.SHARE),
-    (rf"Self {_DEVICE} Mem", "self_device_mem_bytes", Kind.BYTES),
-    (rf"Self {_DEVICE}(?: total)?", "self_device_ns", Kind.TIME),
-    (rf"{_DEVICE} total %", "device_total_share", Kind.SHARE),
-    (rf"{_DEVICE} total", "device_total_ns", Kind.TIME),
-    (rf"{_DEVICE} time(?: avg)?", "device_avg_ns", Kind.TIME),
-    (rf"{_DEVICE} Mem", "device_mem_bytes", Kind.BYTES),
-    (r"(?:# of |# |Number of )?Calls", "calls", Kind.COUNT),
-    (r"Node ID", "node_id", Kind.NODE),
-    (r"Input Shapes?", "input_shapes", Kind.SHAPES),
-    (r"Source Location", "source_location", Kind.SOURCE),
-    (r"(?P<scale>[KMGTP]?)FLOP[sS](?:/s)", "flops_per_second", Kind.FLOPS),
-    (r"Total (?P<scale>[KMGTP]?)FLOP[sS]", "flops", Kind.FLOPS),
-    (r"(?P<scale>[KMGTP]?)FLOPS", "flops_per_second", Kind.FLOPS),
-    (r"(?P<scale>[KMGTP]?)FLOPs", "flops", Kind.FLOPS),
+_WORDS: tuple[tuple[str, str, ValueKind], ...] = (
+    (r"Name", "name", ValueKind.TEXT),
+    (r"Overload Name", "overload_name", ValueKind.TEXT),
+    (r"Self CPU(?: total)? %", "self_cpu_share", ValueKind.SHARE),
+    (r"Self CPU Mem", "self_cpu_mem_bytes", ValueKind.BYTES),
+    (r"Self CPU(?: total)?", "self_cpu_ns", ValueKind.TIME),
+    (r"CPU total %", "cpu_total_share", ValueKind.SHARE),
+    (r"CPU total", "cpu_total_ns", ValueKind.TIME),
+    (r"CPU time(?: avg)?", "cpu_avg_ns", ValueKind.TIME),
+    (r"CPU Mem", "cpu_mem_bytes", ValueKind.BYTES),
+    (rf"Self {_DEVICE}(?: total)? %", "self_device_share", ValueKind.SHARE),
+    (rf"Self {_DEVICE} Mem", "self_device_mem_bytes", ValueKind.BYTES),
+    (rf"Self {_DEVICE}(?: total)?", "self_device_ns", ValueKind.TIME),
+    (rf"{_DEVICE} total %", "device_total_share", ValueKind.SHARE),
+    (rf"{_DEVICE} total", "device_total_ns", ValueKind.TIME),
+    (rf"{_DEVICE} time(?: avg)?", "device_avg_ns", ValueKind.TIME),
+    (rf"{_DEVICE} Mem", "device_mem_bytes", ValueKind.BYTES),
+    (r"(?:# of |# |Number of )?Calls", "calls", ValueKind.COUNT),
+    (r"Node ID", "node_id", ValueKind.NODE),
+    (r"Input Shapes?", "input_shapes", ValueKind.SHAPES),
+    (r"Source Location", "source_location", ValueKind.SOURCE),
+    (r"(?P<scale>[KMGTP]?)FLOP[sS](?:/s)", "flops_per_second", ValueKind.FLOPS),
+    (r"Total (?P<scale>[KMGTP]?)FLOP[sS]", "flops", ValueKind.FLOPS),
+    (r"(?P<scale>[KMGTP]?)FLOPS", "flops_per_second", ValueKind.FLOPS),
+    (r"(?P<scale>[KMGTP]?)FLOPs", "flops", ValueKind.FLOPS),
 )
 _VOCABULARY = [(re.compile(rf"{pattern}(?!\S)"), column, kind) for pattern, column, kind in _WORDS]
 
@@ -51,11 +51,11 @@ _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrintedColumn:
     """A column of the header; `id` is None for one that no known release prints."""
 
     id: str | None
-    kind: Kind
+    kind: ValueKind
     start: int
     end: int
     scale: int = 0
@@ -66,7 +66,7 @@ class Column:
 class Header:
     """All columns of a table in print order, `name` first."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PrintedColumn, ...]
     device: str | None
 
     @property
@@ -83,7 +83,7 @@ def parse_header(line: str) -> Header | None:
     for cell in _CELL.finditer(line, name.start()):
         header.add(line, *cell.span())
     kinds = [column.kind for column in header.found if column.id]
-    measured = sum(kind in {Kind.TIME, Kind.BYTES} for kind in kinds)
+    measured = sum(kind in {ValueKind.TIME, ValueKind.BYTES} for kind in kinds)
     # Lists of packages have a Name and a Version; tables in Markdown have as many bars as names.
     is_profile = measured and len(kinds) >= 3 and 2 * len(kinds) > len(header.found)
     return Header(tuple(header.found), header.device) if is_profile else None
@@ -93,27 +93,27 @@ class _Columns:
     """Collects columns; each id once, all of one device."""
 
     def __init__(self) -> None:
-        self.found: list[Column] = []
+        self.found: list[PrintedColumn] = []
         self.device: str | None = None
 
     def add(self, line: str, start: int, end: int) -> None:
         """Take one cell: a column, or several whose blanks were collapsed, or an unknown one."""
         columns = list(self._columns(line, start, end))
         if self.found and any(column.id is None for column in columns):
-            columns = [Column(None, Kind.UNKNOWN, start, end)]
+            columns = [PrintedColumn(None, ValueKind.UNKNOWN, start, end)]
         self.found += columns
 
-    def _columns(self, line: str, start: int, end: int) -> Iterator[Column]:
+    def _columns(self, line: str, start: int, end: int) -> Iterator[PrintedColumn]:
         seen: set[str | None] = {column.id for column in self.found}
         while start < end:
             word = _WORD.match(line, start, end)
             stop = word.end() if word else end
-            column = self._match(line, start, end, seen) or Column(None, Kind.UNKNOWN, start, stop)
+            column = self._match(line, start, end, seen) or PrintedColumn(None, ValueKind.UNKNOWN, start, stop)
             seen.add(column.id)
             yield column
             start = column.end + 1
 
-    def _match(self, line: str, start: int, end: int, seen: Set[str | None]) -> Column | None:
+    def _match(self, line: str, start: int, end: int, seen: Set[str | None]) -> PrintedColumn | None:
         for pattern, column, kind in _VOCABULARY:
             if match := pattern.match(line, start, end):
                 groups = match.groupdict()
@@ -122,5 +122,5 @@ class _Columns:
                     return None
                 self.device = self.device or device
                 scale = 3 * " KMGTP".index(groups.get("scale") or " ")
-                return Column(column, kind, *match.span(), scale)
+                return PrintedColumn(column, kind, *match.span(), scale)
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from traceanalyzer.readers.key_averages.lines import Lines
-from traceanalyzer.readers.key_averages.openings import Opening
+from traceanalyzer.readers.key_averages.openings import TableOpening
 
 _MARKS = "#=<-~*_P`\x1b"
 """First characters of the lines that can matter here; most lines of a log have none of them."""
@@ -35,7 +35,7 @@ class Headings:
         self.top_level_only = False
         self._in_code = False
 
-    def scan(self, lines: Lines, start: int, opening: Opening) -> None:
+    def scan(self, lines: Lines, start: int, opening: TableOpening) -> None:
         """Take in the lines from `start` up to a table, and set title, section and scope for that table."""
         above = _Above(lines, start, opening)
         self.title = None
@@ -67,7 +67,7 @@ class _Above:
 
     lines: Lines
     start: int
-    opening: Opening
+    opening: TableOpening
 
     def candidates(self) -> Iterator[int]:
         """Indices of lines that may be part of a heading."""

@@ -14,7 +14,7 @@ from traceanalyzer.readers.key_averages.lines import REACH, Lines
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class TableOpening:
     """The head of a table, by index of line."""
 
     top: int
@@ -27,7 +27,7 @@ class Opening:
     header: Header
 
 
-def next_opening(lines: Lines, start: int) -> Opening | None:
+def next_opening(lines: Lines, start: int) -> TableOpening | None:
     """The first table that begins at or after the line `start`."""
     for i in range(start, len(lines)):
         if "--" in lines.raw[i] and _name_is_near(lines, i) and (opening := opening_at(lines, i, start)):
@@ -40,7 +40,7 @@ def _name_is_near(lines: Lines, index: int) -> bool:
     return any("Name" in line for line in lines.raw[max(index - REACH, 0) : index + REACH + 1])
 
 
-def opening_at(lines: Lines, index: int, start: int) -> Opening | None:
+def opening_at(lines: Lines, index: int, start: int) -> TableOpening | None:
     """The table whose first line of dashes is at `index`; its header is not looked for before `start`."""
     dashes = table_dashes(lines[index])
     if not dashes:
@@ -51,10 +51,10 @@ def opening_at(lines: Lines, index: int, start: int) -> Opening | None:
         inner = table_dashes(lines[second]) if second is not None else None
         if header := parse_header((inner or dashes).strip(lines[below])):
             body = second if inner and second is not None else below
-            return Opening(index, below, body + 1, inner or dashes, header)
+            return TableOpening(index, below, body + 1, inner or dashes, header)
     above = lines.filled(index - 1, -1)
     if above is not None and above >= start and (header := parse_header(dashes.strip(lines[above]))):
-        return Opening(above, above, index + 1, dashes, header)
+        return TableOpening(above, above, index + 1, dashes, header)
     return None
 
 

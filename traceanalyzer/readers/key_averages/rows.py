@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from traceanalyzer.readers.key_averages.cells import NUMERIC, Cells
-from traceanalyzer.readers.key_averages.header import Column
+from traceanalyzer.readers.key_averages.header import PrintedColumn
 from traceanalyzer.readers.key_averages.tail import shapes_are_cut
-from traceanalyzer.readers.key_averages.values import Kind, read_value
+from traceanalyzer.readers.key_averages.values import ValueKind, read_value
 from traceanalyzer.trace.document import TableRow
 
 VALUE_UNREADABLE = "read-table-value-unreadable"
@@ -17,7 +17,7 @@ ROW_CUT = "read-table-row-cut"
 
 
 def make_row(
-    line: int, columns: Sequence[Column], cells: Cells, frames: Sequence[str], losses: Counter[str]
+    line: int, columns: Sequence[PrintedColumn], cells: Cells, frames: Sequence[str], losses: Counter[str]
 ) -> TableRow:
     """The row that the cells say.
 
@@ -33,11 +33,11 @@ def make_row(
     for column, text in zip(columns, _unswapped(columns, cells), strict=True):
         if column.id is None or text is None:
             continue
-        if column.kind is Kind.TEXT:
+        if column.kind is ValueKind.TEXT:
             fields[column.id] = text
-        elif column.kind is Kind.SHAPES:
+        elif column.kind is ValueKind.SHAPES:
             fields |= {column.id: text or None, "shapes_truncated": shapes_are_cut(text)}
-        elif column.kind is Kind.SOURCE:
+        elif column.kind is ValueKind.SOURCE:
             fields[column.id] = (text, *frames) if text else tuple(frames)
         elif value := read_value(column.kind, text, column.scale):
             fields[column.id] = value.value
@@ -57,14 +57,14 @@ def make_row(
     )
 
 
-def _unswapped(columns: Sequence[Column], cells: Cells) -> Cells:
+def _unswapped(columns: Sequence[PrintedColumn], cells: Cells) -> Cells:
     """Source and FLOPs under their own names: torch writes them in one order, their names in the other."""
     places = {column.kind: i for i, column in enumerate(columns)}
-    source, flops = places.get(Kind.SOURCE), places.get(Kind.FLOPS)
+    source, flops = places.get(ValueKind.SOURCE), places.get(ValueKind.FLOPS)
     if source is None or flops is None:
         return cells
-    looks_like_flops = cells[source] and read_value(Kind.FLOPS, cells[source] or "")
-    if not looks_like_flops or (cells[flops] and read_value(Kind.FLOPS, cells[flops] or "")):
+    looks_like_flops = cells[source] and read_value(ValueKind.FLOPS, cells[source] or "")
+    if not looks_like_flops or (cells[flops] and read_value(ValueKind.FLOPS, cells[flops] or "")):
         return cells
     cells = cells.copy()
     cells[source], cells[flops] = cells[flops] or "", cells[source]

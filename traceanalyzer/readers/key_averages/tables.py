@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from traceanalyzer.readers.key_averages.cells import Cells, Grid
+from traceanalyzer.readers.key_averages.cells import Cells, PrintedGrid
 from traceanalyzer.readers.key_averages.dashes import Dashes, find_dashes
 from traceanalyzer.readers.key_averages.header import parse_header
 from traceanalyzer.readers.key_averages.headings import Headings
 from traceanalyzer.readers.key_averages.lines import Lines
-from traceanalyzer.readers.key_averages.openings import Opening, next_opening, opening_at
+from traceanalyzer.readers.key_averages.openings import TableOpening, next_opening, opening_at
 from traceanalyzer.readers.key_averages.rows import make_row
 from traceanalyzer.readers.key_averages.totals import is_total, read_totals
 from traceanalyzer.trace.document import ProfilerTable, TableRow
@@ -44,7 +44,7 @@ def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
     return tables, lost
 
 
-def _table(lines: Lines, opening: Opening, body: _Body, headings: Headings) -> ProfilerTable:
+def _table(lines: Lines, opening: TableOpening, body: _Body, headings: Headings) -> ProfilerTable:
     columns = opening.header.known
     totals, device, body.end = read_totals(lines, body.end, has_self_device="self_device_ns" in columns)
     rows = body.rows()
@@ -72,13 +72,13 @@ def _table(lines: Lines, opening: Opening, body: _Body, headings: Headings) -> P
 class _Body:
     """Reads the rows below a head."""
 
-    def __init__(self, lines: Lines, opening: Opening) -> None:
+    def __init__(self, lines: Lines, opening: TableOpening) -> None:
         self.losses: Counter[str] = Counter()
         self.closed = False
         self.end = opening.body
         """First line after the table."""
         self._lines, self._opening = lines, opening
-        self._grid = Grid(opening.header, opening.dashes.runs)
+        self._grid = PrintedGrid(opening.header, opening.dashes.runs)
         self._has_source = "source_location" in opening.header.known
         self._rows: list[tuple[int, Cells, list[str]]] = []
 

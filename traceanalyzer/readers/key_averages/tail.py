@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from traceanalyzer.readers.key_averages.values import PATTERNS, Kind
+from traceanalyzer.readers.key_averages.values import PATTERNS, ValueKind
 
-_FLOPS = re.compile(rf"(?<!\S)(?:{PATTERNS[Kind.FLOPS]})(?!\S)")
+_FLOPS = re.compile(rf"(?<!\S)(?:{PATTERNS[ValueKind.FLOPS]})(?!\S)")
 _AFTER_CUT_SHAPES = re.compile(
     r"(?<!\S)(?:--|[0-9]+\.[0-9]{3})(?!\S)|(?<= )\S+\([0-9]+\): |(?<= )(?:\.\.\.|<built-in )"
 )
 """What may follow a list of shapes whose brackets do not close."""
 
 
-def split_tail(text: str, kinds: Sequence[Kind]) -> list[str | None]:
+def split_tail(text: str, kinds: Sequence[ValueKind]) -> list[str | None]:
     """Texts by column, in the order of `kinds`; FLOPs are found by their looks, beside the source."""
-    found: dict[Kind, str] = {}
-    if Kind.SHAPES in kinds:
+    found: dict[ValueKind, str] = {}
+    if ValueKind.SHAPES in kinds:
         end = _end_of_shapes(text) if len(kinds) > 1 else len(text)
-        found[Kind.SHAPES], text = text[:end].strip(), text[end:].strip()
-    if Kind.FLOPS in kinds and (match := _FLOPS.match(text) or _at_end(text)):
-        found[Kind.FLOPS], text = match[0], (text[: match.start()] + text[match.end() :]).strip()
-    if Kind.SOURCE in kinds:
-        found[Kind.SOURCE] = text
+        found[ValueKind.SHAPES], text = text[:end].strip(), text[end:].strip()
+    if ValueKind.FLOPS in kinds and (match := _FLOPS.match(text) or _at_end(text)):
+        found[ValueKind.FLOPS], text = match[0], (text[: match.start()] + text[match.end() :]).strip()
+    if ValueKind.SOURCE in kinds:
+        found[ValueKind.SOURCE] = text
     return [found.get(kind) for kind in kinds]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from traceanalyzer.readers.key_averages.lines import Lines
-from traceanalyzer.readers.key_averages.values import Kind, read_value
+from traceanalyzer.readers.key_averages.values import ValueKind, read_value
 from traceanalyzer.trace.document import TableTotals
 
 _TOTAL = re.compile(r"(?<!\S)(Self )?(\w+) time total: *([^\s<\"'\\|]*)")
@@ -42,7 +42,7 @@ def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[Tab
         else:
             device = match[2]
             field = "self_device_ns" if match[1] or has_self_device else "device_total_ns"
-        value = read_value(Kind.TIME, match[3])
+        value = read_value(ValueKind.TIME, match[3])
         if value and isinstance(value.value, int) and value.step:
             values[field], steps[field] = value.value, value.step
         start = at + 1

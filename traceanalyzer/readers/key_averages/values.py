@@ -12,7 +12,7 @@ _INT64 = 2**63
 """Larger values are damage: they would not fit into any table further on."""
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What the cells of a column hold."""
 
     TEXT = auto()
@@ -38,13 +38,13 @@ class Value(NamedTuple):
 
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?"
 
-PATTERNS: dict[Kind, str] = {
-    Kind.SHARE: rf"{_NUMBER}%|0|[nN]a[nN]%?",
-    Kind.TIME: rf"{_NUMBER} ?(?:ns|us|µs|μs|ms|s)",
-    Kind.BYTES: rf"{_NUMBER} ?[kKmMgGtTpP]?i?[bB]",
-    Kind.COUNT: r"[0-9]{1,15}",
-    Kind.NODE: r"-?[0-9]{1,15}",
-    Kind.FLOPS: rf"{_NUMBER}|--",
+PATTERNS: dict[ValueKind, str] = {
+    ValueKind.SHARE: rf"{_NUMBER}%|0|[nN]a[nN]%?",
+    ValueKind.TIME: rf"{_NUMBER} ?(?:ns|us|µs|μs|ms|s)",
+    ValueKind.BYTES: rf"{_NUMBER} ?[kKmMgGtTpP]?i?[bB]",
+    ValueKind.COUNT: r"[0-9]{1,15}",
+    ValueKind.NODE: r"-?[0-9]{1,15}",
+    ValueKind.FLOPS: rf"{_NUMBER}|--",
 }
 """Texts of the kinds that can be told by their looks."""
 
@@ -52,7 +52,7 @@ _WHOLE = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))? ?(\D*)")
 
 
-def read_value(kind: Kind, text: str, scale: int = 0) -> Value | None:
+def read_value(kind: ValueKind, text: str, scale: int = 0) -> Value | None:
     """Read a cell of one of the numeric kinds.
 
     Args:
@@ -91,13 +91,13 @@ def _count(text: str, scale: int) -> Value:
     return Value(int(text))
 
 
-_READERS: dict[Kind, Callable[[str, int], Value | None]] = {
-    Kind.SHARE: _share,
-    Kind.TIME: _time,
-    Kind.BYTES: _bytes,
-    Kind.FLOPS: _flops,
-    Kind.COUNT: _count,
-    Kind.NODE: _count,
+_READERS: dict[ValueKind, Callable[[str, int], Value | None]] = {
+    ValueKind.SHARE: _share,
+    ValueKind.TIME: _time,
+    ValueKind.BYTES: _bytes,
+    ValueKind.FLOPS: _flops,
+    ValueKind.COUNT: _count,
+    ValueKind.NODE: _count,
 }
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from traceanalyzer.trace.tables import Category
 
 
-class Group(IntEnum):
+class TableGroup(IntEnum):
     """Which table an event belongs to."""
 
     HOST = 0
@@ -27,17 +27,17 @@ class Group(IntEnum):
     """The profiler's own span; of use is only its start."""
 
 
-_OPERATOR, _ANNOTATION = (Group.HOST, Category.OPERATOR), (Group.HOST, Category.ANNOTATION)
-_RUNTIME = (Group.LAUNCH, Category.RUNTIME)
-_MEMCPY, _MEMSET = (Group.DEVICE, Category.MEMCPY), (Group.DEVICE, Category.MEMSET)
-_IGNORED = (Group.IGNORED, None)
+_OPERATOR, _ANNOTATION = (TableGroup.HOST, Category.OPERATOR), (TableGroup.HOST, Category.ANNOTATION)
+_RUNTIME = (TableGroup.LAUNCH, Category.RUNTIME)
+_MEMCPY, _MEMSET = (TableGroup.DEVICE, Category.MEMCPY), (TableGroup.DEVICE, Category.MEMSET)
+_IGNORED = (TableGroup.IGNORED, None)
 
-CATEGORIES: dict[str, tuple[Group, Category | None]] = {
+CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "cpu_op": _OPERATOR,
     "operator": _OPERATOR,  # until 2022-04, user ranges included
     "hpu_op": _OPERATOR,
     "user_annotation": _ANNOTATION,
-    "python": (Group.HOST, Category.PYTHON),
+    "python": (TableGroup.HOST, Category.PYTHON),
     "runtime": _RUNTIME,
     "cuda_runtime": _RUNTIME,  # ROCm's hip* calls, too
     "cuda_driver": _RUNTIME,
@@ -49,33 +49,33 @@ CATEGORIES: dict[str, tuple[Group, Category | None]] = {
     "xpu_driver": _RUNTIME,
     "privateuse1_runtime": _RUNTIME,
     "privateuse1_driver": _RUNTIME,
-    "kernel": (Group.DEVICE, Category.KERNEL),
+    "kernel": (TableGroup.DEVICE, Category.KERNEL),
     "memcpy": _MEMCPY,
     "gpu_memcpy": _MEMCPY,
     "memset": _MEMSET,
     "gpu_memset": _MEMSET,
-    "gpu_user_annotation": (Group.GPU_ANNOTATION, Category.GPU_ANNOTATION),
-    "python_function": (Group.FRAME, Category.FRAME),
-    "cuda_sync": (Group.SYNC, Category.SYNC),
-    "xpu_sync": (Group.SYNC, Category.SYNC),
-    "overhead": (Group.OVERHEAD, Category.OVERHEAD),
-    "fwdbwd": (Group.FLOW, None),
-    "forward_backward": (Group.FLOW, None),  # 2021-11 to 2022-10
-    "": (Group.INSTANT, None),
-    "cpu_instant_event": (Group.INSTANT, None),
-    "memory": (Group.INSTANT, None),
+    "gpu_user_annotation": (TableGroup.GPU_ANNOTATION, Category.GPU_ANNOTATION),
+    "python_function": (TableGroup.FRAME, Category.FRAME),
+    "cuda_sync": (TableGroup.SYNC, Category.SYNC),
+    "xpu_sync": (TableGroup.SYNC, Category.SYNC),
+    "overhead": (TableGroup.OVERHEAD, Category.OVERHEAD),
+    "fwdbwd": (TableGroup.FLOW, None),
+    "forward_backward": (TableGroup.FLOW, None),  # 2021-11 to 2022-10
+    "": (TableGroup.INSTANT, None),
+    "cpu_instant_event": (TableGroup.INSTANT, None),
+    "memory": (TableGroup.INSTANT, None),
     "ac2g": _IGNORED,
     "async": _IGNORED,
     "async_gpu": _IGNORED,
     "async_cpu_to_gpu": _IGNORED,
     "cpu_to_cuda": _IGNORED,
     "external_correlation": _IGNORED,
-    "trace": (Group.SPAN, None),
+    "trace": (TableGroup.SPAN, None),
 }
 
-_UNKNOWN = (Group.UNKNOWN, None)
+_UNKNOWN = (TableGroup.UNKNOWN, None)
 
 
-def classify(category: str) -> tuple[Group, Category | None]:
+def classify(category: str) -> tuple[TableGroup, Category | None]:
     """The table and the normalized category of a category name, whatever its case."""
     return CATEGORIES.get(category) or CATEGORIES.get(category.lower(), _UNKNOWN)

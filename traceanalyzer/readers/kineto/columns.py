@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.readers.kineto.buffers import Buffer
-from traceanalyzer.readers.kineto.categories import Group, classify
+from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.readers.kineto.values import collectives, durations, first_known, floats, integers, texts
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
-from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
     DeviceEvents,
@@ -38,14 +38,14 @@ class Collector:
     """Sorts events into tables. Texts become codes of the pools; code 0 of the args' pools is "none"."""
 
     def __init__(self) -> None:
-        self.names: Pool[str] = Pool()
-        self.threads: Pool[tuple[Any, Any]] = Pool()
-        self.shapes: Pool[bytes] = Pool(b"")
-        self.types: Pool[bytes] = Pool(b"")
-        self.dims: Pool[bytes] = Pool(b"")
-        self.strides: Pool[bytes] = Pool(b"")
-        self.concrete: Pool[bytes] = Pool(b"")
-        self.collectives: Pool[Collective] = Pool(NO_COLLECTIVE)
+        self.names: StringPool[str] = StringPool()
+        self.threads: StringPool[tuple[Any, Any]] = StringPool()
+        self.shapes: StringPool[bytes] = StringPool(b"")
+        self.types: StringPool[bytes] = StringPool(b"")
+        self.dims: StringPool[bytes] = StringPool(b"")
+        self.strides: StringPool[bytes] = StringPool(b"")
+        self.concrete: StringPool[bytes] = StringPool(b"")
+        self.collectives: StringPool[Collective] = StringPool(NO_COLLECTIVE)
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
@@ -60,16 +60,16 @@ class Collector:
         self.overheads = Buffer(Overheads)
         self.flows = Buffer(Flows)
         self.memory = Buffer(MemoryEvents)
-        self._fill: dict[Group, Callable[[Sequence[Event], dict[str, Array]], None]] = {
-            Group.HOST: self._add_host,
-            Group.LAUNCH: self._add_launches,
-            Group.DEVICE: self._add_device,
-            Group.GPU_ANNOTATION: lambda e, common: self.gpu_annotations.extend(**common, thread=self._threads(e)),
-            Group.FRAME: self._add_frames,
-            Group.SYNC: self._add_syncs,
-            Group.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
+        self._fill: dict[TableGroup, Callable[[Sequence[Event], dict[str, Array]], None]] = {
+            TableGroup.HOST: self._add_host,
+            TableGroup.LAUNCH: self._add_launches,
+            TableGroup.DEVICE: self._add_device,
+            TableGroup.GPU_ANNOTATION: lambda e, common: self.gpu_annotations.extend(**common, thread=self._threads(e)),
+            TableGroup.FRAME: self._add_frames,
+            TableGroup.SYNC: self._add_syncs,
+            TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
-        self._categories: Pool[str] = Pool()
+        self._categories: StringPool[str] = StringPool()
         self._groups: list[int] = []
         self._normalized: list[int] = []
         self._by_category = np.zeros(0, np.int64)
@@ -81,20 +81,20 @@ class Collector:
         self._classify_new()
         self._count(categories)
         groups = np.array(self._groups, np.uint8)[categories]
-        slices = groups <= Group.OVERHEAD
+        slices = groups <= TableGroup.OVERHEAD
         self._add_slices(_where(slices, events), groups[slices], categories[slices])
-        if (flows := groups == Group.FLOW).any():
+        if (flows := groups == TableGroup.FLOW).any():
             self._add_flows(_where(flows, events))
-        if (instants := groups == Group.INSTANT).any():
+        if (instants := groups == TableGroup.INSTANT).any():
             self._add_instants(_where(instants, events))
-        if self.profiler_start is None and (spans := groups == Group.SPAN).any():
+        if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
             self._find_profiler_start(_where(spans, events))
 
     @property
     def unsupported(self) -> dict[str, int]:
         """How many events of which category were set aside because nothing here understands them."""
         counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
-        return {name: count for name, group, count in counts if group == Group.UNKNOWN}
+        return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
 
     def _classify_new(self) -> None:
         for name in self._categories.values()[len(self._groups) :]:
@@ -125,7 +125,7 @@ class Collector:
                     "dur_ns": dur[rows],
                     "name": self.names.codes(map(attrgetter("name"), chosen), len(chosen)),
                 }
-                if group in (Group.HOST, Group.DEVICE):
+                if group in (TableGroup.HOST, TableGroup.DEVICE):
                     common["category"] = normalized[rows]
                 fill(chosen, common)
 

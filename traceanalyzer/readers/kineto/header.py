@@ -11,7 +11,7 @@ import msgspec
 
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.trace import capture_facts
-from traceanalyzer.trace.model import Device, Options
+from traceanalyzer.trace.model import Device, ProfilerOptions
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d{1,19})(?!\d)')
@@ -102,7 +102,7 @@ def _vendor(name: str | None, entry: Mapping[str, Any], meta: Mapping[str, Any])
     return {32: "NVIDIA", 64: "AMD"}.get(integer(entry.get("warpSize")) or 0)
 
 
-def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> Options:
+def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> ProfilerOptions:
     """What was recorded. Writers put a flag only when it is on, and older ones put none at all.
 
     Args:
@@ -111,7 +111,7 @@ def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> Options:
     """
     written = any(name in meta for name in _OPTIONS)
     values = {name: True if meta.get(name) or seen.get(name) else (False if written else None) for name in _OPTIONS}
-    return Options(**values)
+    return ProfilerOptions(**values)
 
 
 def capture(meta: Mapping[str, Any]) -> capture_facts.CaptureFacts | None:

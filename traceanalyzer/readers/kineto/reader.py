@@ -20,7 +20,7 @@ from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
-from traceanalyzer.trace.strings import Pool, Strings
+from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
 
 _FAR_NS = 24 * 3600 * 10**9
@@ -160,9 +160,9 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     )
 
 
-def _threads(pool: Pool[tuple[Any, Any]]) -> tuple[tuple[Thread, ...], I32]:
+def _threads(pool: StringPool[tuple[Any, Any]]) -> tuple[tuple[Thread, ...], I32]:
     """Threads with their ids as text, and the row of each code: one thread may be written in two ways."""
-    rows: Pool[Thread] = Pool()
+    rows: StringPool[Thread] = StringPool()
     keys = pool.values()
     codes = rows.codes((Thread(_identity(pid), _identity(tid)) for pid, tid in keys), len(keys))
     return tuple(rows.values()), codes
@@ -172,9 +172,9 @@ def _identity(value: object) -> str:
     return str(value).removeprefix("stream ").strip()
 
 
-def _texts(pool: Pool[bytes]) -> tuple[Strings, I32]:
+def _texts(pool: StringPool[bytes]) -> tuple[Strings, I32]:
     """Compact JSON texts, and the new code of each old one: layouts differ, values count."""
-    texts: Pool[str] = Pool("")
+    texts: StringPool[str] = StringPool("")
     raw = pool.values()
     codes = texts.codes(map(_compact, raw), len(raw))
     return Strings(texts.values()), codes

@@ -12,7 +12,7 @@ from msgspec import Raw
 from traceanalyzer.readers.kineto.events import NO_TEXT, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID
 from traceanalyzer.trace.model import Collective
-from traceanalyzer.trace.strings import Pool
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import F64, I32, I64, UNKNOWN
 
 _MAX_DURATION_US = 1e15
@@ -54,7 +54,7 @@ def floats(args: Sequence[Args], field: str) -> F64:
     return values
 
 
-def texts(args: Sequence[Args], field: str, pool: Pool[bytes]) -> I32:
+def texts(args: Sequence[Args], field: str, pool: StringPool[bytes]) -> I32:
     """Codes of raw JSON texts; code 0 is a missing one."""
     raws: list[Raw] = list(map(attrgetter(field), args))
     if raws.count(NO_TEXT) == len(raws):  # compares by identity first: half the files record no texts
@@ -62,7 +62,7 @@ def texts(args: Sequence[Args], field: str, pool: Pool[bytes]) -> I32:
     return pool.codes(map(bytes, raws), len(raws))
 
 
-def collectives(args: Sequence[Args], pool: Pool[Collective]) -> I32:
+def collectives(args: Sequence[Args], pool: StringPool[Collective]) -> I32:
     """Rows of the descriptions of collectives; row 0 for events that have none."""
     names = list(map(attrgetter("collective"), args))
     codes = np.zeros(len(names), np.int32)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.renderers.difference.words import columns
+from traceanalyzer.renderers.difference.labels import columns
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.renderers.words import word
-from traceanalyzer.report.difference import PART_LABELS, Difference, Part, Shift, Side, StepTime
+from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, Side, StepTime
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 _LONGEST = 600
 """Characters of a message: names out of a trace must not drown the answer."""
@@ -26,20 +26,20 @@ _BOTH = Text(
     "{median_head:ns} in the median ({median_share:share}).",
 )
 _TIMES = Text("diff-times-title", "Step time")
-_STATISTIC = Column(Text("diff-statistic", "Per step"), "")
+_STATISTIC = SectionColumn(Text("diff-statistic", "Per step"), "")
 _MEAN, _MEDIAN = Text("diff-row-mean", "Mean"), Text("diff-row-median", "Median")
 _TIME_COLUMNS = (
     _STATISTIC,
     *columns("ns"),
-    Column(Text("diff-change-share", "Change, %"), "share"),
-    Column(Text("diff-at-least", "From", "lower end of an interval"), "ns"),
-    Column(Text("diff-at-most", "To (95 %)", "upper end of a 95 % interval"), "ns"),
+    SectionColumn(Text("diff-change-share", "Change, %"), "share"),
+    SectionColumn(Text("diff-at-least", "From", "lower end of an interval"), "ns"),
+    SectionColumn(Text("diff-at-most", "To (95 %)", "upper end of a 95 % interval"), "ns"),
 )
 _PARTS = Text("diff-parts-title", "Parts of the step")
 _PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
-_PART = Column(Text("diff-part", "Part"), "")
-_SHARE = Column(Text("diff-part-share", "Of the change"), "share")
-_CLEAR = Column(Text("diff-part-clear", "Beyond noise"), "bool")
+_PART = SectionColumn(Text("diff-part", "Part"), "")
+_SHARE = SectionColumn(Text("diff-part-share", "Of the change"), "share")
+_CLEAR = SectionColumn(Text("diff-part-clear", "Beyond noise"), "bool")
 _TRUST = Text("diff-trust-title", "Can they be compared?")
 _SCORE = Text("diff-score", "Comparability")
 _ALL_CHECKS = Text("diff-checks-title", "All conditions of the comparison")
@@ -90,18 +90,18 @@ def _short(message: Message) -> Message:
     return Message(message.id, message.params, shorten(message.text, _LONGEST))
 
 
-def _times(times: StepTime) -> Table:
+def _times(times: StepTime) -> SectionTable:
     rows = [_shift(_MEAN, times.base.mean_ns, times.head.mean_ns, times.mean)]
     if times.base.count > 1 or times.head.count > 1:
         rows.append(_shift(_MEDIAN, times.base.median_ns, times.head.median_ns, times.median))
-    return Table("diff_times", _TIME_COLUMNS, tuple(rows), len(rows))
+    return SectionTable("diff_times", _TIME_COLUMNS, tuple(rows), len(rows))
 
 
 def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object, ...]:
     return label, base, head, shift.change_ns, shift.change_share, *(shift.interval_ns or (None, None))
 
 
-def _parts(parts: tuple[Part, ...]) -> Table:
+def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
     """Columns that say nothing of any part are left out.
 
     So are shares where parts changed in opposite directions: then some are beyond 100 %, and others below 0.
@@ -121,7 +121,7 @@ def _parts(parts: tuple[Part, ...]) -> Table:
     ]
     kept = [i for i in range(len(columns_)) if i < 4 or any(row[i] is not None for row in rows)]
     shown = tuple(tuple(row[i] for i in kept) for row in rows)
-    return Table("diff_parts", tuple(columns_[i] for i in kept), shown, len(rows))
+    return SectionTable("diff_parts", tuple(columns_[i] for i in kept), shown, len(rows))
 
 
 def trust(difference: Difference) -> Iterator[Section]:

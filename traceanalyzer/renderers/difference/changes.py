@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.renderers.difference.words import STATUS
+from traceanalyzer.renderers.difference.labels import STATUS
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.difference import Change, Cost, Difference, FindingChange, Ranking
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 _FINDINGS = Text("diff-findings-title", "Findings")
 _FINDING_COLUMNS = (
-    Column(Text("diff-finding-status", "Status"), ""),
-    Column(Text("diff-finding-rule", "Finding"), "", is_name=True),
-    Column(Text("diff-finding-low", "Predicted from"), "ns"),
-    Column(Text("diff-finding-high", "to", "upper end of an interval"), "ns"),
-    Column(Text("diff-finding-direct", "Its resource saved"), "ns"),
+    SectionColumn(Text("diff-finding-status", "Status"), ""),
+    SectionColumn(Text("diff-finding-rule", "Finding"), "", is_name=True),
+    SectionColumn(Text("diff-finding-low", "Predicted from"), "ns"),
+    SectionColumn(Text("diff-finding-high", "to", "upper end of an interval"), "ns"),
+    SectionColumn(Text("diff-finding-direct", "Its resource saved"), "ns"),
 )
 _TITLES = {
     "operators": Text("diff-operators-title", "Operators, self time per step"),
@@ -28,23 +28,23 @@ _TITLES = {
 _ON_SCREEN = ("operators", "kernels")
 _SAME = Text("diff-rows-same", "{count:count} others did not change.", one="{count:count} other did not change.")
 
-_STATUS = Column(Text("diff-row-status", "Status"), "")
-_NAME = Column(Text("diff-row-name", "Name"), "", is_name=True)
-_SHAPES = Column(Text("diff-row-shapes", "Input shapes"), "", is_name=True)
-_OWNER = Column(Text("diff-row-operator", "Operator"), "", is_name=True)
+_STATUS = SectionColumn(Text("diff-row-status", "Status"), "")
+_NAME = SectionColumn(Text("diff-row-name", "Name"), "", is_name=True)
+_SHAPES = SectionColumn(Text("diff-row-shapes", "Input shapes"), "", is_name=True)
+_OWNER = SectionColumn(Text("diff-row-operator", "Operator"), "", is_name=True)
 _CALLS = (
-    Column(Text("diff-row-calls-base", "Calls before"), "number"),
-    Column(Text("diff-row-calls-head", "Calls after"), "number"),
+    SectionColumn(Text("diff-row-calls-base", "Calls before"), "number"),
+    SectionColumn(Text("diff-row-calls-head", "Calls after"), "number"),
 )
 _DEVICE = (
-    Column(Text("diff-row-device-base", "Device before"), "ns"),
-    Column(Text("diff-row-device-head", "after"), "ns"),
-    Column(Text("diff-row-device", "change"), "ns"),
+    SectionColumn(Text("diff-row-device-base", "Device before"), "ns"),
+    SectionColumn(Text("diff-row-device-head", "after"), "ns"),
+    SectionColumn(Text("diff-row-device", "change"), "ns"),
 )
 _HOST = (
-    Column(Text("diff-row-host-base", "Host before"), "ns"),
-    Column(Text("diff-row-host-head", "after"), "ns"),
-    Column(Text("diff-row-host", "Host change"), "ns"),
+    SectionColumn(Text("diff-row-host-base", "Host before"), "ns"),
+    SectionColumn(Text("diff-row-host-head", "after"), "ns"),
+    SectionColumn(Text("diff-row-host", "Host change"), "ns"),
 )
 _LONG = (*_CALLS, *_HOST[:2])
 
@@ -55,7 +55,7 @@ def findings(difference: Difference, top: int) -> Iterator[Section]:
         return
     messages = (difference.prediction.message,) if difference.prediction is not None else ()
     rows = tuple(map(_finding, difference.findings))
-    table = Table("diff_findings", _FINDING_COLUMNS, rows[:top], len(rows))
+    table = SectionTable("diff_findings", _FINDING_COLUMNS, rows[:top], len(rows))
     yield Section("findings", _FINDINGS, messages=messages, tables=(table,))
 
 
@@ -77,7 +77,7 @@ def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Secti
             )
 
 
-def _ranking(ranking: Ranking, top: int, brief: bool) -> Table:
+def _ranking(ranking: Ranking, top: int, brief: bool) -> SectionTable:
     """Columns that hold nothing are left out."""
     columns = (_STATUS, _NAME, _SHAPES, _OWNER, *_CALLS, *_DEVICE, *_HOST)
     rows = [_row(change) for change in ranking.rows[:top]]
@@ -87,7 +87,7 @@ def _ranking(ranking: Ranking, top: int, brief: bool) -> Table:
         if any(row[i] not in (None, "", 0) for row in rows) and not (brief and column in _LONG)
     ]
     shown = tuple(tuple(row[i] for i in kept) for row in rows)
-    return Table(f"diff_{ranking.key}", tuple(columns[i] for i in kept), shown, len(ranking.rows))
+    return SectionTable(f"diff_{ranking.key}", tuple(columns[i] for i in kept), shown, len(ranking.rows))
 
 
 def _row(change: Change) -> tuple[object, ...]:

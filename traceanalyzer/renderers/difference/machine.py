@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from traceanalyzer.renderers.difference.words import columns
+from traceanalyzer.renderers.difference.labels import columns
 from traceanalyzer.report.difference import Difference, GpuUse, MemoryPeak
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 _GPU = Text("diff-gpu-title", "GPU")
 _MEMORY = Text("diff-memory-title", "Peak memory")
-_METRIC = Column(Text("diff-metric", "Metric"), "")
+_METRIC = SectionColumn(Text("diff-metric", "Metric"), "")
 _POINTS = Text(
     "diff-points",
     "{points:number} points",
@@ -40,11 +40,11 @@ def build(difference: Difference, top: int) -> Iterator[Section]:
         yield Section("diff-memory", _MEMORY, tables=(_table("diff_memory", memory, "bytes", top),))
 
 
-def _table(name: str, rows: list[tuple[object, ...]], unit: str, top: int) -> Table:
+def _table(name: str, rows: list[tuple[object, ...]], unit: str, top: int) -> SectionTable:
     base, head, change = columns(unit)
     if unit == "share":
         change = replace(change, unit="")
-    return Table(name, (_METRIC, base, head, change), tuple(rows[: max(top, 4)]), len(rows))
+    return SectionTable(name, (_METRIC, base, head, change), tuple(rows[: max(top, 4)]), len(rows))
 
 
 def _gpu(gpu: GpuUse) -> Iterator[tuple[object, ...]]:

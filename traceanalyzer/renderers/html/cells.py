@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.section import Column, Table
+from traceanalyzer.report.section import SectionColumn, SectionTable
 
 NAME_WIDTH = 72
 """Characters of a name in a table; the whole one is a click away."""
@@ -26,7 +26,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Cell:
+class HtmlCell:
     """One cell: a name, or a text with its raw value."""
 
     name: Name | None
@@ -49,26 +49,26 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Grid:
+class HtmlGrid:
     """A table."""
 
     id: str
     title: str
     heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[HtmlCell, ...], ...]
     total: int
     is_uniform: bool
     """All values of a column have one unit, so that sorting means something."""
 
 
-def name_of(text: str, detail: Detail, width: int = NAME_WIDTH) -> Name:
+def name_of(text: str, detail: PageDetail, width: int = NAME_WIDTH) -> Name:
     """A hostile name, made safe to look at."""
     safe = clean(text)
     short = shorten(safe, width)
     return Name(short, None if short == safe else shorten(safe, detail.name))
 
 
-def grid(table: Table, title: str, language: Language, detail: Detail) -> Grid:
+def grid(table: SectionTable, title: str, language: Language, detail: PageDetail) -> HtmlGrid:
     """A table of a section."""
     heads = tuple(_head(column, language) for column in table.columns)
     bar = next((i for i, column in enumerate(table.columns) if column.unit == "share"), None)
@@ -79,19 +79,21 @@ def grid(table: Table, title: str, language: Language, detail: Detail) -> Grid:
         )
         for number, row in enumerate(table.rows)
     )
-    return Grid(f"table-{table.id.replace('_', '-')}", title, heads, rows, table.total_rows, not table.row_units)
+    return HtmlGrid(f"table-{table.id.replace('_', '-')}", title, heads, rows, table.total_rows, not table.row_units)
 
 
-def _head(column: Column, language: Language) -> Head:
+def _head(column: SectionColumn, language: Language) -> Head:
     title = clean(language.text(column.title))
     unit = _CSV_UNITS.get(column.unit)
     return Head(title, f"{title} ({unit})" if unit else title, column.unit not in ("", "bool"), column.is_name)
 
 
-def _cell(value: Any, unit: str, column: Column, has_bar: bool, language: Language, detail: Detail) -> Cell:
+def _cell(
+    value: Any, unit: str, column: SectionColumn, has_bar: bool, language: Language, detail: PageDetail
+) -> HtmlCell:
     if column.is_name and value is not None and not isinstance(value, Text | Message):
-        return Cell(name_of(str(value), detail), "", None, None)
+        return HtmlCell(name_of(str(value), detail), "", None, None)
     text = shorten(clean(language.quantity(value, unit)), detail.name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and unit != ""
     bar = f"{100 * min(1, max(0, value)):.1f}" if has_bar and is_number and value is not None else None
-    return Cell(None, text, repr(value) if is_number else None, bar)
+    return HtmlCell(None, text, repr(value) if is_number else None, bar)

@@ -12,7 +12,7 @@ ROWS = 200
 
 
 @dataclass(frozen=True)
-class Detail:
+class PageDetail:
     """Limits of everything whose size the trace decides."""
 
     rows: int
@@ -25,16 +25,16 @@ class Detail:
     findings: int
 
 
-def stages(top: int | None) -> tuple[Detail, ...]:
+def stages(top: int | None) -> tuple[PageDetail, ...]:
     """From everything to what always fits."""
     rows = ROWS if top is None else top
-    full = Detail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
+    full = PageDetail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
     return (
         full,
-        Detail(rows=rows, name=400, slices=6000, places=400, findings=100),
-        Detail(rows=rows, name=160, slices=3000, places=200, findings=100),
-        Detail(rows=min(rows, 100), name=160, slices=3000, places=200, findings=60),
-        Detail(rows=min(rows, 50), name=160, slices=1500, places=100, findings=40),
-        Detail(rows=min(rows, 20), name=160, slices=800, places=50, findings=20),
-        Detail(rows=min(rows, 5), name=80, slices=200, places=10, findings=5),
+        PageDetail(rows=rows, name=400, slices=6000, places=400, findings=100),
+        PageDetail(rows=rows, name=160, slices=3000, places=200, findings=100),
+        PageDetail(rows=min(rows, 100), name=160, slices=3000, places=200, findings=60),
+        PageDetail(rows=min(rows, 50), name=160, slices=1500, places=100, findings=40),
+        PageDetail(rows=min(rows, 20), name=160, slices=800, places=50, findings=20),
+        PageDetail(rows=min(rows, 5), name=80, slices=200, places=10, findings=5),
     )

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from traceanalyzer.analyzers.tables.runs import Run
-from traceanalyzer.renderers import advice
+from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.renderers import finding_texts
 from traceanalyzer.renderers.html.cells import Name, name_of
-from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Evidence, Finding, Place, Relief, Report
+from traceanalyzer.report.model import CodePlace, Combined, Evidence, Finding, Relief, Report
 
 _MORE = Text(
     "html-more-findings",
@@ -30,7 +30,7 @@ _TITLE = 80
 
 
 @dataclass(frozen=True)
-class Spot:
+class HtmlSpot:
     """Where something was seen."""
 
     kind: str
@@ -39,17 +39,17 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Proof:
+class HtmlProof:
     """A value that crossed a threshold."""
 
     subject: str
     observed: str
     threshold: str
-    where: tuple[Spot, ...]
+    where: tuple[HtmlSpot, ...]
 
 
 @dataclass(frozen=True)
-class Card:
+class HtmlCard:
     """One finding."""
 
     id: str
@@ -65,7 +65,7 @@ class Card:
     not_when: str
     code: str | None
     links: tuple[tuple[str, str], ...]
-    evidence: tuple[Proof, ...]
+    evidence: tuple[HtmlProof, ...]
     time: str | None
     share: str | None
     own: str | None
@@ -76,7 +76,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Fix:
+class CardFix:
     """One fix of the combined bound, and the address of its finding."""
 
     id: str | None
@@ -90,7 +90,7 @@ class Together:
     run: str | None
     time: str | None
     share: str | None
-    fixes: tuple[Fix, ...]
+    fixes: tuple[CardFix, ...]
     next: str
 
 
@@ -98,14 +98,14 @@ class Together:
 class Findings:
     """Everything that the page says about findings."""
 
-    cards: tuple[Card, ...]
+    cards: tuple[HtmlCard, ...]
     combined: tuple[Together, ...]
     order: str | None
     """How the cards are sorted, where there are several."""
     more: str | None
 
 
-def build(report: Report, language: Language, detail: Detail) -> Findings:
+def build(report: Report, language: Language, detail: PageDetail) -> Findings:
     """Cards of the findings that fit, in the order of the report."""
     runs = run_titles(report, language)
     ids = list(_ids(report.findings))
@@ -124,7 +124,7 @@ def build(report: Report, language: Language, detail: Detail) -> Findings:
 
 def run_titles(report: Report, language: Language) -> dict[str, str]:
     """What people call the runs of a document, where there are several."""
-    runs = report.result("runs", tuple[Run, ...]) or ()
+    runs = report.result("runs", tuple[PrintedRun, ...]) or ()
     if len(runs) < 2:
         return {}
     titled = {run.id: shorten(clean(run.title or ""), _TITLE) for run in runs}
@@ -147,18 +147,18 @@ def _word(text: str) -> str:
     return _WORD.sub("-", text.lower()).strip("-")
 
 
-def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, detail: Detail) -> Card:
+def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, detail: PageDetail) -> HtmlCard:
     saving = finding.saving
-    time = advice.saved_time(saving, language) if saving else None
-    own = advice.own_time(saving, language) if saving else None
-    return Card(
+    time = finding_texts.saved_time(saving, language) if saving else None
+    own = finding_texts.own_time(saving, language) if saving else None
+    return HtmlCard(
         id=id_,
         rule=clean(finding.rule),
         run=runs.get(finding.run or ""),
         severity=_word(finding.severity),
-        severity_label=advice.word(advice.SEVERITIES, finding.severity, language),
-        confidence_label=advice.word(advice.CONFIDENCES, finding.confidence, language),
-        latent=advice.latent(finding, language),
+        severity_label=finding_texts.word(finding_texts.SEVERITIES, finding.severity, language),
+        confidence_label=finding_texts.word(finding_texts.CONFIDENCES, finding.confidence, language),
+        latent=finding_texts.latent(finding, language),
         title=prose(finding.title, language),
         summary=prose(finding.summary, language),
         advice=prose(finding.advice, language),
@@ -167,11 +167,11 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, 
         links=tuple(_links(finding.links)),
         evidence=tuple(_proof(item, language, detail) for item in finding.evidence),
         time=time,
-        share=advice.saved_share(saving, language) if saving else None,
+        share=finding_texts.saved_share(saving, language) if saving else None,
         own=None if own == time else own,
-        resource=advice.resource_name(saving.resource, language) if saving else "",
+        resource=finding_texts.resource_name(saving.resource, language) if saving else "",
         basis=prose(saving.basis, language) if saving else "",
-        sum=advice.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
+        sum=finding_texts.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
     )
 
 
@@ -188,13 +188,13 @@ def _code(code: str) -> str:
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Only what leads to a page: a rule may come from anywhere."""
     for link in links:
-        if advice.is_page(link):
+        if finding_texts.is_page(link):
             parts = urlsplit(link)
             yield link, clean(f"{parts.netloc}{parts.path}").rstrip("/")
 
 
-def _proof(item: Evidence, language: Language, detail: Detail) -> Proof:
-    return Proof(
+def _proof(item: Evidence, language: Language, detail: PageDetail) -> HtmlProof:
+    return HtmlProof(
         prose(item.subject, language),
         language.quantity(item.observed, item.unit),
         language.quantity(item.threshold, item.unit),
@@ -202,13 +202,15 @@ def _proof(item: Evidence, language: Language, detail: Detail) -> Proof:
     )
 
 
-def _spot(place: Place, language: Language, detail: Detail) -> Spot:
+def _spot(place: CodePlace, language: Language, detail: PageDetail) -> HtmlSpot:
     rest = [shorten(clean(place.shapes), detail.name)] if place.shapes else []
     if place.value is not None:
         rest.append(language.quantity(place.value, place.unit))
     if place.start_ns is not None:
         rest.append(language.text(_STARTING, start=place.start_ns))
-    return Spot(advice.word(advice.PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest))
+    return HtmlSpot(
+        finding_texts.word(finding_texts.PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest)
+    )
 
 
 def _title(fix: Relief, findings: tuple[Finding, ...], language: Language) -> str:
@@ -218,17 +220,17 @@ def _title(fix: Relief, findings: tuple[Finding, ...], language: Language) -> st
 
 
 def _together(
-    combined: Combined, run: str | None, cards: list[Card], findings: tuple[Finding, ...], language: Language
+    combined: Combined, run: str | None, cards: list[HtmlCard], findings: tuple[Finding, ...], language: Language
 ) -> Together:
     fixes = []
     for fix in combined.fixes:
         card = cards[fix.finding] if 0 <= fix.finding < len(cards) else None
         title = card.title if card else _title(fix, findings, language)
-        fixes.append(Fix(card.id if card else None, title))  # its price stands on its card, and only there
+        fixes.append(CardFix(card.id if card else None, title))  # its price stands on its card, and only there
     return Together(
         run,
-        advice.combined_time(combined, language),
-        advice.combined_share(combined, language),
+        finding_texts.combined_time(combined, language),
+        finding_texts.combined_share(combined, language),
         tuple(fixes),
-        advice.resource_name(combined.next_bottleneck, language),
+        finding_texts.resource_name(combined.next_bottleneck, language),
     )

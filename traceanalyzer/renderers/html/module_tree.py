@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.modules import Modules, Place
 from traceanalyzer.renderers.html.cells import Name, name_of
-from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -36,14 +36,14 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Tree:
+class ModuleTree:
     """The tree, its outermost modules first of all."""
 
     nodes: tuple[Node, ...]
     total: int
 
 
-def build(report: Report, language: Language, detail: Detail) -> Tree | None:
+def build(report: Report, language: Language, detail: PageDetail) -> ModuleTree | None:
     """The tree of modules; None without one."""
     modules = report.result("modules", Modules)
     if modules is None or len(modules.tree) < 2:
@@ -51,10 +51,10 @@ def build(report: Report, language: Language, detail: Detail) -> Tree | None:
     tree = modules.tree
     shallow = [row for row in range(len(tree)) if tree[row].depth < _DEEPEST]
     shown = sorted(sorted(shallow, key=lambda row: (tree[row].depth, row))[: detail.places])
-    return Tree(tuple(_nodes([tree[row] for row in shown], modules, language, detail)), len(tree))
+    return ModuleTree(tuple(_nodes([tree[row] for row in shown], modules, language, detail)), len(tree))
 
 
-def _nodes(places: list[Place], modules: Modules, language: Language, detail: Detail) -> Iterator[Node]:
+def _nodes(places: list[Place], modules: Modules, language: Language, detail: PageDetail) -> Iterator[Node]:
     on_device = modules.device_ns > 0
     times = [_time(place, on_device) for place in places]
     whole = sum(time for time, place in zip(times, places, strict=True) if place.depth == 0) or 1

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from traceanalyzer.renderers import charts, definitions, figures, sections
+from traceanalyzer.renderers import chart_data, charts, definitions, sections
 from traceanalyzer.renderers.charts import Chart
-from traceanalyzer.renderers.html import cells, embed, findings, module_tree, summary, themed, waterfall, words
-from traceanalyzer.renderers.html.cells import Grid
-from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.renderers.html import cells, embed, findings, labels, module_tree, summary, themed, waterfall
+from traceanalyzer.renderers.html.cells import HtmlGrid
+from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.templates import environment
@@ -76,7 +76,7 @@ _SCRIPTS = ("page", "tables", "waterfall")
 
 
 @dataclass(frozen=True)
-class Picture:
+class PagePicture:
     """A chart in both widths."""
 
     title: str
@@ -87,10 +87,10 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table, and what it leaves out."""
 
-    grid: Grid
+    grid: HtmlGrid
     more: str | None
 
     def __getattr__(self, name: str) -> Any:
@@ -98,31 +98,31 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Block:
+class PageSection:
     """One section."""
 
     id: str
     title: str | None
     messages: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
-    charts: tuple[Picture, ...]
-    grids: tuple[Table, ...]
+    charts: tuple[PagePicture, ...]
+    grids: tuple[PageTable, ...]
     is_folded: bool
     size: str | None
 
 
 @dataclass
-class Group:
+class PageGroup:
     """Sections under one heading."""
 
     id: str
     title: str
-    blocks: list[Block] = field(default_factory=list)
-    tree: module_tree.Tree | None = None
+    blocks: list[PageSection] = field(default_factory=list)
+    tree: module_tree.ModuleTree | None = None
     tree_more: str | None = None
 
 
-def assemble(report: Report, language: Language, detail: Detail) -> str:
+def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     """The page in so much detail."""
     shown = sections.build(report, detail.rows)
     tree = module_tree.build(report, language, detail)
@@ -130,7 +130,7 @@ def assemble(report: Report, language: Language, detail: Detail) -> str:
     advice = findings.build(report, language, detail)
     overview = next((section for section in shown if section.id == "overview"), None)
     terms = definitions.of(report, language)
-    groups = {key: Group(key, language.text(title)) for key, title, _ in _GROUPS}
+    groups = {key: PageGroup(key, language.text(title)) for key, title, _ in _GROUPS}
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
     present = [g for key, g in groups.items() if g.blocks or g.tree or special.get(key)]
@@ -148,9 +148,9 @@ def assemble(report: Report, language: Language, detail: Detail) -> str:
                 "style": embed.verbatim(style),
                 "script": embed.verbatim(script),
                 "policy": embed.policy(style, script),
-                "labels": embed.as_json(words.script_labels(language)),
+                "labels": embed.as_json(labels.script_labels(language)),
             },
-            word=SimpleNamespace(**words.labels(language)),
+            word=SimpleNamespace(**labels.labels(language)),
             summary=summary.build(report, overview, advice, language),
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
@@ -180,15 +180,15 @@ def _facts(report: Report, language: Language) -> Iterator[str]:
 
 
 def _fill(
-    groups: dict[str, Group],
+    groups: dict[str, PageGroup],
     report: Report,
     shown: Iterable[Section],
-    tree: module_tree.Tree | None,
+    tree: module_tree.ModuleTree | None,
     language: Language,
-    detail: Detail,
+    detail: PageDetail,
 ) -> None:
     """Every section in its group; the first of each is open, and those with a chart."""
-    drawn = list(figures.build(report, language))
+    drawn = list(chart_data.build(report, language))
     for section in shown:
         if section.id in _ELSEWHERE or (section.id == "modules-tree" and tree):
             continue
@@ -206,13 +206,15 @@ def _group_of(id_: str) -> str:
     return next((key for key, _, known in _GROUPS if id_ in known or begin in known), "more")
 
 
-def _block(section: Section, pictures: tuple[Picture, ...], group: Group, language: Language, detail: Detail) -> Block:
+def _block(
+    section: Section, pictures: tuple[PagePicture, ...], group: PageGroup, language: Language, detail: PageDetail
+) -> PageSection:
     title = clean(language.text(section.title))
     grids = tuple(
         _table(cells.grid(table, title, language, detail), language) for table in section.tables if table.rows
     )
     rows = sum(len(table.grid.rows) for table in grids)
-    return Block(
+    return PageSection(
         id=f"section-{section.id}",
         title=None if title == group.title and not group.blocks else title,
         messages=tuple(findings.prose(message, language) for message in section.messages),
@@ -224,14 +226,14 @@ def _block(section: Section, pictures: tuple[Picture, ...], group: Group, langua
     )
 
 
-def _table(grid: Grid, language: Language) -> Table:
+def _table(grid: HtmlGrid, language: Language) -> PageTable:
     shown = len(grid.rows)
-    return Table(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
+    return PageTable(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
 
 
-def _picture(chart: Chart, language: Language) -> Picture:
+def _picture(chart: Chart, language: Language) -> PagePicture:
     legend = () if isinstance(chart, charts.Bars) else tuple((s.role.replace("_", "-"), s.label) for s in chart.series)
-    return Picture(
+    return PagePicture(
         chart.title,
         chart.description,
         themed.draw(chart, language, charts.WIDE),

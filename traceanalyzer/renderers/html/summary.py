@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers.gpu import Gpu, GpuMetrics
-from traceanalyzer.renderers import advice
-from traceanalyzer.renderers.html.findings import Card, Findings, prose, run_titles
+from traceanalyzer.analyzers.gpu import DeviceUse, GpuMetrics
+from traceanalyzer.renderers import finding_texts
+from traceanalyzer.renderers.html.findings import Findings, HtmlCard, prose, run_titles
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.sections.overview import PART_LABELS
@@ -43,7 +43,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Opening:
+class SummaryOpening:
     """What bounds one run."""
 
     run: str | None
@@ -65,7 +65,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceMeters:
     """One GPU."""
 
     label: str
@@ -79,14 +79,14 @@ class Device:
 class Summary:
     """The first screen."""
 
-    headlines: tuple[Opening, ...]
+    headlines: tuple[SummaryOpening, ...]
     messages: tuple[str, ...]
     doubts: str | None
     parts: tuple[Piece, ...]
     facts: tuple[tuple[str, str], ...]
-    gpus: tuple[Device, ...]
+    gpus: tuple[DeviceMeters, ...]
     more_gpus: str | None
-    best: tuple[Card, ...]
+    best: tuple[HtmlCard, ...]
     no_findings: str | None
 
 
@@ -127,20 +127,20 @@ def percent(share: float) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.2f}"
 
 
-def _opening(headline: Headline, runs: dict[str, str], language: Language) -> Opening:
-    return Opening(
+def _opening(headline: Headline, runs: dict[str, str], language: Language) -> SummaryOpening:
+    return SummaryOpening(
         runs.get(headline.run or ""),
         prose(headline.message, language),
         language.text(_STEP, step=headline.resources.step_ns),
         tuple(
             Meter(
-                advice.resource_name(key, language),
+                finding_texts.resource_name(key, language),
                 language.quantity(ns, "ns"),
                 language.quantity(share, "share"),
                 percent(share),
                 _TONES[key],
             )
-            for key, ns, share in advice.resources(headline.resources)
+            for key, ns, share in finding_texts.resources(headline.resources)
             if ns
         ),
     )
@@ -161,7 +161,7 @@ def _parts(overview: Section, language: Language) -> Iterator[Piece]:
         begin += part.share
 
 
-def _device(gpu: Gpu, report: Report, language: Language) -> Device:
+def _device(gpu: DeviceUse, report: Report, language: Language) -> DeviceMeters:
     devices = report.trace.devices if report.trace else ()
     name = next((clean(device.name) for device in devices if device.id == gpu.device and device.name), None)
     rest = (
@@ -170,7 +170,7 @@ def _device(gpu: Gpu, report: Report, language: Language) -> Device:
         (_OCCUPANCY, gpu.est_achieved_occupancy),
         (_TENSOR_CORES, gpu.tensor_core_share),
     )
-    return Device(
+    return DeviceMeters(
         language.text(_NAMED, device=gpu.device, name=name) if name else language.text(_DEVICE, device=gpu.device),
         language.quantity(gpu.utilization, "share"),
         percent(gpu.utilization),

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.analyzers.timeline import Lane, Slice, Timeline
-from traceanalyzer.renderers.html.detail import Detail
+from traceanalyzer.knowledge import kernel_names, marks
+from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
-from traceanalyzer.renderers.scale import unit_names
+from traceanalyzer.renderers.shared_unit import unit_names
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.trace import kernel_names, marks
 
 _KINDS = {
     "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
@@ -78,7 +78,7 @@ class Waterfall:
     hidden_lanes: int
 
 
-def build(report: Report, language: Language, detail: Detail) -> Waterfall | None:
+def build(report: Report, language: Language, detail: PageDetail) -> Waterfall | None:
     """The step with the median duration; None where nothing is to be drawn."""
     timeline = report.result("timeline", Timeline)
     if timeline is None or not timeline.duration_ns:

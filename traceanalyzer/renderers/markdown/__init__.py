@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from traceanalyzer.renderers import sections
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.markdown import detail as details
-from traceanalyzer.renderers.markdown.page import Page, Picture
+from traceanalyzer.renderers.markdown.page import DocumentPicture, Page
 from traceanalyzer.renderers.markdown.texts import code, escape
 from traceanalyzer.renderers.names import clipped
 from traceanalyzer.renderers.templates import environment
@@ -15,7 +15,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.section import Section
 
-__all__ = ["MARK", "TOP", "Picture", "code", "escape", "fitted", "render"]
+__all__ = ["MARK", "TOP", "DocumentPicture", "code", "escape", "fitted", "render"]
 
 MARK = "<!-- traceanalyzer report"
 TOP = 20
@@ -39,7 +39,7 @@ _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
 
 
 def render(
-    report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[Picture] = ()
+    report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[DocumentPicture] = ()
 ) -> str:
     """The whole report, the first screen first and the rest folded.
 
@@ -60,7 +60,7 @@ def fitted(
     build: Callable[[int], Iterable[Section]],
     language: Language,
     top: int | None = None,
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[DocumentPicture] = (),
 ) -> str:
     """A document of sections, details folded: with as much as fits into a comment, and what does not is counted.
 

@@ -10,7 +10,7 @@ LONGEST = 64_990
 
 
 @dataclass(frozen=True)
-class Detail:
+class DocumentDetail:
     """What is shown of what there is; the rest is counted."""
 
     rows: int
@@ -31,17 +31,17 @@ class Detail:
     """Characters of a text."""
 
 
-_FULL = Detail(rows=20, findings=20, listed=60, places=5, messages=200, columns=20, name=100, prose=1500)
+_FULL = DocumentDetail(rows=20, findings=20, listed=60, places=5, messages=200, columns=20, name=100, prose=1500)
 _LESS = (
-    Detail(rows=12, findings=12, listed=40, places=3, messages=30, columns=16, name=100, prose=1000),
-    Detail(rows=7, findings=8, listed=20, places=2, messages=15, columns=14, name=80, prose=700),
-    Detail(rows=4, findings=5, listed=10, places=1, messages=8, columns=10, name=60, prose=400),
-    Detail(rows=2, findings=3, listed=5, places=1, messages=4, columns=6, name=40, prose=250),
+    DocumentDetail(rows=12, findings=12, listed=40, places=3, messages=30, columns=16, name=100, prose=1000),
+    DocumentDetail(rows=7, findings=8, listed=20, places=2, messages=15, columns=14, name=80, prose=700),
+    DocumentDetail(rows=4, findings=5, listed=10, places=1, messages=8, columns=10, name=60, prose=400),
+    DocumentDetail(rows=2, findings=3, listed=5, places=1, messages=4, columns=6, name=40, prose=250),
 )
 _MANY_ROWS = (500, 200, 100, 50, 20)
 
 
-def levels(top: int) -> Iterator[Detail]:
+def levels(top: int) -> Iterator[DocumentDetail]:
     """What to try, one after the other.
 
     Args:

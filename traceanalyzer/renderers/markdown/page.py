@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.markdown.advised import Advised
-from traceanalyzer.renderers.markdown.detail import Detail
+from traceanalyzer.renderers.markdown.detail import DocumentDetail
+from traceanalyzer.renderers.markdown.findings import Advised
 from traceanalyzer.renderers.markdown.texts import code, escape, fenced, raw, span
 from traceanalyzer.renderers.names import clipped
 from traceanalyzer.renderers.templates import environment
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.section import Column, Fact, Part, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionPart, SectionTable
 
 _MORE = Text("table-more", "{shown:count} of {total:count} rows; all are in the JSON report.")
 _MORE_COLUMNS = Text("table-more-columns", "{shown:count} of {total:count} columns; all are in the JSON report.")
@@ -22,7 +22,7 @@ _BAR_WIDTH = 30
 
 
 @dataclass(frozen=True)
-class Picture:
+class DocumentPicture:
     """A chart in a file."""
 
     section: str
@@ -38,8 +38,8 @@ class Page:
     """How sections are laid out."""
 
     language: Language
-    detail: Detail
-    pictures: Sequence[Picture] = ()
+    detail: DocumentDetail
+    pictures: Sequence[DocumentPicture] = ()
 
     def section(self, section: Section) -> str:
         """The section, its title included."""
@@ -80,30 +80,30 @@ class Page:
     def _fact(self, fact: Fact) -> str:
         return self._say(self.language.labelled(fact.label, self.language.quantity(fact.value, fact.unit)))
 
-    def _columns(self, table: Table) -> tuple[Column, ...]:
+    def _columns(self, table: SectionTable) -> tuple[SectionColumn, ...]:
         return table.columns[: self.detail.columns]
 
-    def _shown(self, table: Table) -> int:
+    def _shown(self, table: SectionTable) -> int:
         """How many rows; one row per figure is no ranking, and is kept."""
         return len(table.rows) if table.row_units else min(len(table.rows), self.detail.rows)
 
-    def _rows(self, table: Table) -> Iterator[list[str]]:
+    def _rows(self, table: SectionTable) -> Iterator[list[str]]:
         columns = self._columns(table)
         for number, row in enumerate(table.rows[: self._shown(table)]):
             yield [self._cell(row[i], table.unit(number, i), column) for i, column in enumerate(columns)]
 
-    def _cell(self, value: Any, unit: str, column: Column) -> str:
+    def _cell(self, value: Any, unit: str, column: SectionColumn) -> str:
         """Names as code, so that underscores and angle brackets stay what they are."""
         if not column.is_name or value is None or isinstance(value, Text | Message):
             return self._say(self.language.quantity(value, unit))
         return code(clipped(str(value), self.detail.name))
 
-    def _more(self, table: Table) -> Iterator[str]:
+    def _more(self, table: SectionTable) -> Iterator[str]:
         if self._shown(table) < table.total_rows:
             yield self._say(_MORE(shown=self._shown(table), total=table.total_rows))
         if len(self._columns(table)) < len(table.columns):
             yield self._say(_MORE_COLUMNS(shown=len(self._columns(table)), total=len(table.columns)))
 
 
-def _bar(part: Part) -> str:
+def _bar(part: SectionPart) -> str:
     return "█" * round(min(1.0, part.share) * _BAR_WIDTH) or "▏"

@@ -8,8 +8,8 @@ from typing import Any
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Fact, Section, Table
-from traceanalyzer.trace.capture_facts import CaptureFacts, Loader, Optimizer
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.trace.capture_facts import CapturedLoader, CapturedOptimizer, CaptureFacts
 
 TITLE = Text("capture-title", "The program, as the capture saw it")
 _OVERHEAD = Text(
@@ -34,17 +34,17 @@ _PARALLEL = Text("capture-parallel", "Parallel training")
 _COMPILED = Text("capture-compiled", "torch.compile")
 _ACCUMULATION = Text("capture-accumulation", "Backward passes per step")
 _LOADERS = (
-    (Column(Text("capture-loader-batch", "Batch size"), "count"), "batch_size"),
-    (Column(Text("capture-loader-workers", "Workers"), "count"), "workers"),
-    (Column(Text("capture-loader-pin", "Pinned memory"), "bool"), "pin_memory"),
-    (Column(Text("capture-loader-persistent", "Persistent workers"), "bool"), "persistent_workers"),
-    (Column(Text("capture-loader-prefetch", "Prefetch factor"), "count"), "prefetch_factor"),
+    (SectionColumn(Text("capture-loader-batch", "Batch size"), "count"), "batch_size"),
+    (SectionColumn(Text("capture-loader-workers", "Workers"), "count"), "workers"),
+    (SectionColumn(Text("capture-loader-pin", "Pinned memory"), "bool"), "pin_memory"),
+    (SectionColumn(Text("capture-loader-persistent", "Persistent workers"), "bool"), "persistent_workers"),
+    (SectionColumn(Text("capture-loader-prefetch", "Prefetch factor"), "count"), "prefetch_factor"),
 )
 _OPTIMIZERS = (
-    (Column(Text("capture-optimizer", "Optimizer"), "", is_name=True), "name"),
-    (Column(Text("capture-optimizer-tensors", "Tensors"), "count"), "tensors"),
-    (Column(Text("capture-optimizer-foreach", "foreach", "a flag of the optimizer"), "bool"), "foreach"),
-    (Column(Text("capture-optimizer-fused", "fused", "a flag of the optimizer"), "bool"), "fused"),
+    (SectionColumn(Text("capture-optimizer", "Optimizer"), "", is_name=True), "name"),
+    (SectionColumn(Text("capture-optimizer-tensors", "Tensors"), "count"), "tensors"),
+    (SectionColumn(Text("capture-optimizer-foreach", "foreach", "a flag of the optimizer"), "bool"), "foreach"),
+    (SectionColumn(Text("capture-optimizer-fused", "fused", "a flag of the optimizer"), "bool"), "fused"),
 )
 
 
@@ -97,12 +97,17 @@ def _dtypes(facts: CaptureFacts) -> str | None:
     return ", ".join(f"{d.dtype} ({d.tensors})" for d in facts.parameters.dtypes)
 
 
-def _cell(row: Loader | Optimizer, field: str) -> Any:
+def _cell(row: CapturedLoader | CapturedOptimizer, field: str) -> Any:
     """A flag that was not given is left to torch; other things are unknown."""
     value = getattr(row, field)
-    return _LEFT_TO_TORCH if value is None and isinstance(row, Optimizer) else value
+    return _LEFT_TO_TORCH if value is None and isinstance(row, CapturedOptimizer) else value
 
 
-def _table(name: str, columns: tuple[tuple[Column, str], ...], rows: tuple[Loader | Optimizer, ...], top: int) -> Table:
+def _table(
+    name: str,
+    columns: tuple[tuple[SectionColumn, str], ...],
+    rows: tuple[CapturedLoader | CapturedOptimizer, ...],
+    top: int,
+) -> SectionTable:
     cells = tuple(tuple(_cell(row, field) for _, field in columns) for row in rows[:top])
-    return Table(name, tuple(column for column, _ in columns), cells, len(rows))
+    return SectionTable(name, tuple(column for column, _ in columns), cells, len(rows))

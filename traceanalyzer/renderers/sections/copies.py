@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.analyzers.conversions import Conversions
 from traceanalyzer.analyzers.copies import Copies
+from traceanalyzer.analyzers.device_copies import Conversions
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("copies-title", "Copies and fills")
 _UNEXPLAINED = Text(
@@ -17,15 +17,15 @@ _UNEXPLAINED = Text(
     "the others may be of graphs, compiled code, libraries, or the exchange of gradients.",
 )
 _COLUMNS = (
-    (Column(Text("copies-name", "Name"), "", is_name=True), "name"),
-    (Column(Text("copies-calls", "Calls"), "count"), "calls"),
-    (Column(Text("copies-bytes", "Bytes"), "bytes"), "bytes"),
-    (Column(Text("copies-time", "Time"), "ns"), "time_ns"),
-    (Column(Text("copies-bandwidth", "GB/s", "10^9 bytes per second"), "number"), "bandwidth_gb_per_s"),
-    (Column(Text("copies-blocking", "Blocking"), "count"), "blocking_calls"),
-    (Column(Text("copies-synchronized", "Then synchronized"), "count"), "synchronized_calls"),
-    (Column(Text("copies-exposed", "Exposed", "no kernel runs meanwhile"), "ns"), "exposed_ns"),
-    (Column(Text("copies-overlapped", "Overlapped", "a kernel runs meanwhile"), "ns"), "overlapped_ns"),
+    (SectionColumn(Text("copies-name", "Name"), "", is_name=True), "name"),
+    (SectionColumn(Text("copies-calls", "Calls"), "count"), "calls"),
+    (SectionColumn(Text("copies-bytes", "Bytes"), "bytes"), "bytes"),
+    (SectionColumn(Text("copies-time", "Time"), "ns"), "time_ns"),
+    (SectionColumn(Text("copies-bandwidth", "GB/s", "10^9 bytes per second"), "number"), "bandwidth_gb_per_s"),
+    (SectionColumn(Text("copies-blocking", "Blocking"), "count"), "blocking_calls"),
+    (SectionColumn(Text("copies-synchronized", "Then synchronized"), "count"), "synchronized_calls"),
+    (SectionColumn(Text("copies-exposed", "Exposed", "no kernel runs meanwhile"), "ns"), "exposed_ns"),
+    (SectionColumn(Text("copies-overlapped", "Overlapped", "a kernel runs meanwhile"), "ns"), "overlapped_ns"),
 )
 
 
@@ -38,5 +38,5 @@ def build(report: Report, top: int) -> Iterator[Section]:
     asked = report.result("conversions", Conversions)
     unexplained = asked is not None and asked.device_copies_here < asked.device_copies
     messages = (_UNEXPLAINED(here=asked.device_copies_here, all=asked.device_copies),) if asked and unexplained else ()
-    table = Table("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
+    table = SectionTable("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
     yield Section("copies", TITLE, messages=messages, tables=(table,), is_detail=True)

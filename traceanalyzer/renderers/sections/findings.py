@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.renderers.advice import RESOURCES
+from traceanalyzer.renderers.finding_texts import RESOURCES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
 from traceanalyzer.report.section import Section

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.gpu import GpuMetrics
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("gpu-title", "GPU")
 _COLUMNS = (
-    (Column(Text("gpu-device", "GPU"), ""), "device"),
+    (SectionColumn(Text("gpu-device", "GPU"), ""), "device"),
     (
-        Column(Text("gpu-utilization", "Utilization", "share of the step window in which a kernel runs"), "share"),
+        SectionColumn(
+            Text("gpu-utilization", "Utilization", "share of the step window in which a kernel runs"), "share"
+        ),
         "utilization",
     ),
-    (Column(Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs"), "share"), "busy_share"),
-    (Column(Text("gpu-idle", "Idle"), "share"), "idle_share"),
-    (Column(Text("gpu-sm-efficiency", "Est. SM efficiency"), "share"), "est_sm_efficiency"),
-    (Column(Text("gpu-occupancy", "Est. occupancy"), "share"), "est_achieved_occupancy"),
-    (Column(Text("gpu-tensor-cores", "Tensor cores"), "share"), "tensor_core_share"),
+    (SectionColumn(Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs"), "share"), "busy_share"),
+    (SectionColumn(Text("gpu-idle", "Idle"), "share"), "idle_share"),
+    (SectionColumn(Text("gpu-sm-efficiency", "Est. SM efficiency"), "share"), "est_sm_efficiency"),
+    (SectionColumn(Text("gpu-occupancy", "Est. occupancy"), "share"), "est_achieved_occupancy"),
+    (SectionColumn(Text("gpu-tensor-cores", "Tensor cores"), "share"), "tensor_core_share"),
 )
 
 
@@ -36,5 +38,5 @@ def build(report: Report, top: int) -> Iterator[Section]:
         if any(getattr(device, field) is not None for device in metrics.devices)
     ]
     rows = tuple(tuple(getattr(device, field) for _, field in shown) for device in metrics.devices)
-    table = Table("gpu", tuple(column for column, _ in shown), rows, len(rows))
+    table = SectionTable("gpu", tuple(column for column, _ in shown), rows, len(rows))
     yield Section("gpu", TITLE, tables=(table,))

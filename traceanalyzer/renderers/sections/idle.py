@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("idle-title", "GPU idle time by cause")
 _STREAMS = Text("idle-streams-title", "Idle time by stream")
@@ -25,35 +25,35 @@ CAUSE_LABELS = {
     "device_gap": Text("idle-device-gap", "Pauses between queued kernels"),
     "unknown": Text("idle-unknown", "Unknown"),
 }
-_GPU = Column(Text("idle-device", "GPU"), "")
-_CAUSE = Column(Text("idle-cause", "Cause"), "")
+_GPU = SectionColumn(Text("idle-device", "GPU"), "")
+_CAUSE = SectionColumn(Text("idle-cause", "Cause"), "")
 _CAUSES = (
     _GPU,
     _CAUSE,
-    Column(Text("idle-time", "Time"), "ns"),
-    Column(Text("idle-share", "Share of idle"), "share"),
-    Column(Text("idle-window-share", "Share of window"), "share"),
-    Column(Text("idle-gaps", "Gaps"), "count"),
+    SectionColumn(Text("idle-time", "Time"), "ns"),
+    SectionColumn(Text("idle-share", "Share of idle"), "share"),
+    SectionColumn(Text("idle-window-share", "Share of window"), "share"),
+    SectionColumn(Text("idle-gaps", "Gaps"), "count"),
 )
 _STREAM_COLUMNS = (
     _GPU,
-    Column(Text("idle-stream", "Stream"), ""),
-    Column(Text("idle-stream-busy", "Busy"), "ns"),
-    Column(Text("idle-stream-idle", "Idle"), "ns"),
-    Column(Text("idle-host-wait", "Host wait", "HTA's term: the launch came late"), "ns"),
-    Column(Text("idle-kernel-wait", "Kernel wait", "HTA's term: a short pause between kernels"), "ns"),
-    Column(Text("idle-other", "Other"), "ns"),
-    Column(Text("idle-edge", "Before first, after last"), "ns"),
+    SectionColumn(Text("idle-stream", "Stream"), ""),
+    SectionColumn(Text("idle-stream-busy", "Busy"), "ns"),
+    SectionColumn(Text("idle-stream-idle", "Idle"), "ns"),
+    SectionColumn(Text("idle-host-wait", "Host wait", "HTA's term: the launch came late"), "ns"),
+    SectionColumn(Text("idle-kernel-wait", "Kernel wait", "HTA's term: a short pause between kernels"), "ns"),
+    SectionColumn(Text("idle-other", "Other"), "ns"),
+    SectionColumn(Text("idle-edge", "Before first, after last"), "ns"),
 )
 _GAP_COLUMNS = (
     _GPU,
-    Column(Text("idle-gap-start", "Start"), "ns"),
-    Column(Text("idle-gap-duration", "Duration"), "ns"),
+    SectionColumn(Text("idle-gap-start", "Start"), "ns"),
+    SectionColumn(Text("idle-gap-duration", "Duration"), "ns"),
     _CAUSE,
-    Column(Text("idle-gap-host", "Host was in"), "", is_name=True),
+    SectionColumn(Text("idle-gap-host", "Host was in"), "", is_name=True),
 )
-_LINE = Column(Text("idle-gap-line", "Python line"), "", is_name=True)
-_NEXT = Column(Text("idle-gap-next", "Ended by"), "", is_name=True)
+_LINE = SectionColumn(Text("idle-gap-line", "Python line"), "", is_name=True)
+_NEXT = SectionColumn(Text("idle-gap-next", "Ended by"), "", is_name=True)
 _NOTHING_RECORDED = Text("idle-gap-nothing-recorded", "(nothing recorded)", "the host was in no operator and no call")
 _NO_MORE = Text("idle-gap-no-more", "(no further activity)", "of the GPU")
 
@@ -70,7 +70,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section("idle-streams", _STREAMS, tables=(_streams(idle, top),), is_detail=True)
 
 
-def _causes(idle: Idle, top: int) -> Table:
+def _causes(idle: Idle, top: int) -> SectionTable:
     """Causes that occur, per device the greatest first."""
     rows = [
         (
@@ -85,10 +85,10 @@ def _causes(idle: Idle, top: int) -> Table:
         for cause in sorted(device.causes, key=lambda cause: -cause.time_ns)
         if cause.time_ns
     ]
-    return Table("idle_causes", _CAUSES, tuple(rows[:top]), len(rows))
+    return SectionTable("idle_causes", _CAUSES, tuple(rows[:top]), len(rows))
 
 
-def _longest(idle: Idle, top: int) -> Table:
+def _longest(idle: Idle, top: int) -> SectionTable:
     has_lines = any(gap.python_line is not None for gap in idle.longest_gaps)
     rows = tuple(
         (
@@ -103,10 +103,10 @@ def _longest(idle: Idle, top: int) -> Table:
         for gap in idle.longest_gaps[:top]
     )
     columns = (*_GAP_COLUMNS, *([_LINE] if has_lines else []), _NEXT)
-    return Table("idle_longest_gaps", columns, rows, len(idle.longest_gaps))
+    return SectionTable("idle_longest_gaps", columns, rows, len(idle.longest_gaps))
 
 
-def _streams(idle: Idle, top: int) -> Table:
+def _streams(idle: Idle, top: int) -> SectionTable:
     rows = tuple(
         (
             stream.device,
@@ -120,4 +120,4 @@ def _streams(idle: Idle, top: int) -> Table:
         )
         for stream in idle.streams[:top]
     )
-    return Table("idle_streams", _STREAM_COLUMNS, rows, len(idle.streams))
+    return SectionTable("idle_streams", _STREAM_COLUMNS, rows, len(idle.streams))

@@ -8,20 +8,20 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("kernel-classes-title", "Kernels by kind of work")
 _UNEXPLAINED = Text(
     "kernel-classes-unexplained",
     "{share:share} of kernel time ({time:ns}) is in kernels whose names do not tell what they do.",
 )
-_CLASS = Column(Text("kernel-classes-class", "Class"), "")
-_KERNELS = Column(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count")
-_CALLS = Column(Text("kernel-classes-calls", "Calls"), "count")
-_TOTAL = Column(Text("kernel-classes-total", "Total"), "ns")
-_SHARE = Column(Text("kernel-classes-share", "Share"), "share")
-_LONGEST = Column(Text("kernel-classes-longest", "Longest kernel"), "", is_name=True)
-_NAME = Column(Text("kernel-classes-name", "Unexplained kernel"), "", is_name=True)
+_CLASS = SectionColumn(Text("kernel-classes-class", "Class"), "")
+_KERNELS = SectionColumn(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count")
+_CALLS = SectionColumn(Text("kernel-classes-calls", "Calls"), "count")
+_TOTAL = SectionColumn(Text("kernel-classes-total", "Total"), "ns")
+_SHARE = SectionColumn(Text("kernel-classes-share", "Share"), "share")
+_LONGEST = SectionColumn(Text("kernel-classes-longest", "Longest kernel"), "", is_name=True)
+_NAME = SectionColumn(Text("kernel-classes-name", "Unexplained kernel"), "", is_name=True)
 
 _LABELS = {
     "gemm": Text("kernel-class-gemm", "Matrix products"),
@@ -48,9 +48,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         (word(_LABELS, row.name), row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
     )
     messages: tuple[Message, ...] = ()
-    tables = [Table("kernel_classes", columns, rows, len(rows))]
+    tables = [SectionTable("kernel_classes", columns, rows, len(rows))]
     if found.unexplained_ns:
         messages = (_UNEXPLAINED(share=found.unexplained_share, time=found.unexplained_ns),)
         names = tuple((row.name, row.calls, row.total_ns, row.share) for row in found.unexplained[:top])
-        tables.append(Table("kernel_classes_unexplained", (_NAME, _CALLS, _TOTAL, _SHARE), names, len(names)))
+        tables.append(SectionTable("kernel_classes_unexplained", (_NAME, _CALLS, _TOTAL, _SHARE), names, len(names)))
     yield Section("kernel-classes", TITLE, messages=messages, tables=tuple(tables), is_detail=True)

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("kernels-title", "Kernels")
 _BY_OPERATOR = Text("kernels-by-operator-title", "Kernels by operator")
-_NAME = Column(Text("kernels-name", "Kernel"), "", is_name=True)
-_OPERATOR = Column(Text("kernels-operator", "Operator"), "", is_name=True)
-_CALLS = Column(Text("kernels-calls", "Calls"), "count")
-_TOTAL = Column(Text("kernels-total", "Total"), "ns")
-_SHARE = Column(Text("kernels-share", "Share"), "share")
-_MEAN = Column(Text("kernels-mean", "Mean"), "ns")
-_LEAST = Column(Text("kernels-min", "Min"), "ns")
-_MOST = Column(Text("kernels-max", "Max"), "ns")
-_BLOCKS = Column(Text("kernels-blocks", "Blocks per SM"), "number")
-_OCCUPANCY = Column(Text("kernels-occupancy", "Est. occupancy"), "share")
-_TENSOR_CORES = Column(Text("kernels-tensor-cores", "Tensor cores"), "bool")
-_GRID = Column(Text("kernels-grid", "Grid"), "")
-_BLOCK = Column(Text("kernels-block", "Block"), "")
+_NAME = SectionColumn(Text("kernels-name", "Kernel"), "", is_name=True)
+_OPERATOR = SectionColumn(Text("kernels-operator", "Operator"), "", is_name=True)
+_CALLS = SectionColumn(Text("kernels-calls", "Calls"), "count")
+_TOTAL = SectionColumn(Text("kernels-total", "Total"), "ns")
+_SHARE = SectionColumn(Text("kernels-share", "Share"), "share")
+_MEAN = SectionColumn(Text("kernels-mean", "Mean"), "ns")
+_LEAST = SectionColumn(Text("kernels-min", "Min"), "ns")
+_MOST = SectionColumn(Text("kernels-max", "Max"), "ns")
+_BLOCKS = SectionColumn(Text("kernels-blocks", "Blocks per SM"), "number")
+_OCCUPANCY = SectionColumn(Text("kernels-occupancy", "Est. occupancy"), "share")
+_TENSOR_CORES = SectionColumn(Text("kernels-tensor-cores", "Tensor cores"), "bool")
+_GRID = SectionColumn(Text("kernels-grid", "Grid"), "")
+_BLOCK = SectionColumn(Text("kernels-block", "Block"), "")
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -48,16 +48,16 @@ def build(report: Report, top: int) -> Iterator[Section]:
         )
         for row in kernels.rows[:top]
     )
-    yield Section("kernels", TITLE, tables=(Table("kernels", columns, rows, len(kernels.rows)),))
+    yield Section("kernels", TITLE, tables=(SectionTable("kernels", columns, rows, len(kernels.rows)),))
     by_operator = report.result("kernels_by_operator", KernelsByOperator)
     if by_operator is not None:
         yield Section("kernels-by-operator", _BY_OPERATOR, tables=(_operators(by_operator, top),), is_detail=True)
 
 
-def _operators(kernels: KernelsByOperator, top: int) -> Table:
+def _operators(kernels: KernelsByOperator, top: int) -> SectionTable:
     columns = (_NAME, _OPERATOR, _GRID, _BLOCK, _CALLS, _TOTAL, _MEAN)
     rows = tuple(
         (row.name, row.operator, row.grid or None, row.block or None, row.calls, row.total_ns, row.mean_ns)
         for row in kernels.rows[:top]
     )
-    return Table("kernels_by_operator", columns, rows, len(kernels.rows))
+    return SectionTable("kernels_by_operator", columns, rows, len(kernels.rows))

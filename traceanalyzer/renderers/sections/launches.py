@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.analyzers.launches import Launches
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 TITLE = Text("launches-title", "Launches")
 _QUEUES = Text("launches-queues-title", "Launch queues")
@@ -36,30 +36,30 @@ _MAX = Text("launches-delay-max", "Launch delay, maximum")
 _SHORT = Text("launches-short", "Kernels shorter than their launch call")
 _SHORT_SHARE = Text("launches-short-share", "Their share of these kernels' time")
 _BY_KERNEL = (
-    (Column(Text("launches-kernel", "Kernel"), "", is_name=True), "name"),
-    (Column(Text("launches-calls", "Calls"), "count"), "calls"),
-    (Column(Text("launches-kernel-total", "Delay"), "ns"), "total_ns"),
-    (Column(Text("launches-kernel-median", "Median"), "ns"), "median_ns"),
-    (Column(Text("launches-kernel-p95", "95th percentile"), "ns"), "p95_ns"),
-    (Column(Text("launches-kernel-max", "Maximum"), "ns"), "max_ns"),
-    (Column(Text("launches-kernel-short", "Shorter than launch"), "count"), "shorter_than_launch"),
+    (SectionColumn(Text("launches-kernel", "Kernel"), "", is_name=True), "name"),
+    (SectionColumn(Text("launches-calls", "Calls"), "count"), "calls"),
+    (SectionColumn(Text("launches-kernel-total", "Delay"), "ns"), "total_ns"),
+    (SectionColumn(Text("launches-kernel-median", "Median"), "ns"), "median_ns"),
+    (SectionColumn(Text("launches-kernel-p95", "95th percentile"), "ns"), "p95_ns"),
+    (SectionColumn(Text("launches-kernel-max", "Maximum"), "ns"), "max_ns"),
+    (SectionColumn(Text("launches-kernel-short", "Shorter than launch"), "count"), "shorter_than_launch"),
 )
 _BY_STREAM = (
-    (Column(Text("launches-device", "GPU"), ""), "device"),
-    (Column(Text("launches-stream", "Stream"), ""), "stream"),
-    (Column(Text("launches-queue-launches", "Launches"), "count"), "launches"),
-    (Column(Text("launches-queue-mean", "Mean length"), "number"), "mean_length"),
-    (Column(Text("launches-queue-max", "Longest"), "count"), "max_length"),
+    (SectionColumn(Text("launches-device", "GPU"), ""), "device"),
+    (SectionColumn(Text("launches-stream", "Stream"), ""), "stream"),
+    (SectionColumn(Text("launches-queue-launches", "Launches"), "count"), "launches"),
+    (SectionColumn(Text("launches-queue-mean", "Mean length"), "number"), "mean_length"),
+    (SectionColumn(Text("launches-queue-max", "Longest"), "count"), "max_length"),
 )
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Delays with the kernels that wait longest, and the queues."""
-    launches = report.result("launches", Launches)
+    launches = report.result("launches", LaunchFigures)
     if launches is None:
         return
     rows = tuple(tuple(getattr(row, field) for _, field in _BY_KERNEL) for row in launches.by_kernel[:top])
-    table = Table("launch_delays", tuple(column for column, _ in _BY_KERNEL), rows, len(launches.by_kernel))
+    table = SectionTable("launch_delays", tuple(column for column, _ in _BY_KERNEL), rows, len(launches.by_kernel))
     yield Section(
         "launches",
         TITLE,
@@ -70,11 +70,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     )
     if launches.queues:
         lengths = tuple(tuple(getattr(row, field) for _, field in _BY_STREAM) for row in launches.queues[:top])
-        queues = Table("launch_queues", tuple(column for column, _ in _BY_STREAM), lengths, len(launches.queues))
+        queues = SectionTable("launch_queues", tuple(column for column, _ in _BY_STREAM), lengths, len(launches.queues))
         yield Section("launch-queues", _QUEUES, tables=(queues,), is_detail=True)
 
 
-def _messages(launches: Launches) -> Iterator[Message]:
+def _messages(launches: LaunchFigures) -> Iterator[Message]:
     graphs, blocked = launches.graphs, launches.blocked
     if graphs.launches:
         yield _GRAPHS_LEFT_OUT(launches=graphs.launches, kernels=graphs.kernels, share=graphs.kernel_share)
@@ -84,7 +84,7 @@ def _messages(launches: Launches) -> Iterator[Message]:
         yield _BLOCKED(calls=blocked.calls, time=blocked.time_ns, length=blocked.full_length)
 
 
-def _facts(launches: Launches) -> Iterator[Fact]:
+def _facts(launches: LaunchFigures) -> Iterator[Fact]:
     yield Fact(_KERNELS, launches.launched_kernels, "count")
     if launches.delay is None:
         return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.analyzers.memory import Memory
+from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("memory-title", "Memory")
 _AT_PEAK = Text("memory-at-peak-title", "In memory at the peak")
@@ -28,58 +28,58 @@ _OLDER = Text(
     "{device}: {older:bytes} of the peak were allocated before the trace and not released in it, such as weights.",
     note="device is CPU or GPU and a number",
 )
-_DEVICE = Column(Text("memory-device", "Device"), "")
+_DEVICE = SectionColumn(Text("memory-device", "Device"), "")
 _DEVICES = (
     (_DEVICE, "device"),
-    (Column(Text("memory-peak", "Peak allocated"), "bytes"), "peak_allocated_bytes"),
-    (Column(Text("memory-reserved", "Peak reserved"), "bytes"), "peak_reserved_bytes"),
-    (Column(Text("memory-capacity", "Capacity"), "bytes"), "capacity_bytes"),
-    (Column(Text("memory-allocations", "Allocations"), "count"), "allocations"),
-    (Column(Text("memory-allocated", "Allocated in all"), "bytes"), "allocated_bytes"),
+    (SectionColumn(Text("memory-peak", "Peak allocated"), "bytes"), "peak_allocated_bytes"),
+    (SectionColumn(Text("memory-reserved", "Peak reserved"), "bytes"), "peak_reserved_bytes"),
+    (SectionColumn(Text("memory-capacity", "Capacity"), "bytes"), "capacity_bytes"),
+    (SectionColumn(Text("memory-allocations", "Allocations"), "count"), "allocations"),
+    (SectionColumn(Text("memory-allocated", "Allocated in all"), "bytes"), "allocated_bytes"),
 )
-_OPERATOR = Column(Text("memory-operator", "Operator"), "", is_name=True)
-_LINE = Column(Text("memory-line", "Python line"), "", is_name=True)
-_BLOCKS = Column(Text("memory-blocks", "Blocks"), "count")
-_HELD = Column(Text("memory-held", "Held"), "bytes")
+_OPERATOR = SectionColumn(Text("memory-operator", "Operator"), "", is_name=True)
+_LINE = SectionColumn(Text("memory-line", "Python line"), "", is_name=True)
+_BLOCKS = SectionColumn(Text("memory-blocks", "Blocks"), "count")
+_HELD = SectionColumn(Text("memory-held", "Held"), "bytes")
 _OPERATOR_COLUMNS = (
     (_DEVICE, "device"),
     (_OPERATOR, "name"),
-    (Column(Text("memory-calls", "Calls"), "count"), "calls"),
-    (Column(Text("memory-self-allocations", "Allocations"), "count"), "self_allocations"),
-    (Column(Text("memory-self-allocated", "Allocated"), "bytes"), "self_allocated_bytes"),
-    (Column(Text("memory-self-increase", "Kept"), "bytes"), "self_increase_bytes"),
-    (Column(Text("memory-total-allocated", "Allocated, total"), "bytes"), "allocated_bytes"),
-    (Column(Text("memory-total-increase", "Kept, total"), "bytes"), "increase_bytes"),
+    (SectionColumn(Text("memory-calls", "Calls"), "count"), "calls"),
+    (SectionColumn(Text("memory-self-allocations", "Allocations"), "count"), "self_allocations"),
+    (SectionColumn(Text("memory-self-allocated", "Allocated"), "bytes"), "self_allocated_bytes"),
+    (SectionColumn(Text("memory-self-increase", "Kept"), "bytes"), "self_increase_bytes"),
+    (SectionColumn(Text("memory-total-allocated", "Allocated, total"), "bytes"), "allocated_bytes"),
+    (SectionColumn(Text("memory-total-increase", "Kept, total"), "bytes"), "increase_bytes"),
 )
 _STEP_COLUMNS = (
-    (Column(Text("memory-step", "Step"), ""), "name"),
-    (Column(Text("memory-step-allocations", "Allocations"), "count"), "allocations"),
-    (Column(Text("memory-step-allocated", "Allocated"), "bytes"), "allocated_bytes"),
-    (Column(Text("memory-step-freed", "Freed"), "bytes"), "freed_bytes"),
-    (Column(Text("memory-step-peak", "Peak"), "bytes"), "peak_bytes"),
-    (Column(Text("memory-step-end", "At the end"), "bytes"), "end_bytes"),
+    (SectionColumn(Text("memory-step", "Step"), ""), "name"),
+    (SectionColumn(Text("memory-step-allocations", "Allocations"), "count"), "allocations"),
+    (SectionColumn(Text("memory-step-allocated", "Allocated"), "bytes"), "allocated_bytes"),
+    (SectionColumn(Text("memory-step-freed", "Freed"), "bytes"), "freed_bytes"),
+    (SectionColumn(Text("memory-step-peak", "Peak"), "bytes"), "peak_bytes"),
+    (SectionColumn(Text("memory-step-end", "At the end"), "bytes"), "end_bytes"),
 )
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Peaks, what is held at each, operators, and steps."""
-    memory = report.result("memory", Memory)
+    memory = report.result("memory", MemoryUse)
     if memory is None or not memory.devices:
         return
     rows = tuple(tuple(getattr(device, field) for _, field in _DEVICES) for device in memory.devices)
-    table = Table("memory", tuple(column for column, _ in _DEVICES), rows, len(rows))
+    table = SectionTable("memory", tuple(column for column, _ in _DEVICES), rows, len(rows))
     yield Section("memory", TITLE, messages=tuple(_messages(memory)), tables=(table,), is_detail=True)
     yield from _at_peak(memory, top)
     operators = tuple(tuple(getattr(row, field) for _, field in _OPERATOR_COLUMNS) for row in memory.operators[:top])
     if operators:
         columns = tuple(column for column, _ in _OPERATOR_COLUMNS)
-        table = Table("memory_operators", columns, operators, len(memory.operators))
+        table = SectionTable("memory_operators", columns, operators, len(memory.operators))
         yield Section("memory-operators", _OPERATORS, tables=(table,), is_detail=True)
     if any(len(device.steps) > 1 for device in memory.devices):
         yield Section("memory-steps", _STEPS, tables=(_steps(memory, top),), is_detail=True)
 
 
-def _messages(memory: Memory) -> Iterator[Message]:
+def _messages(memory: MemoryUse) -> Iterator[Message]:
     for device in memory.devices:
         if device.is_relative:
             yield _RELATIVE(device=device.device)
@@ -88,7 +88,7 @@ def _messages(memory: Memory) -> Iterator[Message]:
             yield _GROWTH(device=device.device, growth=growth, steps=len(device.steps))
 
 
-def _at_peak(memory: Memory, top: int) -> Iterator[Section]:
+def _at_peak(memory: MemoryUse, top: int) -> Iterator[Section]:
     """Who holds the memory of each device at its peak."""
     contents = [(device.device, device.at_peak) for device in memory.devices if device.at_peak is not None]
     holders = [(device, holder) for device, held in contents for holder in held.holders[:top]]
@@ -101,11 +101,11 @@ def _at_peak(memory: Memory, top: int) -> Iterator[Section]:
         for device, holder in holders
     )
     older = tuple(_OLDER(device=device, older=held.older_bytes) for device, held in contents if held.older_bytes)
-    table = Table("memory_at_peak", columns, rows, sum(len(held.holders) for _, held in contents))
+    table = SectionTable("memory_at_peak", columns, rows, sum(len(held.holders) for _, held in contents))
     yield Section("memory-at-peak", _AT_PEAK, messages=older, tables=(table,), is_detail=True)
 
 
-def _steps(memory: Memory, top: int) -> Table:
+def _steps(memory: MemoryUse, top: int) -> SectionTable:
     """Up to `top` steps of each device, in the order of time."""
     rows = tuple(
         (device.device, *(getattr(step, field) for _, field in _STEP_COLUMNS))
@@ -113,4 +113,4 @@ def _steps(memory: Memory, top: int) -> Table:
         for step in device.steps[:top]
     )
     columns = (_DEVICE, *(column for column, _ in _STEP_COLUMNS))
-    return Table("memory_steps", columns, rows, sum(len(device.steps) for device in memory.devices))
+    return SectionTable("memory_steps", columns, rows, sum(len(device.steps) for device in memory.devices))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("modules-title", "Modules")
 _CLASSES = Text("modules-classes-title", "Modules by class")
@@ -17,23 +17,25 @@ _UNATTRIBUTED = Text(
     "{functions:count} functions of the backward pass ({device:ns} on the device) belong to no module.",
     one="{functions:count} function of the backward pass ({device:ns} on the device) belongs to no module.",
 )
-_NAME = Column(Text("modules-name", "Module"), "", is_name=True)
-_CLASS = Column(Text("modules-class", "Class"), "", is_name=True)
-_COUNT = Column(Text("modules-count", "Modules", "how many modules of a class"), "count")
-_CALLS = Column(Text("modules-calls", "Calls"), "count")
+_NAME = SectionColumn(Text("modules-name", "Module"), "", is_name=True)
+_CLASS = SectionColumn(Text("modules-class", "Class"), "", is_name=True)
+_COUNT = SectionColumn(Text("modules-count", "Modules", "how many modules of a class"), "count")
+_CALLS = SectionColumn(Text("modules-calls", "Calls"), "count")
 _DEVICE = (
-    (Column(Text("modules-device-self", "Device self"), "ns"), "device_self_ns"),
-    (Column(Text("modules-device-total", "Device total"), "ns"), "device_total_ns"),
+    (SectionColumn(Text("modules-device-self", "Device self"), "ns"), "device_self_ns"),
+    (SectionColumn(Text("modules-device-total", "Device total"), "ns"), "device_total_ns"),
 )
 _DEVICE_BACKWARD = (
-    (Column(Text("modules-backward-device-self", "Backward self"), "ns"), "backward_device_self_ns"),
-    (Column(Text("modules-backward-device-total", "Backward total"), "ns"), "backward_device_total_ns"),
+    (SectionColumn(Text("modules-backward-device-self", "Backward self"), "ns"), "backward_device_self_ns"),
+    (SectionColumn(Text("modules-backward-device-total", "Backward total"), "ns"), "backward_device_total_ns"),
 )
 _HOST = (
-    (Column(Text("modules-host-self", "Host self"), "ns"), "host_self_ns"),
-    (Column(Text("modules-host-total", "Host total"), "ns"), "host_total_ns"),
+    (SectionColumn(Text("modules-host-self", "Host self"), "ns"), "host_self_ns"),
+    (SectionColumn(Text("modules-host-total", "Host total"), "ns"), "host_total_ns"),
 )
-_HOST_BACKWARD = ((Column(Text("modules-backward-host-total", "Backward host"), "ns"), "backward_host_total_ns"),)
+_HOST_BACKWARD = (
+    (SectionColumn(Text("modules-backward-host-total", "Backward host"), "ns"), "backward_host_total_ns"),
+)
 _INDENT = "· "
 _DEEPEST = 100
 """Levels that are drawn; what is deeper stands as if it were there."""
@@ -72,13 +74,13 @@ def _outermost(tree: tuple[Place, ...], top: int) -> tuple[Place, ...]:
 _Row = Module | ModuleClass | Place
 
 
-def _table(name: str, modules: Modules, rows: tuple[_Row, ...], total: int) -> Table:
+def _table(name: str, modules: Modules, rows: tuple[_Row, ...], total: int) -> SectionTable:
     backward = any(row.backward_functions for row in modules.rows)
     device = (*_DEVICE, *(_DEVICE_BACKWARD if backward else ())) if modules.device_ns else ()
     figures = (*device, *_HOST, *(_HOST_BACKWARD if backward else ()))
     first = (_CLASS, _COUNT) if name == "modules_by_class" else (_NAME,)
     shown = tuple((*_label(row), row.calls, *(getattr(row, field) for _, field in figures)) for row in rows)
-    return Table(name, (*first, _CALLS, *(column for column, _ in figures)), shown, total)
+    return SectionTable(name, (*first, _CALLS, *(column for column, _ in figures)), shown, total)
 
 
 def _label(row: _Row) -> tuple[str | int, ...]:

@@ -8,24 +8,24 @@ from typing import Any
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("operators-title", "Operators by device self time")
 _HOST_TITLE = Text("operators-host-title", "Operators by host self time")
 _BY_SHAPE = Text("operators-by-shape-title", "Operators by input shapes")
-_NAME = Column(Text("operators-name", "Operator"), "", is_name=True)
-_SHAPES = Column(Text("operators-shapes", "Input shapes"), "", is_name=True)
-_CALLS = Column(Text("operators-calls", "Calls"), "count")
+_NAME = SectionColumn(Text("operators-name", "Operator"), "", is_name=True)
+_SHAPES = SectionColumn(Text("operators-shapes", "Input shapes"), "", is_name=True)
+_CALLS = SectionColumn(Text("operators-calls", "Calls"), "count")
 _DEVICE = (
-    (Column(Text("operators-device-self", "Device self"), "ns"), "device_self_ns"),
-    (Column(Text("operators-device-share", "Share"), "share"), "share"),
-    (Column(Text("operators-device-total", "Device total"), "ns"), "device_total_ns"),
+    (SectionColumn(Text("operators-device-self", "Device self"), "ns"), "device_self_ns"),
+    (SectionColumn(Text("operators-device-share", "Share"), "share"), "share"),
+    (SectionColumn(Text("operators-device-total", "Device total"), "ns"), "device_total_ns"),
 )
 _HOST = (
-    (Column(Text("operators-host-self", "Host self"), "ns"), "host_self_ns"),
-    (Column(Text("operators-host-total", "Host total"), "ns"), "host_total_ns"),
+    (SectionColumn(Text("operators-host-self", "Host self"), "ns"), "host_self_ns"),
+    (SectionColumn(Text("operators-host-total", "Host total"), "ns"), "host_total_ns"),
 )
-_HOST_SHARE = (Column(Text("operators-host-share", "Share"), "share"), "share")
+_HOST_SHARE = (SectionColumn(Text("operators-host-share", "Share"), "share"), "share")
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -42,7 +42,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section("operators-by-shape", _BY_SHAPE, tables=(table,), is_detail=True)
 
 
-def _table(name: str, rows: tuple[Any, ...], top: int, on_device: bool, *, shapes: bool = False) -> Table:
+def _table(name: str, rows: tuple[Any, ...], top: int, on_device: bool, *, shapes: bool = False) -> SectionTable:
     """The first rows, with each one's share of the sum over all rows."""
     ranked = "device_self_ns" if on_device else "host_self_ns"
     whole = sum(getattr(row, ranked) for row in rows)
@@ -55,4 +55,4 @@ def _table(name: str, rows: tuple[Any, ...], top: int, on_device: bool, *, shape
             for _, field in figures
         ]
         shown.append((row.name, *([row.input_shapes] if shapes else []), row.calls, *values))
-    return Table(name, tuple(columns), tuple(shown), len(rows))
+    return SectionTable(name, tuple(columns), tuple(shown), len(rows))

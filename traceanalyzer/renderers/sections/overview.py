@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Part, Section
+from traceanalyzer.report.section import Fact, Section, SectionPart
 
 TITLE = Text("overview-title", "Step time")
 _MEAN = Text(
@@ -81,7 +81,7 @@ def _facts(breakdown: StepBreakdown) -> Iterator[Fact]:
         yield Fact(_LONGEST, max(step.duration_ns for step in breakdown.steps), "ns")
 
 
-def _parts(breakdown: StepBreakdown) -> Iterator[Part]:
+def _parts(breakdown: StepBreakdown) -> Iterator[SectionPart]:
     """The parts that occur, as means over the steps."""
     average = breakdown.average
     if average is None or not average.duration_ns:
@@ -89,4 +89,4 @@ def _parts(breakdown: StepBreakdown) -> Iterator[Part]:
     for part in PARTS:
         value = getattr(average, f"{part}_ns")
         if value:
-            yield Part(PART_LABELS[part], value, "ns", value / average.duration_ns)
+            yield SectionPart(PART_LABELS[part], value, "ns", value / average.duration_ns)

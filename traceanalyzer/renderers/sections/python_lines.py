@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.python_lines import Line, PythonLines
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("lines-title", "Python lines by device self time")
 _HOST_TITLE = Text("lines-host-title", "Python lines by host self time")
 _OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
 _UNATTRIBUTED = Text("lines-unattributed", "{share:share} of the device time was launched by no recorded line.")
-_NAME = Column(Text("lines-name", "Line"), "", is_name=True)
-_CALLS = Column(Text("lines-calls", "Calls"), "count")
+_NAME = SectionColumn(Text("lines-name", "Line"), "", is_name=True)
+_CALLS = SectionColumn(Text("lines-calls", "Calls"), "count")
 _DEVICE = (
-    (Column(Text("lines-device-self", "Device self"), "ns"), "device_self_ns"),
-    (Column(Text("lines-device-total", "Device total"), "ns"), "device_total_ns"),
+    (SectionColumn(Text("lines-device-self", "Device self"), "ns"), "device_self_ns"),
+    (SectionColumn(Text("lines-device-total", "Device total"), "ns"), "device_total_ns"),
 )
 _HOST = (
-    (Column(Text("lines-host-self", "Host self"), "ns"), "host_self_ns"),
-    (Column(Text("lines-host-total", "Host total"), "ns"), "host_total_ns"),
+    (SectionColumn(Text("lines-host-self", "Host self"), "ns"), "host_self_ns"),
+    (SectionColumn(Text("lines-host-total", "Host total"), "ns"), "host_total_ns"),
 )
 
 
@@ -41,7 +41,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section("python-lines", title, messages=messages, tables=(table,), is_detail=True)
 
 
-def _table(name: str, lines: PythonLines, rows: tuple[Line, ...], top: int) -> Table:
+def _table(name: str, lines: PythonLines, rows: tuple[Line, ...], top: int) -> SectionTable:
     figures = (*_DEVICE, *_HOST) if lines.device_ns else _HOST
     shown = tuple((row.name, row.calls, *(getattr(row, field) for _, field in figures)) for row in rows[:top])
-    return Table(name, (_NAME, _CALLS, *(column for column, _ in figures)), shown, len(rows))
+    return SectionTable(name, (_NAME, _CALLS, *(column for column, _ in figures)), shown, len(rows))

@@ -10,9 +10,9 @@ from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
-_Columns = Sequence[tuple[Column, str]]
+_Columns = Sequence[tuple[SectionColumn, str]]
 """Columns and the fields that they show."""
 
 TITLE = Text("ranks-title", "Ranks")
@@ -56,40 +56,43 @@ _WORLD = Text("ranks-world", "Ranks of the run")
 _MISSING = Text("ranks-missing", "Missing ranks")
 _SPREAD = Text("ranks-clock-spread", "Clocks differ by", "largest difference between two hosts' clocks")
 
-_RANK = Column(Text("ranks-rank", "Rank"), "")
-_STEP_TIME = Column(Text("ranks-step-time", "Step"), "ns")
-_WAIT = Column(Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns")
-_FILE = Column(Text("ranks-file", "File"), "", is_name=True)
+_RANK = SectionColumn(Text("ranks-rank", "Rank"), "")
+_STEP_TIME = SectionColumn(Text("ranks-step-time", "Step"), "ns")
+_WAIT = SectionColumn(Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns")
+_FILE = SectionColumn(Text("ranks-file", "File"), "", is_name=True)
 _RANK_COLUMNS = (
     (_RANK, "rank"),
     (_STEP_TIME, "mean_step_ns"),
-    (Column(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns"), "own_ns"),
+    (
+        SectionColumn(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns"),
+        "own_ns",
+    ),
     (_WAIT, "exposed_wait_ns"),
-    (Column(Text("ranks-last", "Came last", "number of collectives"), "count"), "last"),
+    (SectionColumn(Text("ranks-last", "Came last", "number of collectives"), "count"), "last"),
 )
 _ALL = Text("ranks-all-title", "Every rank")
 _ALL_COLUMNS = (
     (_RANK, "rank"),
-    (Column(Text("ranks-steps", "Steps"), "count"), "steps"),
+    (SectionColumn(Text("ranks-steps", "Steps"), "count"), "steps"),
     (_STEP_TIME, "mean_step_ns"),
-    (Column(Text("ranks-step-median", "Median"), "ns"), "median_step_ns"),
-    (Column(Text("ranks-computation", "Computation"), "ns"), "computation_ns"),
-    (Column(Text("ranks-communication", "Communication"), "ns"), "communication_ns"),
-    (Column(Text("ranks-exposed", "Exposed", "communication while no other kernel runs"), "ns"), "exposed_ns"),
+    (SectionColumn(Text("ranks-step-median", "Median"), "ns"), "median_step_ns"),
+    (SectionColumn(Text("ranks-computation", "Computation"), "ns"), "computation_ns"),
+    (SectionColumn(Text("ranks-communication", "Communication"), "ns"), "communication_ns"),
+    (SectionColumn(Text("ranks-exposed", "Exposed", "communication while no other kernel runs"), "ns"), "exposed_ns"),
     (_WAIT, "exposed_wait_ns"),
-    (Column(Text("ranks-hidden-too", "All waiting", "exposed or not"), "ns"), "wait_ns"),
-    (Column(Text("ranks-rank-transfer", "Transfer"), "ns"), "transfer_ns"),
-    (Column(Text("ranks-loader", "Waiting for input"), "ns"), "loader_ns"),
-    (Column(Text("ranks-idle", "Idle GPU"), "ns"), "idle_ns"),
-    (Column(Text("ranks-in-common", "Collectives", "that other ranks have, too"), "count"), "matched"),
+    (SectionColumn(Text("ranks-hidden-too", "All waiting", "exposed or not"), "ns"), "wait_ns"),
+    (SectionColumn(Text("ranks-rank-transfer", "Transfer"), "ns"), "transfer_ns"),
+    (SectionColumn(Text("ranks-loader", "Waiting for input"), "ns"), "loader_ns"),
+    (SectionColumn(Text("ranks-idle", "Idle GPU"), "ns"), "idle_ns"),
+    (SectionColumn(Text("ranks-in-common", "Collectives", "that other ranks have, too"), "count"), "matched"),
     (_FILE, "file"),
 )
 
 _LATE = Text("ranks-late-title", "Who is waited for")
-_CAUSED = Column(Text("ranks-caused", "Waiting for it", "mean over ranks and steps"), "ns")
-_IN_STEPS = Column(Text("ranks-in-steps", "Steps", "number of steps in which it is the main cause"), "count")
-_REASON = Column(Text("ranks-reason", "It does longer", "than the median of the others: computation, ..."), "")
-_EXCESS = Column(Text("ranks-excess", "By", "how much longer"), "ns")
+_CAUSED = SectionColumn(Text("ranks-caused", "Waiting for it", "mean over ranks and steps"), "ns")
+_IN_STEPS = SectionColumn(Text("ranks-in-steps", "Steps", "number of steps in which it is the main cause"), "count")
+_REASON = SectionColumn(Text("ranks-reason", "It does longer", "than the median of the others: computation, ..."), "")
+_EXCESS = SectionColumn(Text("ranks-excess", "By", "how much longer"), "ns")
 _PARTS = {
     "computation": Text("ranks-part-computation", "computation"),
     "loader": Text("ranks-part-loader", "waiting for input"),
@@ -98,27 +101,27 @@ _PARTS = {
 
 _GROUPS = Text("ranks-groups-title", "Collectives of several ranks")
 _GROUP_COLUMNS = (
-    (Column(Text("ranks-operation", "Collective"), ""), "operation"),
-    (Column(Text("ranks-group", "Process group"), "", is_name=True), "process_group"),
-    (Column(Text("ranks-group-size", "Ranks"), "count"), "group_size"),
-    (Column(Text("ranks-group-here", "Ranks here", "ranks of the group in this report"), "count"), "ranks"),
-    (Column(Text("ranks-message", "Message"), "bytes"), "message_bytes"),
-    (Column(Text("ranks-collectives", "Collectives"), "count"), "collectives"),
-    (Column(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns"), "wait_ns"),
-    (Column(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns"), "transfer_ns"),
-    (Column(Text("ranks-algorithm", "Algorithm GB/s"), "number"), "algorithm_gb_per_s"),
-    (Column(Text("ranks-bus", "Bus GB/s"), "number"), "bus_gb_per_s"),
+    (SectionColumn(Text("ranks-operation", "Collective"), ""), "operation"),
+    (SectionColumn(Text("ranks-group", "Process group"), "", is_name=True), "process_group"),
+    (SectionColumn(Text("ranks-group-size", "Ranks"), "count"), "group_size"),
+    (SectionColumn(Text("ranks-group-here", "Ranks here", "ranks of the group in this report"), "count"), "ranks"),
+    (SectionColumn(Text("ranks-message", "Message"), "bytes"), "message_bytes"),
+    (SectionColumn(Text("ranks-collectives", "Collectives"), "count"), "collectives"),
+    (SectionColumn(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns"), "wait_ns"),
+    (SectionColumn(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns"), "transfer_ns"),
+    (SectionColumn(Text("ranks-algorithm", "Algorithm GB/s"), "number"), "algorithm_gb_per_s"),
+    (SectionColumn(Text("ranks-bus", "Bus GB/s"), "number"), "bus_gb_per_s"),
 )
 _STEPS = Text("ranks-steps-title", "Steps of all ranks")
 _STEP_COLUMNS = (
-    (Column(Text("ranks-step-name", "Step"), ""), "name"),
-    (Column(Text("ranks-step-ranks", "Ranks"), "count"), "ranks"),
-    (Column(Text("ranks-step-mean", "Mean"), "ns"), "mean_ns"),
-    (Column(Text("ranks-step-min", "Min"), "ns"), "min_ns"),
-    (Column(Text("ranks-step-max", "Max"), "ns"), "max_ns"),
-    (Column(Text("ranks-step-longest", "Longest rank"), ""), "longest"),
-    (Column(Text("ranks-step-wait", "Waiting"), "ns"), "wait_ns"),
-    (Column(Text("ranks-step-late", "Waits for rank"), ""), "waited_for"),
+    (SectionColumn(Text("ranks-step-name", "Step"), ""), "name"),
+    (SectionColumn(Text("ranks-step-ranks", "Ranks"), "count"), "ranks"),
+    (SectionColumn(Text("ranks-step-mean", "Mean"), "ns"), "mean_ns"),
+    (SectionColumn(Text("ranks-step-min", "Min"), "ns"), "min_ns"),
+    (SectionColumn(Text("ranks-step-max", "Max"), "ns"), "max_ns"),
+    (SectionColumn(Text("ranks-step-longest", "Longest rank"), ""), "longest"),
+    (SectionColumn(Text("ranks-step-wait", "Waiting"), "ns"), "wait_ns"),
+    (SectionColumn(Text("ranks-step-late", "Waits for rank"), ""), "waited_for"),
 )
 _CLOCKS = Text("ranks-clocks-title", "Clocks")
 _CLOCKS_MEAN = Text(
@@ -127,11 +130,11 @@ _CLOCKS_MEAN = Text(
     "95 % interval. Waiting is measured by durations, so it does not depend on clocks; only where parts may be unequal "
     "do they tell who came last.",
 )
-_AHEAD = Column(Text("ranks-clock-ahead", "Ahead by", "its clock shows a later time"), "ns")
-_LOW = Column(Text("ranks-clock-low", "At least"), "ns")
-_HIGH = Column(Text("ranks-clock-high", "At most"), "ns")
-_REFERENCE = Column(Text("ranks-clock-reference", "Of rank", "whose clock it is compared with"), "")
-_COMPARED = Column(Text("ranks-clock-collectives", "Collectives"), "count")
+_AHEAD = SectionColumn(Text("ranks-clock-ahead", "Ahead by", "its clock shows a later time"), "ns")
+_LOW = SectionColumn(Text("ranks-clock-low", "At least"), "ns")
+_HIGH = SectionColumn(Text("ranks-clock-high", "At most"), "ns")
+_REFERENCE = SectionColumn(Text("ranks-clock-reference", "Of rank", "whose clock it is compared with"), "")
+_COMPARED = SectionColumn(Text("ranks-clock-collectives", "Collectives"), "count")
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -196,15 +199,15 @@ def _by_own(found: Ranks) -> list[RankRow]:
     return sorted(found.ranks, key=lambda row: (-(row.own_ns or row.mean_step_ns or 0.0), row.rank))
 
 
-def _ranks(found: Ranks, top: int) -> Table:
+def _ranks(found: Ranks, top: int) -> SectionTable:
     """On the CPU what of the waiting is exposed is not known, so all of it is shown."""
     columns = [(c, "wait_ns" if c is _WAIT and found.is_on_host else field) for c, field in _RANK_COLUMNS]
     return _table("ranks", columns, _by_own(found), top)
 
 
-def _late(found: Ranks, top: int) -> Table:
+def _late(found: Ranks, top: int) -> SectionTable:
     shown = found.stragglers[:top]
-    columns: tuple[Column, ...] = (_RANK, _CAUSED, _IN_STEPS)
+    columns: tuple[SectionColumn, ...] = (_RANK, _CAUSED, _IN_STEPS)
     rows: list[tuple[Any, ...]] = [(late.rank, late.caused_ns, late.steps) for late in shown]
     if any(late.excess for late in shown):
         columns = (*columns, _REASON, _EXCESS)
@@ -212,10 +215,10 @@ def _late(found: Ranks, top: int) -> Table:
             (word(_PARTS, late.excess[0].part), late.excess[0].ns) if late.excess else ("", None) for late in shown
         ]
         rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
-    return Table("ranks_late", columns, tuple(rows), len(found.stragglers))
+    return SectionTable("ranks_late", columns, tuple(rows), len(found.stragglers))
 
 
-def _clocks(skewed: list[RankRow], top: int) -> Table:
+def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
     """The largest difference first."""
     ordered = sorted(
         ((abs(row.skew.ns), row.skew, row) for row in skewed if row.skew), key=lambda e: (-e[0], e[2].rank)
@@ -224,15 +227,15 @@ def _clocks(skewed: list[RankRow], top: int) -> Table:
         (row.rank, skew.ns, skew.low_ns, skew.high_ns, skew.reference, skew.collectives, row.file)
         for _, skew, row in ordered[:top]
     )
-    return Table("ranks_clocks", (_RANK, _AHEAD, _LOW, _HIGH, _REFERENCE, _COMPARED, _FILE), rows, len(skewed))
+    return SectionTable("ranks_clocks", (_RANK, _AHEAD, _LOW, _HIGH, _REFERENCE, _COMPARED, _FILE), rows, len(skewed))
 
 
 def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top: int) -> Section:
     return Section(key, title, tables=(_table(key.replace("-", "_"), columns, found, top),), is_detail=True)
 
 
-def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> Table:
+def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> SectionTable:
     """The columns that say something."""
     shown = [(column, field) for column, field in columns if any(getattr(row, field) is not None for row in found)]
     rows = tuple(tuple(getattr(row, field) for _, field in shown) for row in found[:top])
-    return Table(key, tuple(column for column, _ in shown), rows, len(found))
+    return SectionTable(key, tuple(column for column, _ in shown), rows, len(found))

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.roofline import Roofline
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("roofline-title", "Operators against the device's limits")
 _MODELLED = Text(
@@ -20,15 +20,15 @@ _NO_ROOF = Text(
     "roofline-no-roof", "The device is not in the table of data sheets, so there are rates, but no shares of a limit."
 )
 _COLUMNS = (
-    (Column(Text("roofline-operator", "Operator"), "", is_name=True), "name"),
-    (Column(Text("roofline-shapes", "Input shapes"), "", is_name=True), "input_shapes"),
-    (Column(Text("roofline-calls", "Calls"), "count"), "calls"),
-    (Column(Text("roofline-device", "Device time"), "ns"), "device_ns"),
-    (Column(Text("roofline-tflops", "TFLOP/s"), "number"), "tflops_per_s"),
-    (Column(Text("roofline-bandwidth", "GB/s"), "number"), "gb_per_s"),
-    (Column(Text("roofline-intensity", "FLOP/byte"), "number"), "flops_per_byte"),
-    (Column(Text("roofline-share", "Of the limit"), "share"), "roofline_share"),
-    (Column(Text("roofline-bound", "Limited by"), ""), "bound"),
+    (SectionColumn(Text("roofline-operator", "Operator"), "", is_name=True), "name"),
+    (SectionColumn(Text("roofline-shapes", "Input shapes"), "", is_name=True), "input_shapes"),
+    (SectionColumn(Text("roofline-calls", "Calls"), "count"), "calls"),
+    (SectionColumn(Text("roofline-device", "Device time"), "ns"), "device_ns"),
+    (SectionColumn(Text("roofline-tflops", "TFLOP/s"), "number"), "tflops_per_s"),
+    (SectionColumn(Text("roofline-bandwidth", "GB/s"), "number"), "gb_per_s"),
+    (SectionColumn(Text("roofline-intensity", "FLOP/byte"), "number"), "flops_per_byte"),
+    (SectionColumn(Text("roofline-share", "Of the limit"), "share"), "roofline_share"),
+    (SectionColumn(Text("roofline-bound", "Limited by"), ""), "bound"),
 )
 _BOUNDS = {"compute": Text("roofline-compute", "compute"), "memory": Text("roofline-memory", "memory")}
 
@@ -39,7 +39,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if found is None or not found.rows:
         return
     rows = tuple(tuple(_cell(getattr(row, field), field) for _, field in _COLUMNS) for row in found.rows[:top])
-    table = Table("roofline", tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
+    table = SectionTable("roofline", tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
     yield Section("roofline", TITLE, messages=tuple(_messages(found)), tables=(table,), is_detail=True)
 
 

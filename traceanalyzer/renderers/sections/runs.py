@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from traceanalyzer.analyzers.tables.runs import Hot, Run
-from traceanalyzer.analyzers.tables.shape_costs import ShapeCost
+from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
+from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 _TITLE = Text("runs-title", "Run {id}: {title}", "id is run-1, title the heading above a printed table")
 _UNTITLED = Text("runs-untitled", "Run {id}", "id is run-1")
 _RUN = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
 _COMPARED = Text("runs-compared-title", "Runs side by side")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
-_METRIC = Column(Text("runs-metric", "Per step"), "")
-_OPERATOR = Column(Text("runs-operator", "Operator"), "", is_name=True)
-_NUMBERED = Column(Text("runs-run-id", "Run"), "")
+_METRIC = SectionColumn(Text("runs-metric", "Per step"), "")
+_OPERATOR = SectionColumn(Text("runs-operator", "Operator"), "", is_name=True)
+_NUMBERED = SectionColumn(Text("runs-run-id", "Run"), "")
 _TITLE_WIDTH = 24
 _SIDE_BY_SIDE = 4
 """Own choice: more columns fit no screen, and are not a comparison of before and after."""
@@ -65,28 +65,28 @@ _OPERATORS = Text("runs-operators", "Operators")
 _KERNELS = Text("runs-kernels", "Kernels")
 _SHAPES = Text("runs-shapes", "Costs by input shapes")
 _HOT_COLUMNS = (
-    Column(Text("runs-name", "Name"), "", is_name=True),
-    Column(Text("runs-calls", "Calls"), "count"),
-    Column(Text("runs-device-self", "Device self"), "ns"),
-    Column(Text("runs-share", "Share"), "share"),
-    Column(Text("runs-host-self", "Host self"), "ns"),
-    Column(Text("runs-host-share", "Host share"), "share"),
+    SectionColumn(Text("runs-name", "Name"), "", is_name=True),
+    SectionColumn(Text("runs-calls", "Calls"), "count"),
+    SectionColumn(Text("runs-device-self", "Device self"), "ns"),
+    SectionColumn(Text("runs-share", "Share"), "share"),
+    SectionColumn(Text("runs-host-self", "Host self"), "ns"),
+    SectionColumn(Text("runs-host-share", "Host share"), "share"),
 )
-_COPY_COLUMNS = (_HOT_COLUMNS[0], _HOT_COLUMNS[1], Column(Text("runs-device-time", "Device"), "ns"))
+_COPY_COLUMNS = (_HOT_COLUMNS[0], _HOT_COLUMNS[1], SectionColumn(Text("runs-device-time", "Device"), "ns"))
 _SHAPE_COLUMNS = (
-    Column(Text("runs-shape-operator", "Operator"), "", is_name=True),
-    Column(Text("runs-input-shapes", "Input shapes"), "", is_name=True),
-    Column(Text("runs-shape-calls", "Calls"), "count"),
-    Column(Text("runs-shape-device", "Device"), "ns"),
-    Column(Text("runs-per-call", "Per call"), "ns"),
-    Column(Text("runs-bytes", "Bytes at 4 per element"), "bytes"),
-    Column(Text("runs-peer", "Cheapest of the same size"), "ns"),
+    SectionColumn(Text("runs-shape-operator", "Operator"), "", is_name=True),
+    SectionColumn(Text("runs-input-shapes", "Input shapes"), "", is_name=True),
+    SectionColumn(Text("runs-shape-calls", "Calls"), "count"),
+    SectionColumn(Text("runs-shape-device", "Device"), "ns"),
+    SectionColumn(Text("runs-per-call", "Per call"), "ns"),
+    SectionColumn(Text("runs-bytes", "Bytes at 4 per element"), "bytes"),
+    SectionColumn(Text("runs-peer", "Cheapest of the same size"), "ns"),
 )
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """The runs of a document; nothing for a trace."""
-    runs = report.result("runs", tuple[Run, ...]) or ()
+    runs = report.result("runs", tuple[PrintedRun, ...]) or ()
     if len(runs) > _SIDE_BY_SIDE:
         yield Section("runs", _COMPARED, messages=(_MANY(runs=len(runs)),), tables=(_listed(runs),))
     elif len(runs) > 1:
@@ -97,7 +97,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield from _run(run, top, alone=len(runs) == 1)
 
 
-def _run(run: Run, top: int, *, alone: bool) -> Iterator[Section]:
+def _run(run: PrintedRun, top: int, *, alone: bool) -> Iterator[Section]:
     title = _TITLE(id=run.id, title=clean(run.title)) if run.title else _UNTITLED(id=run.id)
     yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)))
     for name, label, table in (
@@ -113,7 +113,7 @@ def _run(run: Run, top: int, *, alone: bool) -> Iterator[Section]:
             )
 
 
-def _summary(run: Run) -> Message:
+def _summary(run: PrintedRun) -> Message:
     if run.cpu_ns is None or run.wall_estimate_ns_per_step is None:
         return _NO_TOTAL()
     if run.device_ns is None:
@@ -127,7 +127,7 @@ def _summary(run: Run) -> Message:
     )
 
 
-_Figure = tuple[Text, str, Callable[[Run], Any]]
+_Figure = tuple[Text, str, Callable[[PrintedRun], Any]]
 
 _PER_STEP: tuple[_Figure, ...] = (
     (_WALL, "ns", lambda run: run.wall_estimate_ns_per_step),
@@ -140,11 +140,11 @@ _PER_STEP: tuple[_Figure, ...] = (
 )
 
 
-def _per_step(run: Run, value: int | None) -> float | None:
+def _per_step(run: PrintedRun, value: int | None) -> float | None:
     return None if value is None else value / run.steps
 
 
-def _facts(run: Run) -> Iterator[Fact]:
+def _facts(run: PrintedRun) -> Iterator[Fact]:
     facts = [
         Fact(_STEPS, run.steps, "count"),
         Fact(_STEPS_FROM, run.steps_from, ""),
@@ -154,28 +154,30 @@ def _facts(run: Run) -> Iterator[Fact]:
     yield from (fact for fact in facts if fact.value is not None)
 
 
-def _compared(runs: tuple[Run, ...]) -> Table:
+def _compared(runs: tuple[PrintedRun, ...]) -> SectionTable:
     """One row per figure, one column per run."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
     rows = tuple((label, *(value(run) for run in runs)) for label, _, value in known)
     columns = (_METRIC, *(_column(run, "number") for run in runs))
-    return Table("runs", columns, rows, len(rows), row_units=tuple(unit for _, unit, _ in known))
+    return SectionTable("runs", columns, rows, len(rows), row_units=tuple(unit for _, unit, _ in known))
 
 
-def _listed(runs: tuple[Run, ...]) -> Table:
+def _listed(runs: tuple[PrintedRun, ...]) -> SectionTable:
     """The same figures the other way round."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
-    columns = (_NUMBERED, *(Column(label, unit) for label, unit, _ in known))
-    return Table("runs", columns, tuple((run.id, *(value(run) for _, _, value in known)) for run in runs), len(runs))
+    columns = (_NUMBERED, *(SectionColumn(label, unit) for label, unit, _ in known))
+    return SectionTable(
+        "runs", columns, tuple((run.id, *(value(run) for _, _, value in known)) for run in runs), len(runs)
+    )
 
 
-def _column(run: Run, unit: str) -> Column:
-    return Column(_RUN(title=shorten(clean(run.title or run.id), _TITLE_WIDTH)), unit)
+def _column(run: PrintedRun, unit: str) -> SectionColumn:
+    return SectionColumn(_RUN(title=shorten(clean(run.title or run.id), _TITLE_WIDTH)), unit)
 
 
-def _operators_compared(runs: tuple[Run, ...], top: int) -> Table:
+def _operators_compared(runs: tuple[PrintedRun, ...], top: int) -> SectionTable:
     """The operators that cost most in some run."""
     costs: dict[str, list[float | None]] = {}
     for position, run in enumerate(runs):
@@ -186,29 +188,29 @@ def _operators_compared(runs: tuple[Run, ...], top: int) -> Table:
     shown = [place for place in range(len(runs)) if any(values[place] is not None for _, values in ranked[:top])]
     columns = (_OPERATOR, *(_column(runs[place], "ns") for place in shown))
     rows = tuple((name, *(values[place] for place in shown)) for name, values in ranked[:top])
-    return Table("runs_operators", columns, rows, len(ranked))
+    return SectionTable("runs_operators", columns, rows, len(ranked))
 
 
-def _time(run: Run, hot: Hot) -> int | None:
+def _time(run: PrintedRun, hot: Hot) -> int | None:
     return hot.host_self_ns if run.device_ns is None else hot.device_self_ns
 
 
-def _hot(name: str, rows: tuple[Hot, ...], top: int) -> Table:
+def _hot(name: str, rows: tuple[Hot, ...], top: int) -> SectionTable:
     on_device = any(row.device_self_ns for row in rows)
     fields = ("name", "calls", "device_self_ns", "device_share", "host_self_ns", "host_share")
     shown = [i for i, field in enumerate(fields) if on_device or not field.startswith("device")]
     if name == "run_kernels":
         shown = shown[:4]
     values = tuple(tuple(getattr(row, fields[i]) for i in shown) for row in rows[:top])
-    return Table(name, tuple(_HOT_COLUMNS[i] for i in shown), values, len(rows))
+    return SectionTable(name, tuple(_HOT_COLUMNS[i] for i in shown), values, len(rows))
 
 
-def _copies(run: Run, top: int) -> Table:
+def _copies(run: PrintedRun, top: int) -> SectionTable:
     rows = tuple((copy.name, copy.calls, copy.device_ns) for copy in run.copies[:top])
-    return Table("copies", _COPY_COLUMNS, rows, len(run.copies))
+    return SectionTable("copies", _COPY_COLUMNS, rows, len(run.copies))
 
 
-def _shapes(costs: tuple[ShapeCost, ...], top: int) -> Table:
+def _shapes(costs: tuple[PrintedShapeCost, ...], top: int) -> SectionTable:
     rows = tuple(
         (
             cost.name,
@@ -221,4 +223,4 @@ def _shapes(costs: tuple[ShapeCost, ...], top: int) -> Table:
         )
         for cost in costs[:top]
     )
-    return Table("shape_costs", _SHAPE_COLUMNS, rows, len(costs))
+    return SectionTable("shape_costs", _SHAPE_COLUMNS, rows, len(costs))

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
 from traceanalyzer.renderers.sections.overview import PART_LABELS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Section, Table
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 
 TITLE = Text("steps-title", "Steps")
 _INFERRED = Text("steps-inferred-title", "Inferred steps")
@@ -28,14 +28,14 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section("inferred-steps", _INFERRED, tables=(table,), is_detail=True)
 
 
-def _table(name: str, steps: tuple[Step, ...], top: int) -> Table:
+def _table(name: str, steps: tuple[Step, ...], top: int) -> SectionTable:
     """Parts that occur in some step, and up to `top` steps in the order of time."""
     used = [part for part in PARTS if any(getattr(step, f"{part}_ns") for step in steps)]
     columns = [
-        Column(_NAME, ""),
-        Column(_DURATION, "ns"),
-        *(Column(PART_LABELS[part], "ns") for part in used),
+        SectionColumn(_NAME, ""),
+        SectionColumn(_DURATION, "ns"),
+        *(SectionColumn(PART_LABELS[part], "ns") for part in used),
     ]
     fields = ["name", "duration_ns", *(f"{part}_ns" for part in used)]
     rows = tuple(tuple(getattr(step, field) for field in fields) for step in steps[:top])
-    return Table(name, tuple(columns), rows, len(steps))
+    return SectionTable(name, tuple(columns), rows, len(steps))

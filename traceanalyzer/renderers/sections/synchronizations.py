@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 TITLE = Text("synchronizations-title", "Waits of the host")
 _CALLS = Text("synchronizations-calls", "Waits")
@@ -20,15 +20,15 @@ _UNEXPLAINED = Text(
     "GPU idle after waits, no other reason",
     "without time in which a loader, collective, compilation, allocation or the profiler explains it",
 )
-_OPERATORS = Column(Text("synchronizations-operators", "Operators"), "", is_name=True)
-_LINE = Column(Text("synchronizations-line", "Python line"), "", is_name=True)
+_OPERATORS = SectionColumn(Text("synchronizations-operators", "Operators"), "", is_name=True)
+_LINE = SectionColumn(Text("synchronizations-line", "Python line"), "", is_name=True)
 _FIGURES = (
-    (Column(Text("synchronizations-column-calls", "Calls"), "count"), "calls"),
-    (Column(Text("synchronizations-column-per-step", "Per step"), "number"), "calls_per_step"),
-    (Column(Text("synchronizations-column-waiting", "Waiting"), "ns"), "waiting_ns"),
-    (Column(Text("synchronizations-column-drained", "GPU idle after"), "ns"), "drained_ns"),
+    (SectionColumn(Text("synchronizations-column-calls", "Calls"), "count"), "calls"),
+    (SectionColumn(Text("synchronizations-column-per-step", "Per step"), "number"), "calls_per_step"),
+    (SectionColumn(Text("synchronizations-column-waiting", "Waiting"), "ns"), "waiting_ns"),
+    (SectionColumn(Text("synchronizations-column-drained", "GPU idle after"), "ns"), "drained_ns"),
     (
-        Column(Text("synchronizations-column-unexplained", "No other reason"), "ns"),
+        SectionColumn(Text("synchronizations-column-unexplained", "No other reason"), "ns"),
         "drained_unexplained_ns",
     ),
 )
@@ -40,7 +40,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if waits is None or not waits.rows:
         return
     has_lines = any(row.python_line is not None for row in waits.rows)
-    call = Column(Text("synchronizations-call", "Call"), "", is_name=True)
+    call = SectionColumn(Text("synchronizations-call", "Call"), "", is_name=True)
     columns = (call, _OPERATORS, *([_LINE] if has_lines else []), *(column for column, _ in _FIGURES))
     rows = tuple(
         (
@@ -55,7 +55,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         "synchronizations",
         TITLE,
         facts=tuple(_facts(waits)),
-        tables=(Table("synchronizations", columns, rows, len(waits.rows)),),
+        tables=(SectionTable("synchronizations", columns, rows, len(waits.rows)),),
         is_detail=True,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report, TraceSummary
-from traceanalyzer.report.section import Column, Fact, Section, Table
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(
@@ -30,11 +30,11 @@ _RANK = Text("trace-rank", "Rank")
 _WORLD = Text("trace-world-size", "World size")
 _OPTIONS = Text("trace-options", "Recorded")
 _DEVICES = (
-    Column(Text("device-id", "Device"), ""),
-    Column(Text("device-name", "Name"), "", is_name=True),
-    Column(Text("device-memory", "Memory"), "bytes"),
-    Column(Text("device-capability", "Compute capability"), ""),
-    Column(Text("device-sms", "Multiprocessors"), "count"),
+    SectionColumn(Text("device-id", "Device"), ""),
+    SectionColumn(Text("device-name", "Name"), "", is_name=True),
+    SectionColumn(Text("device-memory", "Memory"), "bytes"),
+    SectionColumn(Text("device-capability", "Compute capability"), ""),
+    SectionColumn(Text("device-sms", "Multiprocessors"), "count"),
 )
 
 
@@ -77,8 +77,8 @@ def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:
     yield Fact(_OPTIONS, options or None, "")
 
 
-def _devices(trace: TraceSummary, top: int) -> Iterator[Table]:
+def _devices(trace: TraceSummary, top: int) -> Iterator[SectionTable]:
     described = [d for d in trace.devices if d.name is not None]
     if described:
         rows = tuple((d.id, d.name, d.memory_bytes, d.compute_capability, d.sm_count) for d in described[:top])
-        yield Table("devices", _DEVICES, rows, len(described))
+        yield SectionTable("devices", _DEVICES, rows, len(described))

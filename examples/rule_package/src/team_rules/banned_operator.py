@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -48,12 +48,12 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     calls = sum(row.calls for row in rows) / facts.steps
     if calls <= limits["calls"]:
         return
-    where = tuple(Place("operator", row.name, value=row.calls, unit="count") for row in rows)
+    where = tuple(CodePlace("operator", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_SUBJECT(), calls, limits["calls"], "number", where)
     time = facts.gpu_per_step(sum(row.device_total_ns for row in rows))
     names = ", ".join(row.name for row in rows)
     instead = "; ".join(sorted({BANNED[row.name] for row in rows}))
-    change = Change("gpu", (0.0, time), _BASIS())
+    change = TimeSaved("gpu", (0.0, time), _BASIS())
     yield Draft((evidence,), change, {"names": names, "instead": instead, "calls": calls}, severity="low")
 
 

@@ -1,0 +1,106 @@
+"""Idle time in steady steps, by hand."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import repeated_steps
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
+
+US = 1000
+
+
+def analyzed(trace: TraceBuilder) -> StepIdle:
+    context = Context(read_built(trace))
+    assert repeated_steps.missing(context) is None
+    return repeated_steps.analyze(context)
+
+
+def kernels(trace: TraceBuilder, *starts: int, dur: int = 10) -> None:
+    """Kernels that start at once when their launch returns, 4 us after it began."""
+    for start in starts:
+        trace.launch_kernel("k", start, dur, at=start - 4, call_dur=4)
+
+
+def times(device: DeviceInSteps) -> dict[str, tuple[int, int]]:
+    """Microseconds by cause, all and in gaps of launching."""
+    return {row.cause: (row.time_ns // US, row.launching_ns // US) for row in device.causes if row.time_ns}
+
+
+def test_time_between_steps_and_after_the_last_event_does_not_count() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    kernels(trace, 10, 40, 80)
+    trace.step(1, 1000, 100)
+    kernels(trace, 1010, 1025, 1040)
+    found = analyzed(trace)
+    (device,) = found.devices
+    assert (found.steps, found.warm_up_steps, found.steps_from) == (2, 0, "ProfilerStep")
+    assert device.time_ns == (100 + 50) * US
+    assert device.busy_ns == 60 * US
+    assert device.events == 6
+    assert sum(row.time_ns for row in device.causes) == device.time_ns - device.busy_ns
+
+
+def test_short_gaps_are_those_of_launching() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    kernels(trace, 10, 40, 70, 100, 900)  # a launch every 30 us, so gaps of up to 300 us are launching
+    (device,) = analyzed(trace).devices
+    assert device.launching_limit_ns == 300 * US
+    assert device.launching_gaps == 4
+    assert times(device) == {"launch_bound": (5 * 4, 4 * 4), "host_code": (6 + 3 * 16 + 786, 6 + 3 * 16)}
+    assert device.typical_host_gap_ns == 790 * US
+    (gap,) = device.host_gaps
+    assert (gap.python_line, gap.operator, gap.gaps, gap.longest_ns) == (None, None, 1, 790 * US)
+
+
+def test_stacks_make_python_code_in_short_gaps_something_else() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.python_function("model.py(7): forward", 0, 1000)
+    kernels(trace, 10, 100, 190, 280)
+    found = analyzed(trace)
+    (device,) = found.devices
+    assert found.has_stacks
+    assert device.typical_host_gap_ns == 3 * 76 * US, "without the launches of 4 us"
+    assert device.host_gaps[0].python_line == "model.py(7): forward"
+
+
+def test_the_typical_step_is_the_median_of_all_but_the_first() -> None:
+    trace = TraceBuilder()
+    for number, gap in enumerate((500, 0, 300, 300)):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        kernels(trace, *range(start + 20, start + 220, 20), *range(start + 220 + gap, start + 1000, 20))
+    assert analyzed(trace).devices[0].typical_host_gap_ns == 310 * US
+
+
+def test_steps_that_wait_for_code_are_left_out() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.launch("cuModuleLoadData", 20, 500)
+    kernels(trace, 600)
+    trace.step(1, 1000, 100)
+    kernels(trace, 1010, 1050)
+    found = analyzed(trace)
+    assert (found.steps, found.warm_up_steps) == (1, 1)
+    assert found.devices[0].busy_ns == 20 * US
+
+
+def test_parts_of_the_window_tell_whether_a_device_is_busy_all_the_time() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.launch_kernel("k", 0, 500, at=0, call_dur=1)
+    trace.launch_kernel("k", 990, 10, at=980, call_dur=4)
+    (device,) = analyzed(trace).devices
+    assert (device.low_busy_share, device.high_busy_share) == (0.0, 1.0)
+
+
+def test_without_kernels_there_is_a_reason() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 10)
+    reason = repeated_steps.missing(Context(read_built(trace)))
+    assert reason is not None
+    assert "no kernel" in reason.text

@@ -1,0 +1,98 @@
+"""A batch that is killed or interrupted goes on where it was, and leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.batching.making import batch, population, reports, tree
+from tests.cli.running import PATIENCE_S, PROGRAM, ROOT, environment
+from traceanalyzer.inputs.storage import STATE
+
+FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
+GOOD, BAD = (1980, 20) if FULL else (196, 4)
+JOBS = 2
+
+
+def start(source: Path, target: Path) -> subprocess.Popen[bytes]:
+    """A batch as a program, in a group of its own."""
+    return subprocess.Popen(
+        [*PROGRAM, "batch", str(source), "-o", str(target), "--format", "json", "--jobs", str(JOBS)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+
+
+def wait_for_reports(program: subprocess.Popen[bytes], target: Path, count: int) -> None:
+    """Until so many reports are there; a program that ends before fails the test."""
+    end = time.monotonic() + PATIENCE_S
+    while len(reports(target)) < count:
+        assert program.poll() is None, program.communicate()
+        assert time.monotonic() < end, "no report appears"
+        time.sleep(0.01)
+
+
+def processes_of(session: int) -> list[int]:
+    """Processes of a session that are still there (Linux)."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, rest = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        state, _, _, its_session = rest.split()[:4]
+        if int(its_session) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_killed_at_a_random_moment(tmp_path: Path) -> None:
+    """kill -9, several times; the last run has the bytes of one that was left alone."""
+    source = population(tmp_path / "in", GOOD, BAD)
+    chance = random.Random(8)
+    target = tmp_path / "out"
+    for _ in range(3):
+        already = len(reports(target))
+        program = start(source, target)
+        wait_for_reports(program, target, min(GOOD - 20, already + chance.randint(1, GOOD // 4)))
+        program.kill()
+        program.communicate()
+        for report in reports(target):
+            json.loads((target / report).read_bytes())  # whole, or not there
+        end = time.monotonic() + PATIENCE_S
+        while processes_of(program.pid):
+            assert time.monotonic() < end, "workers outlive the program"
+            time.sleep(0.01)
+    counts, told = batch(source, target)
+    assert counts.recalled > 0
+    assert counts.done == GOOD
+    assert len(told.ended) < GOOD, "only what is missing was done"
+    batch(source, tmp_path / "fresh")
+    assert tree(target) == tree(tmp_path / "fresh")
+
+
+def test_interrupted_by_the_user(tmp_path: Path) -> None:
+    """Ctrl-C reaches all processes of the terminal: exit code 130, no traceback, no process left."""
+    source, target = population(tmp_path / "in", GOOD, 0), tmp_path / "out"
+    program = start(source, target)
+    wait_for_reports(program, target, 5)
+    os.killpg(program.pid, signal.SIGINT)
+    _, err = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 130
+    assert b"Traceback" not in err
+    assert not list(target.rglob(".traceanalyzer-*"))
+    counts, _ = batch(source, target)
+    assert 5 - JOBS <= counts.recalled < counts.done == GOOD, "a record follows its report: each worker may owe one"
+    assert (target / STATE).is_dir()

@@ -1,0 +1,70 @@
+"""A report in one row: what counts as wasted, and what is unknown."""
+
+from __future__ import annotations
+
+from tests.builders import V100, TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.batching import record, summary_row
+from traceanalyzer.batching.record import Output, Row
+from traceanalyzer.pipeline import analyze
+
+
+def row(trace: TraceBuilder) -> Row:
+    return summary_row.row("x.json", analyze(read_built(trace)))
+
+
+def test_idle_and_exposed_communication_are_wasted() -> None:
+    trace = TraceBuilder()
+    trace.step(1, 0, 100)
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 10, 30, at=5)
+    trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30, 40, at=6, stream=20)
+    found = row(trace)
+    assert found.idle_ns == 40_000
+    assert found.exposed_communication_ns == 30_000, "10 us of 40 are hidden by the product"
+    assert found.wasted_ns == 70_000
+    assert found.devices == 1
+
+
+def test_every_gpu_counts() -> None:
+    trace = TraceBuilder(devices=(V100, V100))
+    trace.step(1, 0, 100)
+    trace.launch_kernel("volta_sgemm_128x64_nn", 10, 30, at=5)
+    trace.launch_kernel("volta_sgemm_128x64_nn", 10, 80, at=6, device=1)
+    found = row(trace)
+    assert (found.devices, found.wasted_ns, found.window_ns) == (2, 70_000 + 20_000, 100_000)
+
+
+def test_without_a_gpu_nothing_is_known_of_it() -> None:
+    trace = TraceBuilder()
+    trace.step(1, 0, 100)
+    trace.op("aten::mm", 10, 20)
+    found = row(trace)
+    assert (found.devices, found.busy_share, found.idle_ns, found.wasted_ns) == (None, None, None, None)
+    assert found.mean_step_ns == 100_000
+
+
+def test_a_record_reads_back() -> None:
+    trace = TraceBuilder()
+    trace.step(1, 0, 100)
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 10, 30, at=5)
+    done = summary_row.record(
+        "x.json", "f", (Output("json", "x.json.report.json", 7),), None, analyze(read_built(trace))
+    )
+    data = record.encode(done).encode()
+    assert record.decode(data) == done
+    assert record.decode(data[:-9]) is None
+    assert record.decode(b"\xff") is None
+
+
+def test_a_gpu_with_hardly_any_work_wastes_nothing() -> None:
+    """Half a second in which one kernel ran, or less than a millisecond of kernels, says nothing of a program."""
+    alone, short, busy = TraceBuilder(), TraceBuilder(), TraceBuilder()
+    for trace, kernels in ((alone, [5_000]), (short, [400, 500]), (busy, [500, 600])):
+        trace.step(1, 0, 500_000)
+        for number, length in enumerate(kernels):
+            trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 + 20_000 * number, length, at=5 + number)
+    assert [row(trace).is_hollow for trace in (alone, short, busy)] == [True, True, False]
+    without = TraceBuilder()
+    without.step(1, 0, 100)
+    without.op("aten::mm", 10, 20)
+    assert not row(without).is_hollow, "there is no GPU"

@@ -1,0 +1,58 @@
+"""What kernel names tell, by examples of every library and architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kernel_examples import COMMUNICATION, COMPUTATION, MATRIX_UNITS, NOT_TOLD, PLAIN_ARITHMETIC
+
+from traceanalyzer.knowledge import kernel_names
+from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
+
+
+def verdicts() -> Iterator[object]:
+    for group, names in MATRIX_UNITS.items():
+        yield from (pytest.param(name, True, id=f"{group}-{name[:60]}") for name in names)
+    for group, names in PLAIN_ARITHMETIC.items():
+        yield from (pytest.param(name, False, id=f"{group}-{name[:60]}") for name in names)
+    yield from (pytest.param(name, None, id=f"not told-{name[:60]}") for name in NOT_TOLD)
+    yield from (pytest.param(name, False, id=f"communication-{name[:60]}") for name in COMMUNICATION)
+
+
+ALL_NAMES = [
+    *(name for names in MATRIX_UNITS.values() for name in names),
+    *(name for names in PLAIN_ARITHMETIC.values() for name in names),
+    *NOT_TOLD,
+]
+
+
+@pytest.mark.parametrize(("name", "used"), list(verdicts()))
+def test_tensor_cores(name: str, used: bool | None) -> None:
+    assert uses_tensor_cores(name) is used
+
+
+@pytest.mark.parametrize("name", COMMUNICATION)
+def test_communication(name: str) -> None:
+    assert is_communication(name)
+
+
+@pytest.mark.parametrize("name", [*COMPUTATION, *ALL_NAMES])
+def test_computation(name: str) -> None:
+    assert not is_communication(name)
+
+
+def deciding_line(name: str) -> int | None:
+    """The line of the table that decides about a name."""
+    matching = (i for i, (pattern, _) in enumerate(kernel_names._COMPILED) if pattern.search(name))
+    return next(matching, None)
+
+
+@pytest.mark.parametrize("line", range(len(kernel_names._COMPILED)))
+def test_every_line_of_the_table_has_an_example(line: int) -> None:
+    assert any(deciding_line(name) == line for name in ALL_NAMES), kernel_names._COMPILED[line][0].pattern
+
+
+def test_the_verdict_does_not_depend_on_how_often_one_asks() -> None:
+    name = "nvjet_tst_192x208_64x4_2x1_v_bz_coopA_bias_TNN"
+    assert [uses_tensor_cores(name) for _ in range(3)] == [True, True, True]

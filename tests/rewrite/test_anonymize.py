@@ -1,0 +1,257 @@
+"""Traces without names: nothing that tells whose they are remains, and reports say the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.rewrite.anonymize import anonymize
+from traceanalyzer.rewrite.names import Names
+from traceanalyzer.rewrite.secret import Secret
+
+SECRET = "zebra"
+"""In every name that must not remain."""
+
+SOUND = sorted([*FIXTURES.glob("synthetic/*.json*"), *FIXTURES.glob("captured/*.json.gz")])
+NAMES = Names(Secret("key"))
+
+
+def text_of(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+
+
+def numbers(value: Any) -> Any:
+    """A report without its words; rows of equal figures may change places when their names do."""
+    if isinstance(value, dict):
+        return {key: numbers(item) for key, item in value.items() if key != "source"}
+    if isinstance(value, list | tuple):
+        return sorted((numbers(item) for item in value), key=repr)
+    return "" if isinstance(value, str) else value
+
+
+def said(path: Path) -> tuple[Any, list[tuple[str, str]]]:
+    """The numbers of a report and its findings."""
+    report = analyze(load(path))
+    return numbers(msgspec.to_builtins(report)), sorted((f.rule, f.severity) for f in report.findings)
+
+
+def telling() -> TraceBuilder:
+    """A name of every kind that tells something."""
+    trace = TraceBuilder(
+        options=("with_stack",),
+        metadata={"hostname": "zebra-node-7", "INFO": "zebra log", "with_modules": 1},
+        trace_name="/home/zebra/trace.json",
+        distributed={"rank": 0, "world_size": 2, "backend": "nccl", "pg_config": [{"pg_name": "zebra", "pg_size": 2}]},
+        process="zebra-train",
+    )
+    trace.step(1, 0, 1000)
+    trace.annotation("zebra epoch", 5, 900)
+    trace.annotation("Optimizer.step#zebraOpt.step", 800, 50)
+    trace.annotation("enumerate(DataLoader)#_zebraIter.__next__", 10, 20)
+    trace.op("zebra::fused_op", 40, 20)
+    trace.op("zebraFnBackward", 70, 20)
+    trace.op("autograd::engine::evaluate_function: zebraFnBackward", 65, 30)
+    trace.op("aten::mm", 100, 40, shapes=[[8, 8], [8, 8]], args={"zebra": "zebra", "Call stack": "zebra.py"})
+    trace.op("aten::linear", 150, 40, concrete=["", "/home/zebra/data", "1"])
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 120, 100, at=110)
+    outer = trace.python_function("/home/zebra/project/train.py(12): zebra_main", 0, 1000)
+    trace.python_function("torch/nn/modules/module.py(1501): _call_impl", 30, 500, parent=outer)
+    trace.instant("zebra happened", 500)
+    return trace
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> tuple[Path, Path]:
+    source = telling().write(tmp_path / "zebra.json")
+    target = tmp_path / "shared.json"
+    anonymize(str(source), target)
+    return source, target
+
+
+def test_no_name_remains(shared: tuple[Path, Path]) -> None:
+    source, target = shared
+    assert len(re.findall(SECRET, text_of(source), re.IGNORECASE)) > 15
+    assert SECRET not in text_of(target).lower()
+    assert "/home" not in text_of(target)
+
+
+def test_public_names_and_numbers_remain(shared: tuple[Path, Path]) -> None:
+    text = text_of(shared[1])
+    for name in (
+        "aten::mm",
+        "ampere_sgemm_128x64_nn",
+        "ProfilerStep#1",
+        "torch/nn/modules/module.py(1501): _call_impl",
+    ):
+        assert name in text
+    document = json.loads(text)
+    assert document["distributedInfo"]["world_size"] == 2
+    assert document["deviceProperties"][0]["name"] == json.loads(text_of(shared[0]))["deviceProperties"][0]["name"]
+    assert "hostname" not in document
+    assert "INFO" not in document
+    assert "traceName" not in document
+
+
+def test_times_remain_to_the_last_digit(shared: tuple[Path, Path]) -> None:
+    times = [re.findall(r'"(?:ts|dur)": ?([\d.]+)', text_of(path)) for path in shared]
+    assert sorted(times[0]) == sorted(times[1])
+
+
+def test_the_report_says_the_same(shared: tuple[Path, Path]) -> None:
+    assert said(shared[1]) == said(shared[0])
+
+
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
+@pytest.mark.parametrize("hash_kernels", [False, True])
+def test_the_report_on_every_fixture_says_the_same(path: Path, hash_kernels: bool, tmp_path: Path) -> None:
+    target = tmp_path / "shared.json.gz"
+    anonymize(str(path), target, key="k", hash_kernels=hash_kernels)
+    assert said(target) == said(path)
+
+
+def test_the_report_on_real_traces_says_the_same(corpus: Path, corpus_name: str, tmp_path: Path) -> None:
+    source, target = corpus / "corpus" / f"{corpus_name}.json.gz", tmp_path / "shared.json.gz"
+    anonymize(str(source), target)
+    assert said(target) == said(source)
+
+
+def test_one_key_gives_the_same_hashes_and_no_key_other_ones(tmp_path: Path) -> None:
+    source = str(telling().write(tmp_path / "t.json"))
+    for name, key in (("a", "x"), ("b", "x"), ("c", "y"), ("d", None), ("e", None)):
+        anonymize(source, tmp_path / f"{name}.json", key=key)
+    a, b, c, d, e = (text_of(tmp_path / f"{name}.json") for name in "abcde")
+    assert a == b
+    assert len({a, c, d, e}) == 4
+
+
+def test_a_hash_cannot_be_looked_up_without_the_key() -> None:
+    assert Secret("a").hide("zebra", "range") != Secret("b").hide("zebra", "range")
+    assert Secret().hide("zebra", "range") != Secret().hide("zebra", "range")
+    assert re.fullmatch(r"range_[0-9a-f]{12}", Secret().hide("zebra", "range"))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("Optimizer.step#SGD.step", r"Optimizer\.step#SGD\.step"),
+        ("Optimizer.step#Mine.step", r"Optimizer\.step#optimizer_\w{12}\.step"),
+        ("enumerate(DataLoader)#Mine.__next__", r"enumerate\(DataLoader\)#loader_\w{12}\.__next__"),
+        ("MineBackward", r"function_\w{12}Backward"),
+        ("MmBackward0", r"MmBackward0"),
+        ("autograd::engine::evaluate_function: MineBackward", r"autograd::.*: function_\w{12}Backward"),
+        ("mine::op", r"range_\w{12}"),
+        ("ProfilerStep#12", r"ProfilerStep#12"),
+        ("nccl:all_reduce", r"nccl:all_reduce"),
+        ("## forward ##", r"range_\w{12}"),
+        ("FSDP::forward (layers.0.mine)", r"FSDP::forward \(module_\w{12}\)"),
+    ],
+)
+def test_ranges_keep_what_analyses_read(name: str, shape: str) -> None:
+    assert re.fullmatch(shape, NAMES.of(TableGroup.HOST, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("nn.Module: Linear_3", r"nn\.Module: Linear_3"),
+        ("nn.Module: Mine_3", r"nn\.Module: Module\w{12}_3"),
+        ("mine/model.py(7): attend", r"folder_\w{12}/file_\w{12}\.py\(7\): function_\w{12}"),
+        (
+            "/opt/lib/site-packages/torch/nn/modules/module.py(1): _call_impl",
+            r"/folder_\w{12}/lib/site-packages/torch/nn/modules/module\.py\(1\): _call_impl",
+        ),
+        (
+            "/opt/lib/site-packages/mine/a.py(1): f",
+            r".*/site-packages/folder_\w{12}/file_\w{12}\.py\(1\): function_\w{12}",
+        ),
+        ("threading.py(10): run", r"threading\.py\(10\): run"),
+        ("<ipython-input-3-ab>(5): <module>", r"<ipython-input-cell_\w{12}>\(5\): <module>"),
+        ("<built-in method item of Tensor object at 0x7f00>", r"<built-in method item of Tensor object at 0x7f00>"),
+        (
+            "<built-in method f of Mine object at 0x7f00>",
+            r"<built-in method method_\w{12} of type_\w{12} object at 0x7f00>",
+        ),
+    ],
+)
+def test_frames_keep_what_analyses_read(name: str, shape: str) -> None:
+    assert re.fullmatch(shape, NAMES.of(TableGroup.FRAME, name))
+
+
+@pytest.mark.parametrize("hash_kernels", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "triton_poi_fused_mine_0",
+        "my_gemm_kernel",
+        "mine",
+        "mine_flash_fwd_kernel",
+        "void mine::reduce_rows<float>(int)",
+    ],
+)
+def test_kernels_keep_their_class_and_lose_their_name(name: str, hash_kernels: bool) -> None:
+    for key in range(50):
+        hidden = Names(Secret(str(key)), hash_kernels=hash_kernels).of(TableGroup.DEVICE, name)
+        assert "mine" not in hidden
+        assert "my" not in hidden
+        assert kernel_class(hidden) == kernel_class(name)
+        assert uses_tensor_cores(hidden) == uses_tensor_cores(name)
+
+
+def test_operators_that_the_compiler_fused_stay_unless_they_are_to_be_hashed() -> None:
+    name = "triton_poi_fused__to_copy_add_relu_3"
+    assert NAMES.of(TableGroup.DEVICE, name) == name
+    hidden = Names(Secret("key"), hash_kernels=True).of(TableGroup.DEVICE, name)
+    assert "relu" not in hidden
+    assert kernel_class(hidden) == kernel_class(name)
+
+
+def test_a_type_of_somebody_in_a_kernel_of_a_library_is_hashed_alone() -> None:
+    hidden = NAMES.of(
+        TableGroup.DEVICE, "void at::native::vectorized_elementwise_kernel<4, acme::SecretFunctor<float> >(int)"
+    )
+    shape = r"void at::native::vectorized_elementwise_kernel<4, type_\w{12}::type_\w{12}<float> >\(int\)"
+    assert re.fullmatch(shape, hidden)
+
+
+@pytest.mark.parametrize(
+    "name", ["void at::native::vectorized_elementwise_kernel<4>()", "ampere_sgemm_128x64_nn", "Memset"]
+)
+def test_kernels_of_libraries_stay(name: str) -> None:
+    assert Names(Secret("x"), hash_kernels=True).of(TableGroup.DEVICE, name) == name
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    target = tmp_path / "shared.json.gz"
+    run = call("anonymize", TRAINING, "-o", target, "--key", "k", "--hash-kernels")
+    assert (run.code, run.out) == (0, "")
+    assert "Look through it" in run.err
+    once = target.read_bytes()
+    assert call("anonymize", TRAINING, "-o", target, "--key", "k", "--hash-kernels", "-q").err == ""
+    assert target.read_bytes() == once
+    assert call("anonymize", "-", "-o", target, stdin=TRAINING.read_bytes()).code == 0
+    assert call("report", target).code == 0
+
+
+def test_foreign_files_are_kept(tmp_path: Path) -> None:
+    foreign = tmp_path / "trace.json.gz"
+    foreign.write_bytes(TRAINING.read_bytes())
+    assert "--force" in assert_one_line(call("anonymize", TRAINING, "-o", foreign))
+    assert foreign.read_bytes() == TRAINING.read_bytes()
+    assert_one_line(call("anonymize", "no.json", "-o", tmp_path / "x.json"))
+    assert_one_line(call("anonymize", TRAINING, "-o", tmp_path / "x.csv"))
+    (tmp_path / "notes.md").write_text("no trace")
+    assert_one_line(call("anonymize", tmp_path / "notes.md", "-o", tmp_path / "x.json"))
+    assert not (tmp_path / "x.json").exists()

@@ -1,0 +1,234 @@
+"""Which copies are made within the memory of a device, or of the host, and what asks for them?
+
+`aten::copy_` does the work; `contiguous`, `clone`, `reshape`, `repeat` or `to` around it asked for it. Copies
+between memories are another question (`copies`), and so are those of optimizers, of gradient buckets and of the loader.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.module_classes import class_codes, class_name
+from traceanalyzer.analyzers.modules.owners import owners
+from traceanalyzer.analyzers.operators import node_times
+from traceanalyzer.analyzers.optimizers import ranges
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.op_shapes import words
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_OPERATORS = Text("skip-no-operators", "the trace has no operators")
+_COPY = "aten::copy_"
+_ASKING = words(
+    "clone contiguous reshape flatten repeat to _to_copy type_as expand_as _reshape_copy unflatten tile copy view_as "
+    "ravel float half bfloat16"
+)
+"""Operators that copy on behalf of their caller."""
+_FOREIGN = re.compile(r"AccumulateGrad|torch\.distributed|c10d|[Rr]educer|DistributedDataParallel|fsdp", re.IGNORECASE)
+"""Ranges in which copies serve the exchange or the collection of gradients."""
+_SHOWN = 60
+"""Rows in the result (own choice: a model has fewer places that copy and matter)."""
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """All copies of tensors of one shape and type that the same operator asked for in the same class of modules."""
+
+    operator: str
+    """The outermost of the operators that only copy: `aten::contiguous`; `aten::copy_` where nothing asked."""
+    caller: str | None
+    """The operator or class of modules that called it; null where a step or nothing did."""
+    input_shapes: str
+    """Of `aten::copy_`, JSON as recorded; empty where shapes were not recorded."""
+    to_type: str | None
+    """Element type of the copy as recorded; null where types were not recorded."""
+    from_type: str | None
+    """Element type of what was copied."""
+    is_backward: bool
+    """Called by the autograd engine."""
+    on_device: bool
+    """In the memory of a device; false: in the host's."""
+    calls: int
+    device_ns: int
+    host_ns: int
+    """Duration of the calls of the operator."""
+    longest_run: int
+    """Most calls in a row without another operator between them."""
+    start_ns: int
+    """Of the longest call."""
+    python_line: str | None
+    """The line that made the longest call; null where stacks were not recorded."""
+
+
+class Conversions(msgspec.Struct, frozen=True):
+    """Copies within one memory, those with most device time first, then those with most host time."""
+
+    rows: tuple[Conversion, ...]
+    """At most 60."""
+    hidden_rows: int
+    """Rows with less time."""
+    device_copies: int = 0
+    """All copies within a device's memory (`Memcpy DtoD`), whoever made them."""
+    device_copies_here: int = 0
+    """Those that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy without it."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say of copies, or None."""
+    return None if (context.trace.host.category == Category.OPERATOR).any() else _NO_OPERATORS()
+
+
+def analyze(context: Context) -> Conversions:
+    """Group the copies by who asked for them, of what shape and type."""
+    nodes = _copies(context)
+    within = _within_device(context, nodes)
+    if not len(nodes):
+        return Conversions((), 0, *within)
+    asking = _asking(context, nodes)
+    keys = _keys(context, nodes, asking)
+    first, groups = group(*keys)
+    count, times = len(first), context.once(node_times)
+    device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
+    runs = _runs(context, asking, groups, count)
+    longest = np.lexsort((-host_ns, -device_ns, groups))
+    longest = longest[np.unique(groups[longest], return_index=True)[1]]
+    sums = (count_by(groups, count), sum_by(groups, device_ns, count), sum_by(groups, host_ns, count), runs)
+    order = np.lexsort((np.arange(count), -sums[2], -sums[1]))
+    lines = _lines(context, asking[longest])
+    rows = [
+        _row(
+            context, [int(key[first[g]]) for key in keys], [int(s[g]) for s in sums], int(asking[longest[g]]), lines[g]
+        )
+        for g in order[:_SHOWN].tolist()
+    ]
+    return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
+
+
+def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
+    """How many copies within a device's memory there are, and how many of them these nodes launched."""
+    device, names = context.trace.device, context.trace.names
+    within = names.where(lambda name: host_activity.direction(name) == "DtoD")[device.name]
+    rows = (device.category == Category.MEMCPY) & within & context.in_scope(device.start_ns)
+    node = context.links.device_node()[rows]
+    found = np.zeros(len(context.host.tree) + 1, np.bool_)
+    found[nodes] = True
+    return int(rows.sum()), int(found[context.host.top()[node[node != NO_PARENT]]].sum())
+
+
+def _copies(context: Context) -> I64:
+    """Nodes that copy within one memory for somebody's model."""
+    host, trace = context.host, context.trace
+    names = trace.names
+    nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))
+    kept = ~_crossing(context)[nodes]
+    foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name] | (
+        host.kind == NodeKind.DATALOADER
+    )
+    kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
+    row = host.row[nodes]
+    call = host_activity.innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
+    copies: I64 = nodes[kept & (call == NO_PARENT)]
+    return copies
+
+
+def _crossing(context: Context) -> Bool:
+    """Nodes that launch a copy between memories."""
+    device, names = context.trace.device, context.trace.names
+    crossing = names.where(lambda name: (host_activity.direction(name) or "DtoD") != "DtoD")
+    rows = (device.category == Category.MEMCPY) & crossing[device.name]
+    node = context.links.device_node()[rows]
+    found = np.zeros(len(context.host.tree) + 1, np.bool_)
+    found[context.host.top()[node[node != NO_PARENT]]] = True
+    crossing_nodes: Bool = found[:-1]
+    return crossing_nodes
+
+
+def _asks(name: str) -> bool:
+    return name.startswith("aten::") and name.removeprefix("aten::") in _ASKING
+
+
+def _asking(context: Context, nodes: I64) -> I64:
+    """For each copy, the outermost operator around it that only copies."""
+    host = context.host
+    asks = np.append(context.trace.names.where(_asks)[host.name], False)
+    return host.tree.nearest(~asks[host.tree.parent])[nodes]
+
+
+def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
+    """Asking operator, caller, shapes, types, whether in backward, whether on a device."""
+    host, table = context.host, context.trace.host
+    caller = host.tree.parent[asking].astype(np.int64)
+    plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
+    of_class = np.append(context.once(class_codes)[host.name], NO_PARENT)
+    found = context.once(owners)
+    backward = np.append(host.tree.nearest(found.is_evaluation), NO_PARENT)[nodes] != NO_PARENT
+    launched = context.once(node_times).device_total_ns[nodes] > 0
+    row = host.row[nodes]
+    return (
+        host.name[asking].astype(np.int64),
+        np.where(plain[caller], -1, of_class[caller]),
+        table.shapes[row].astype(np.int64),
+        table.types[row].astype(np.int64),
+        backward.astype(np.int64),
+        launched.astype(np.int64),
+    )
+
+
+def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
+    """Per group: the most members that follow each other directly under one parent."""
+    tree = context.host.tree
+    order = np.argsort(asking, kind="stable")
+    here, of = asking[order], groups[order]
+    follows = (here[1:] == tree.after[here[:-1]]) & (tree.parent[here[1:]] == tree.parent[here[:-1]])
+    follows &= of[1:] == of[:-1]
+    starts = np.flatnonzero(np.append(True, ~follows))[: len(here)]
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, of[starts], np.diff(np.append(starts, len(here))))
+    return longest
+
+
+def _lines(context: Context, asking: I64) -> list[str | None]:
+    host, table = context.host, context.trace.host
+    row = host.row[asking]
+    codes = host_activity.python_lines(context, table.thread[row], table.start_ns[row])
+    return [context.trace.names[code] if code >= 0 else None for code in codes.tolist()]
+
+
+def _row(context: Context, key: list[int], sums: list[int], asking: int, line: str | None) -> Conversion:
+    trace = context.trace
+    operator, caller, shapes, types, backward, device = key
+    calls, device_ns, host_ns, run = sums
+    kinds = _types(trace.types[types])
+    return Conversion(
+        operator=trace.names[operator],
+        caller=class_name(trace.names[caller]) if caller >= 0 else None,
+        input_shapes=trace.shapes[shapes],
+        to_type=kinds[0],
+        from_type=kinds[1],
+        is_backward=bool(backward),
+        on_device=bool(device),
+        calls=calls,
+        device_ns=device_ns,
+        host_ns=host_ns,
+        longest_run=run,
+        start_ns=int(context.host.tree.start_ns[asking]),
+        python_line=line,
+    )
+
+
+def _types(text: str) -> tuple[str | None, str | None]:
+    """Element types of the first two arguments."""
+    try:
+        kinds = msgspec.json.decode(text.encode()) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        kinds = []
+    given = kinds if isinstance(kinds, list) else []
+    known = [kind if isinstance(kind, str) and kind else None for kind in given] + [None, None]
+    return known[0], known[1]

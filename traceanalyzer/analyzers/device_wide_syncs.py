@@ -1,0 +1,108 @@
+"""Where does the program, in the middle of a step, wait until a whole device is done?
+
+Only waits with a launch before and after them in the same step count: those at the ends of steps time a benchmark,
+and the profiler itself waits for the device where a recording begins and ends.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity, synchronizations
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.report.message import Message
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+_DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
+
+
+class DeviceSync(msgspec.Struct, frozen=True):
+    """All such waits through one function from one Python line."""
+
+    call: str
+    python_line: str | None
+    """Null: stacks not recorded."""
+    calls: int
+    steps: int
+    """In how many steps."""
+    waiting_ns: int
+    avoidable_ns: int | None
+    """What goes away without them: for each the lesser of the wait and the gap after it; null without devices."""
+    longest_start_ns: int
+    longest_step: str | None
+
+
+class DeviceSyncs(msgspec.Struct, frozen=True):
+    """Waits, the most time first."""
+
+    rows: tuple[DeviceSync, ...]
+
+
+def is_device_wide(name: str) -> bool:
+    """A call that returns when everything on a device is done."""
+    return _DEVICE_WIDE.search(name) is not None
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say, or None."""
+    return synchronizations.missing(context)
+
+
+def analyze(context: Context) -> DeviceSyncs:
+    """Waits for whole devices that lie between the launches of a step."""
+    waits, names = context.once(host_activity.waits), context.trace.names
+    call = context.trace.launches.name[waits.row]
+    rows = np.flatnonzero(names.where(is_device_wide)[call])
+    rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
+    if not len(rows):
+        return DeviceSyncs(())
+    costs = context.once(synchronizations.costs)
+    line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
+    first, groups = group(call[rows], line)
+    found = []
+    for number, row in enumerate(first.tolist()):
+        own = rows[groups == number]
+        length = waits.end_ns[own] - waits.start_ns[own]
+        longest = own[length.argmax()]
+        steps = step_names(context.steps, waits.start_ns[own])
+        found.append(
+            DeviceSync(
+                call=names[call[rows[row]]],
+                python_line=names[line[row]] if line[row] >= 0 else None,
+                calls=len(own),
+                steps=len(set(steps)),
+                waiting_ns=int(length.sum()),
+                avoidable_ns=None if costs is None else int(costs[own, synchronizations.AVOIDABLE].sum()),
+                longest_start_ns=int(waits.start_ns[longest]),
+                longest_step=steps[int(length.argmax())],
+            )
+        )
+    return DeviceSyncs(tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or ""))))
+
+
+def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
+    """Which waits have a launch before and after them in their step."""
+    launch = context.links.launch
+    launched = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
+    step_start, step_end = _host_steps(context)
+    step = np.searchsorted(step_start, start, side="right") - 1
+    begins, ends = np.append(step_start, 0)[step], np.append(step_end, 0)[step]
+    before = np.searchsorted(launched, start) > np.searchsorted(launched, begins)
+    after = np.searchsorted(launched, ends) > np.searchsorted(launched, end)
+    found: Bool = (step >= 0) & (end <= ends) & before & after
+    return found & context.in_scope(start)
+
+
+def _host_steps(context: Context) -> tuple[I64, I64]:
+    """Starts and ends of the marked steps on the host, where there are any: a step of a device begins later."""
+    host, marked = context.trace.host, context.kind == NodeKind.STEP
+    if not marked.any():
+        return context.steps.start_ns, context.steps.end_ns
+    return host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]

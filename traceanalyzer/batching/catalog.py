@@ -1,0 +1,183 @@
+"""All files of a batch and what became of them: in a scratch database, so that memory does not grow with their number.
+
+The database lives as long as the batch. What must outlive it are the records beside the reports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.batching import record
+from traceanalyzer.inputs import rank_groups
+from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.rank_groups import RankFile
+
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -4096;
+CREATE TABLE files (
+  id INTEGER PRIMARY KEY, identity BLOB UNIQUE, location BLOB, name TEXT UNIQUE, size INTEGER, fingerprint TEXT,
+  state TEXT, estimate INTEGER, may_be_nothing INTEGER DEFAULT 0, crashes INTEGER DEFAULT 0,
+  recalled INTEGER DEFAULT 0, reason TEXT, record BLOB,
+  rank INTEGER, world_size INTEGER, base_ns INTEGER, folder TEXT, run TEXT,
+  wasted INTEGER, hollow INTEGER, bound TEXT
+);
+CREATE INDEX by_state ON files (state, estimate);
+CREATE INDEX by_folder ON files (folder);
+CREATE INDEX by_run ON files (run);
+CREATE TABLE runs (
+  name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, hollow INTEGER, outputs BLOB
+);
+CREATE TABLE advice (rule TEXT, file INTEGER, severity TEXT, title BLOB, low REAL, high REAL);
+CREATE INDEX by_rule ON advice (rule);
+"""
+
+_EVERYTHING = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A file that waits for a worker."""
+
+    id: int
+    location: str
+    name: str
+    size: int
+    fingerprint: str
+    estimate: int
+    """Bytes of memory at most."""
+    may_be_nothing: bool
+    """A text that nobody named; it counts only if it has a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How the files ended."""
+
+    done: int
+    recalled: int
+    """Of those, how many were done before."""
+    failed: int
+    left_out: int
+
+
+class Catalog:
+    """The database; one thread uses it."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.database = database
+        database.executescript(_SCHEMA)
+
+    def add(self, found: FoundFile, fingerprint: str) -> int | None:
+        """A file that has been found; its number, or None if it is known already."""
+        added = self.database.execute(
+            "INSERT OR IGNORE INTO files (identity, location, name, size, fingerprint, state)"
+            " VALUES (?, ?, ?, ?, ?, 'found')",
+            (os.fsencode(found.identity), os.fsencode(found.location), found.name, found.size, fingerprint),
+        )
+        return added.lastrowid if added.rowcount else None
+
+    def wait(self, file: int, estimate: int, *, may_be_nothing: bool) -> None:
+        """It needs to be analyzed, which takes so many bytes at most."""
+        self._set(file, state="pending", estimate=estimate, may_be_nothing=may_be_nothing)
+
+    def fail(self, file: int, reason: str) -> None:
+        """It cannot be analyzed; its name may still tell of which run it was a rank."""
+        (name,) = self.database.execute("SELECT name FROM files WHERE id = ?", (file,)).fetchone()
+        self._set(file, state="failed", reason=reason, folder=rank_groups.folder_of(RankFile(name)))
+
+    def leave_out(self, file: int) -> None:
+        """It is none of ours."""
+        self._set(file, state="left out")
+
+    def finish(self, file: int, data: bytes, *, recalled: bool = False) -> bool:
+        """It is done, and its record says what is in it; False if the record cannot be read."""
+        done = record.decode(data)
+        if done is None:
+            return False
+        row = done.row
+        self._set(
+            file, state="done", record=data, recalled=recalled, wasted=row.wasted_ns,
+            hollow=row.is_hollow, bound=row.bound,
+            rank=row.rank, world_size=row.world_size, base_ns=row.base_ns,
+            folder=rank_groups.folder_of(RankFile(row.name, row.rank, row.world_size, row.base_ns)),
+        )  # fmt: skip
+        self.database.executemany(
+            "INSERT INTO advice VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (a.rule, file, a.severity, msgspec.json.encode(a.title), *(a.wall_ns or (None, None)))
+                for a in row.advice
+            ],
+        )
+        return True
+
+    def suspect(self, file: int) -> bool:
+        """A worker died of it: it waits until it can be alone. False if that happened before."""
+        self.database.execute("UPDATE files SET state = 'suspect', crashes = crashes + 1 WHERE id = ?", (file,))
+        (crashes,) = self.database.execute("SELECT crashes FROM files WHERE id = ?", (file,)).fetchone()
+        return bool(crashes == 1)
+
+    def take(self, limit: int = _EVERYTHING, *, state: str = "pending") -> Pending | None:
+        """The largest file that waits and needs no more than the limit; it waits no longer."""
+        found = self.database.execute(
+            "SELECT id, location, name, size, fingerprint, estimate, may_be_nothing FROM files"
+            " WHERE state = ? AND estimate <= ? ORDER BY estimate DESC, id LIMIT 1",
+            (state, limit),
+        ).fetchone()
+        if found is None:
+            return None
+        number, location, name, size, fingerprint, estimate, may_be_nothing = found
+        self._set(number, state="running")
+        return Pending(number, os.fsdecode(location), name, size, fingerprint, estimate, bool(may_be_nothing))
+
+    def waiting(self) -> tuple[int, int]:
+        """How many files wait, and their bytes."""
+        files, size = self.database.execute(
+            "SELECT count(*), sum(size) FROM files WHERE state IN ('pending', 'suspect')"
+        ).fetchone()
+        return int(files), int(size or 0)
+
+    @property
+    def is_empty(self) -> bool:
+        """No file counts."""
+        return self.database.execute("SELECT 1 FROM files WHERE state != 'left out' LIMIT 1").fetchone() is None
+
+    def counts(self) -> Counts:
+        """How the files ended, so far."""
+        found = self.database.execute(
+            "SELECT sum(state = 'done'), sum(state = 'done' AND recalled), sum(state = 'failed'),"
+            " sum(state = 'left out') FROM files"
+        ).fetchone()
+        return Counts(*(int(value or 0) for value in found))
+
+    def failures(self) -> Iterator[tuple[str, str]]:
+        """Name and reason, in the order of names."""
+        yield from self.database.execute("SELECT name, reason FROM files WHERE state = 'failed' ORDER BY name")
+
+    def _set(self, file: int, **values: Any) -> None:
+        names = ", ".join(f"{name} = ?" for name in values)
+        self.database.execute(f"UPDATE files SET {names} WHERE id = ?", (*values.values(), file))  # noqa: S608
+
+
+@contextmanager
+def opened() -> Iterator[Catalog]:
+    """A new catalog in a temporary file, which is gone afterwards."""
+    handle, path = tempfile.mkstemp(prefix="traceanalyzer-batch-", suffix=".sqlite")
+    os.close(handle)
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            yield Catalog(database)
+    finally:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()

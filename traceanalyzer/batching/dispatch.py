@@ -1,0 +1,71 @@
+"""The files that wait: hands them out as tasks, and books how they ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from traceanalyzer.batching.catalog import Catalog, Pending
+from traceanalyzer.batching.job import Job, JobEnd, JobOutcome
+from traceanalyzer.batching.progress import Progress
+from traceanalyzer.batching.request import Request
+
+
+class Dispatch:
+    """Between the catalog and whoever analyzes: processes here, or workers of a cluster."""
+
+    def __init__(self, catalog: Catalog, request: Request, output: str, progress: Progress) -> None:
+        self._catalog, self._request, self._output, self._progress = catalog, request, output, progress
+        self._pending: dict[int, Pending] = {}
+        self._read: Counter[int] = Counter()
+
+    def take(self, limit: int) -> tuple[Job, int] | None:
+        """The largest file that waits and needs no more than so many bytes of memory, and how many it needs."""
+        return self._task(self._catalog.take(limit))
+
+    def take_any(self) -> tuple[Job, int] | None:
+        """The largest file that waits, or one that a worker died of: nothing else may run beside it."""
+        return self._task(self._catalog.take() or self._catalog.take(state="suspect"))
+
+    def read(self, file: int, size: int) -> None:
+        """So many more bytes of a file have been read."""
+        self._read[file] += size
+        self._progress.read(size)
+
+    def finish(self, file: int, outcome: JobOutcome) -> None:
+        """A file has ended."""
+        pending = self._pending.pop(file)
+        failure = None
+        if outcome.end is JobEnd.LEFT_OUT:
+            self._catalog.leave_out(file)
+        elif outcome.end is JobEnd.FAILED or not self._catalog.finish(file, outcome.record):
+            failure = outcome.reason or "a worker of another version wrote its record"
+            self._catalog.fail(file, failure)
+        self._progress.read(max(0, pending.size - self._read.pop(file, 0)))
+        self._progress.end(pending.name, failure)
+
+    def crash(self, file: int, how: str) -> None:
+        """A worker died of a file: once more, alone; then it has failed."""
+        self._progress.read(-self._read.pop(file, 0))
+        if self._catalog.suspect(file):
+            del self._pending[file]
+            return
+        need = self._pending[file].estimate >> 20
+        reason = f"the worker {how} twice, the second time alone; if memory was short: some {need:,} MiB may be needed"
+        self.finish(file, JobOutcome(JobEnd.FAILED, reason=reason))
+
+    def _task(self, pending: Pending | None) -> tuple[Job, int] | None:
+        if pending is None:
+            return None
+        self._pending[pending.id] = pending
+        task = Job(
+            id=pending.id,
+            location=pending.location,
+            name=pending.name,
+            size=pending.size,
+            fingerprint=pending.fingerprint,
+            may_be_nothing=pending.may_be_nothing,
+            output=self._output,
+            force=self._request.force,
+            options=self._request.options,
+        )
+        return task, pending.estimate

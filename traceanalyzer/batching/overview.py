@@ -1,0 +1,214 @@
+"""What all files of a batch say together: runs by wasted GPU time, bottlenecks, and rules over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.batching import record
+from traceanalyzer.batching.catalog import Catalog
+from traceanalyzer.batching.record import Output, Row
+from traceanalyzer.inputs import rank_groups
+from traceanalyzer.inputs.rank_groups import RankFile
+from traceanalyzer.report.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is done."""
+
+    run: str
+    outputs: tuple[Output, ...]
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in one row; sums and means are over its files that could be analyzed."""
+
+    name: str
+    files: int
+    world_size: int | None
+    missing: str
+    """Ranks of the world without a file, as ranges: `2, 5-127`."""
+    first: File
+    """The file of the lowest rank."""
+    devices: int | None
+    mean_step_ns: float | None
+    busy_share: float | None
+    wasted_ns: int | None
+    outputs: tuple[Output, ...]
+    """Reports of all ranks together, or of the only file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """How often something bounds the step."""
+
+    bound: str
+    files: int
+    wasted_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """A rule over all files."""
+
+    rule: str
+    title: Message
+    """That of the file in which it is worth most."""
+    files: int
+    runs: int
+    low_ns: float | None
+    """Saving over all steps of all files, at least; None where no file tells."""
+    high_ns: float | None
+
+
+def assign_runs(catalog: Catalog) -> None:
+    """Group the files that are done or failed; folder by folder, so that few of them are in memory."""
+    database = catalog.database
+    database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
+    database.execute(
+        "INSERT INTO runs SELECT name, world_size, '', wasted, hollow, '[]' FROM files"
+        " WHERE folder IS NULL AND state = 'done'"
+    )
+    folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
+    for (folder,) in folders:
+        query = "SELECT name, rank, world_size, base_ns FROM files WHERE folder = ?"
+        members = [RankFile(*found) for found in database.execute(query, (folder,))]
+        for run in rank_groups.group(members):
+            ranks = [(run.name, rank, name) for rank, name in run.ranks]
+            database.executemany("UPDATE files SET run = ?, rank = ? WHERE name = ?", ranks)
+            database.execute(
+                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]' FROM files"
+                " WHERE run = ? AND state = 'done' HAVING count(*)",
+                (run.name, run.world_size, ranges(run.missing), run.name),
+            )
+
+
+def ranges(missing: Iterable[tuple[int, int]]) -> str:
+    """`2, 5-127`."""
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in missing)
+
+
+def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
+    """Runs, the one that wastes most first; then those with hardly any work, and those of which nothing is known."""
+    query = (
+        "SELECT name, world_size, missing, wasted, outputs FROM runs"
+        " ORDER BY wasted IS NULL, hollow, wasted DESC, name LIMIT ?"
+    )
+    for name, world_size, missing, wasted, joined in catalog.database.execute(query, (-1 if limit is None else limit,)):
+        first: File | None = None
+        files, devices, steps, busy = 0, 0, _Mean(), _Mean()
+        for file in _files(catalog, "run = ?", (name,), "rank, name"):
+            first = first or file
+            files += 1
+            devices += file.row.devices or 0
+            steps.add(file.row.mean_step_ns)
+            busy.add(file.row.busy_share)
+        if first is not None:
+            outputs = msgspec.json.decode(joined, type=tuple[Output, ...]) or first.outputs
+            yield RunRow(
+                name, files, world_size, missing, first, devices or None, steps.value, busy.value, wasted, outputs
+            )
+
+
+def files(catalog: Catalog, limit: int | None = None) -> Iterator[File]:
+    """Files that are done, in the order of names."""
+    yield from _files(catalog, "1", (), "name", limit)
+
+
+def everything(catalog: Catalog) -> Iterator[tuple[str, str | None, str | None, File | None]]:
+    """Name, run, reason and row of every file that counts, in the order of names; a failed one has no row."""
+    query = "SELECT name, run, reason, record FROM files WHERE state IN ('done', 'failed') ORDER BY name"
+    for name, run, reason, data in catalog.database.execute(query):
+        done = record.decode(data) if data is not None else None
+        yield name, run, reason, File(run, done.outputs, done.row) if done is not None else None
+
+
+def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
+    """The most frequent first; there are as many as kinds of bottlenecks."""
+    query = (
+        "SELECT bound, count(*), sum(CASE WHEN hollow THEN NULL ELSE wasted END) FROM files"
+        " WHERE state = 'done' AND bound IS NOT NULL"
+        " GROUP BY bound ORDER BY count(*) DESC, bound"
+    )
+    return [Bottleneck(*found) for found in catalog.database.execute(query)]
+
+
+def rules(catalog: Catalog) -> list[RuleRow]:
+    """The rule that is worth most first, then the most frequent; there are as many as rules."""
+    query = (
+        "SELECT rule, count(DISTINCT file), count(DISTINCT run), sum(low), sum(high) FROM advice"
+        " JOIN files ON files.id = advice.file GROUP BY rule"
+        " ORDER BY sum(high) IS NULL, sum(high) DESC, count(DISTINCT file) DESC, rule"
+    )
+    title = (
+        "SELECT title FROM advice JOIN files ON files.id = advice.file WHERE rule = ?"
+        " ORDER BY high IS NULL, high DESC, name LIMIT 1"
+    )
+    found = catalog.database.execute(query).fetchall()
+    titles = [catalog.database.execute(title, (rule,)).fetchone()[0] for rule, *_ in found]
+    return [
+        RuleRow(rule, msgspec.json.decode(text, type=Message), *counts)
+        for (rule, *counts), text in zip(found, titles, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTotals:
+    """Sums over all files that are done."""
+
+    runs: int
+    files: int
+    gpu_ns: int | None
+    """Window times GPUs."""
+    wasted_ns: int | None
+    hollow: int
+    """Files with GPUs that had hardly any work, which count in neither."""
+
+
+def totals(catalog: Catalog) -> BatchTotals:
+    """Sums over all files; None where no file tells.
+
+    An hour in which a GPU got one kernel is no hour of wasted work: it would drown all others.
+    """
+    (count,) = catalog.database.execute("SELECT count(*) FROM runs").fetchone()
+    number, gpu, wasted, hollow = 0, 0, 0, 0
+    for file in files(catalog):
+        number += 1
+        if file.row.is_hollow:
+            hollow += 1
+        elif file.row.wasted_ns is not None and file.row.window_ns and file.row.devices:
+            gpu += file.row.window_ns * file.row.devices
+            wasted += file.row.wasted_ns
+    return BatchTotals(count, number, gpu or None, wasted if gpu else None, hollow)
+
+
+class _Mean:
+    """Of the values that are known."""
+
+    def __init__(self) -> None:
+        self._sum, self._count = 0.0, 0
+
+    def add(self, value: float | None) -> None:
+        if value is not None:
+            self._sum += value
+            self._count += 1
+
+    @property
+    def value(self) -> float | None:
+        return self._sum / self._count if self._count else None
+
+
+def _files(
+    catalog: Catalog, where: str, values: tuple[Any, ...], order: str, limit: int | None = None
+) -> Iterator[File]:
+    query = f"SELECT run, record FROM files WHERE state = 'done' AND {where} ORDER BY {order} LIMIT ?"  # noqa: S608
+    for run, data in catalog.database.execute(query, (*values, -1 if limit is None else limit)):
+        done = record.decode(data)
+        if done is not None:
+            yield File(run or done.row.name, done.outputs, done.row)

@@ -1,0 +1,117 @@
+"""What a batch keeps of a file that it has analyzed: proof that its reports are there, and a row of the summary."""
+
+from __future__ import annotations
+
+import msgspec
+
+from traceanalyzer.inputs.storage import STATE
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Generator
+
+RECORD_VERSION = 1
+
+LEAST_WORK_NS = 1_000_000
+"""Own choice: a recording with less work of its GPUs tells nothing of how a program uses them."""
+
+
+class RowAdvice(msgspec.Struct, frozen=True):
+    """A finding in a few words."""
+
+    rule: str
+    severity: str
+    title: Message
+    wall_ns: tuple[float, float] | None
+    """What it saves over all steps of the trace, at least and at most; null where nothing can be said."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A file in the summary; null is unknown."""
+
+    name: str
+    """Relative to the folder of the inputs."""
+    format: str
+    """`kineto` or `key_averages`."""
+    size_bytes: int | None
+    rank: int | None
+    world_size: int | None
+    base_ns: int | None
+    """Absolute time of the first event, in ns since 1970."""
+    device_name: str | None
+    """Of the first accelerator in the file."""
+    steps: int | None
+    mean_step_ns: float | None
+    median_step_ns: float | None
+    window_ns: int | None
+    """From the start of the first to the end of the last step."""
+    devices: int | None
+    """GPUs that ran a kernel."""
+    busy_share: float | None
+    """Mean over them."""
+    idle_ns: int | None
+    """Time of the window in which nothing ran on a GPU, summed over the GPUs."""
+    exposed_communication_ns: int | None
+    """Time of the window in which a GPU ran nothing but collectives, summed over the GPUs."""
+    wasted_ns: int | None
+    """Both together: GPU time that was paid for and did no work."""
+    bound: str | None
+    """What bounds the step: see `report.model.Headline`."""
+    headline: Message | None
+    advice: tuple[RowAdvice, ...]
+    """In the order of the report."""
+    warnings: int
+    kernels: int | None = None
+    """How many ran, on all GPUs."""
+
+    @property
+    def is_hollow(self) -> bool:
+        """There were GPUs, but hardly any work for them: what was idle there has not been wasted."""
+        if not self.devices or self.window_ns is None or self.idle_ns is None:
+            return False
+        work = self.devices * self.window_ns - self.idle_ns
+        return work < LEAST_WORK_NS or (self.kernels is not None and self.kernels <= 1)
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A report that has been written."""
+
+    format: str
+    name: str
+    """Relative to the folder of the reports."""
+    size_bytes: int
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A file that is done; written after its reports, so that it proves them."""
+
+    schema_version: int
+    generator: Generator
+    fingerprint: str
+    """See `request.Options.fingerprint`."""
+    outputs: tuple[Output, ...]
+    row: Row
+    rank: Output | None = None
+    """What a report of the whole run needs of this rank; null of a file that is no rank of a larger run."""
+
+    @property
+    def files(self) -> tuple[Output, ...]:
+        """Everything that was written of the file."""
+        return self.outputs if self.rank is None else (*self.outputs, self.rank)
+
+
+def name_of(name: str) -> str:
+    """Where the record of a file lies in the folder of the reports."""
+    return f"{STATE}/{name}.json"
+
+
+def encode(done: Record) -> str:
+    """As a file."""
+    return msgspec.json.encode(done, order="deterministic").decode() + "\n"
+
+
+def decode(data: bytes) -> Record | None:
+    """From a file; None if it is none of this version, or cut short."""
+    try:
+        done = msgspec.json.decode(data, type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return done if done.schema_version == RECORD_VERSION else None

@@ -1,0 +1,102 @@
+"""The story of a batch: find, recall, analyze, group, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+
+import msgspec
+
+from traceanalyzer._version import __version__
+from traceanalyzer.batching import catalog as catalogs
+from traceanalyzer.batching import index, overview, rank_reports, spreadsheet, worker
+from traceanalyzer.batching.catalog import Catalog, Counts
+from traceanalyzer.batching.dispatch import Dispatch
+from traceanalyzer.batching.pool import WorkerPool, budget, processes
+from traceanalyzer.batching.progress import Progress
+from traceanalyzer.batching.request import Request
+from traceanalyzer.batching.triage import look_at
+from traceanalyzer.errors import MissingDependencyError, OutputError, UnusableInputError
+from traceanalyzer.inputs import discovery
+from traceanalyzer.inputs.storage import STATE, Folder, open_folder
+from traceanalyzer.renderers import language
+from traceanalyzer.report.model import Generator
+
+_MARK = f"{STATE}/batch.json"
+"""Says that the pages of a folder are ours."""
+
+_PAGES = (*index.PAGES, *spreadsheet.PAGES)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a batch ended."""
+
+    counts: Counts
+    pages: tuple[str, ...]
+    """What was written besides the reports, relative to the folder."""
+
+
+def run(request: Request, progress: Progress) -> Result:
+    """Do a batch. What was done before and has not changed is not done again.
+
+    Raises:
+        UnusableInputError: Nothing was found.
+        UsageError: The request makes no sense.
+        OutputError: The folder cannot be written, or holds files of others under the names of our pages.
+        MissingDependencyError: A URL or a cluster whose library is not installed.
+    """
+    folder = open_folder(request.output, force=request.force)
+    memory = budget(request.memory)
+    found = discovery.find(request.inputs, folder.location)
+    first = next(found, None)  # an argument that leads nowhere must not leave a folder behind
+    if first is None:
+        raise _nothing(request)
+    with folder.alone(), catalogs.opened() as catalog:
+        _claim(folder, force=request.force)
+        look_at(_chain(first, found), catalog, folder, request.options, progress)
+        if catalog.is_empty:
+            raise _nothing(request)
+        progress.begin(*catalog.waiting())
+        queue = Dispatch(catalog, request, folder.location, progress)
+        if request.cluster is not None:
+            import_module("traceanalyzer.batching.cluster").run(queue, request.cluster)
+        else:
+            WorkerPool(queue, processes(request.jobs, memory), memory, worker.context(request.options.formats)).run()
+        overview.assign_runs(catalog)
+        rank_reports.write(catalog, folder, request.options, progress)
+        return Result(catalog.counts(), _tell(catalog, folder, request, progress))
+
+
+def _chain(first: discovery.FoundFile, others: Iterator[discovery.FoundFile]) -> Iterator[discovery.FoundFile]:
+    yield first
+    yield from others
+
+
+def _nothing(request: Request) -> UnusableInputError:
+    where = ", ".join(request.inputs)
+    return UnusableInputError(f"{where}: holds no trace (.json, .json.gz) and no text with a profiler table")
+
+
+def _claim(folder: Folder, *, force: bool) -> None:
+    """From now on the pages of this folder are ours; before, they must not be somebody else's."""
+    if folder.read(_MARK) is not None:
+        return
+    for page in _PAGES:
+        if not force and folder.size(page) is not None:
+            raise OutputError(
+                f"{folder.location}: {page} is there and no batch wrote it; choose another folder, or use --force"
+            )
+    mark = {"schema_version": 1, "generator": Generator("traceanalyzer", __version__)}
+    folder.write(_MARK, msgspec.json.encode(mark).decode() + "\n")
+
+
+def _tell(catalog: Catalog, folder: Folder, request: Request, progress: Progress) -> tuple[str, ...]:
+    index.write(catalog, folder, language.of(request.options.language))
+    pages = [*index.PAGES, spreadsheet.write_csv(catalog, folder)]
+    try:
+        pages.append(spreadsheet.write_parquet(catalog, folder))
+    except MissingDependencyError as error:
+        progress.note(f"{spreadsheet.PARQUET} was left out: {error}")
+    return tuple(pages)

@@ -1,0 +1,116 @@
+"""Looks at every file that was found: done before, to be analyzed, or none of ours."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from traceanalyzer.batching import estimate, record
+from traceanalyzer.batching.catalog import Catalog
+from traceanalyzer.batching.progress import Progress
+from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.sniffing import HEAD, FileKind, Peek, peek
+from traceanalyzer.inputs.storage import Folder, is_url, open_input
+
+_REQUESTS = 16
+"""To a store, at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A file that has just entered the catalog."""
+
+    found: FoundFile
+    number: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of a file before it is analyzed; exactly one is given."""
+
+    recalled: bytes | None = None
+    """Its record: it was analyzed before, and its reports are there."""
+    peek: Peek | None = None
+    failure: str | None = None
+
+
+def look_at(
+    found: Iterable[FoundFile], catalog: Catalog, folder: Folder, options: ReportOptions, progress: Progress
+) -> None:
+    """Book every file in the catalog; those that wait have an estimate of their memory."""
+    new = _new(found, catalog, options)
+    look = partial(_look, folder=folder)
+    for count, (file, seen) in enumerate(_in_order(new, look, is_url(folder.location)), 1):
+        _book(catalog, file, seen)
+        progress.found(count)
+        if seen.failure is not None:
+            progress.note(f"{file.found.name}: {seen.failure}")
+
+
+def _new(found: Iterable[FoundFile], catalog: Catalog, options: ReportOptions) -> Iterator[_New]:
+    for file in found:
+        fingerprint = options.fingerprint(file.name, file.size, file.version)
+        number = catalog.add(file, fingerprint)
+        if number is not None:
+            yield _New(file, number, fingerprint)
+
+
+def _in_order(files: Iterable[_New], look: partial[_Look], is_far: bool) -> Iterator[tuple[_New, _Look]]:
+    """Looks in the order of the files; where an answer takes a while, several at the same time."""
+    waiting: deque[tuple[_New, Future[_Look]]] = deque()
+    with ThreadPoolExecutor(_REQUESTS) as threads:
+        for file in files:
+            if not is_far and not is_url(file.found.location) and not waiting:
+                yield file, look(file)
+                continue
+            waiting.append((file, threads.submit(look, file)))
+            if len(waiting) >= 2 * _REQUESTS:
+                first, answer = waiting.popleft()
+                yield first, answer.result()
+        for file, answer in waiting:
+            yield file, answer.result()
+
+
+def _look(file: _New, folder: Folder) -> _Look:
+    found = file.found
+    if found.failure is not None:
+        return _Look(failure=found.failure)
+    if (recalled := _recall(file, folder)) is not None:
+        return _Look(recalled=recalled)
+    if not found.size:
+        return _Look(failure="is empty (0 bytes)")
+    try:
+        with open_input(found.location, HEAD) as opened:
+            return _Look(peek=peek(opened, found.location, found.size, is_named=found.is_named))
+    except OSError as error:
+        return _Look(failure=f"cannot be read: {error.strerror or error}")
+    except TraceAnalyzerError as error:
+        return _Look(failure=str(error))
+
+
+def _recall(file: _New, folder: Folder) -> bytes | None:
+    """The record of a file that has not changed and whose reports are as they were written."""
+    data = folder.read(record.name_of(file.found.name))
+    done = record.decode(data) if data else None
+    if done is None or done.fingerprint != file.fingerprint:
+        return None
+    are_there = all(folder.size(output.name) == output.size_bytes for output in done.files)
+    return data if are_there else None
+
+
+def _book(catalog: Catalog, file: _New, seen: _Look) -> None:
+    if seen.recalled is not None and catalog.finish(file.number, seen.recalled, recalled=True):
+        return
+    if seen.peek is None:
+        catalog.fail(file.number, seen.failure or "cannot be read")
+    elif seen.peek.kind is FileKind.OTHER:
+        catalog.leave_out(file.number)
+    else:
+        may_be_nothing = seen.peek.kind is FileKind.DOCUMENT and not file.found.is_named
+        catalog.wait(file.number, estimate.peak_bytes(seen.peek), may_be_nothing=may_be_nothing)

@@ -1,0 +1,168 @@
+"""A process that analyzes files for a batch: its two ends, and the pipe between them."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from traceanalyzer.batching.job import Job, JobOutcome
+
+_RECYCLE_TASKS = 200
+_RECYCLE_BYTES = 384 << 20
+"""What a process has once used it hardly gives back; so much more than it needs between files is too much."""
+
+_TELL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Bytes that have been read since the last message."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker has started: from now on it is a file that it dies of."""
+
+
+def context(formats: Sequence[str]) -> BaseContext:
+    """How processes start: from a server that imports all modules once, so that a new one costs nothing.
+
+    The server starts here, beside what the caller does next.
+
+    Args:
+        formats: Of the reports that workers write.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(
+        ["traceanalyzer.batching.processing", *(f"traceanalyzer.renderers.{name}" for name in formats)]
+    )
+    with _no_interrupts():
+        import_module("multiprocessing.forkserver").ensure_running()
+    return server
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """What starts here ignores Ctrl-C from its first moment on: the parent decides what it means."""
+    if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Worker:
+    """The parent's end: a process, and the file that it is busy with."""
+
+    def __init__(self, how: BaseContext) -> None:
+        self.connection, theirs = how.Pipe()
+        self.process: Any = how.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
+        self.process.start()
+        theirs.close()
+        self.is_ready = False
+        self.busy_with: int | None = None
+        self.reserved = 0
+        """Bytes of memory that its file may need."""
+
+    def give(self, task: Job, reserved: int) -> bool:
+        """Let it analyze a file; False if it has died since its last one."""
+        try:
+            self.connection.send(task)
+        except OSError:
+            return False
+        self.busy_with, self.reserved = task.id, reserved
+        return True
+
+    def take(self) -> Ready | Read | tuple[JobOutcome, bool]:
+        """Its next message: that it is there, bytes, or an outcome, and whether it wants to be replaced.
+
+        Raises:
+            EOFError: It died.
+        """
+        try:
+            return self.connection.recv()  # type: ignore[no-any-return]
+        except OSError:  # in the middle of a message
+            raise EOFError from None
+
+    def ending(self) -> str:
+        """How it died."""
+        self.process.join()
+        code = self.process.exitcode or 0
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
+
+    def stop(self) -> None:
+        """End it, whatever it is doing: files appear whole or not at all."""
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+def _serve(connection: Connection) -> None:
+    """The worker's end: one file after another until there is no parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from traceanalyzer.batching import processing  # noqa: PLC0415 - only the worker needs numpy
+
+    done = 0
+    with contextlib.suppress(EOFError, OSError):
+        connection.send(Ready())
+        while True:
+            task = connection.recv()
+            tell = _Teller(connection)
+            outcome = processing.process(task, tell.read)
+            done += 1
+            connection.send((outcome, done >= _RECYCLE_TASKS or _peak_bytes() > _RECYCLE_BYTES))
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot say so; its workers must not outlive it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+class _Teller:
+    """Tells the parent how much has been read, but not after every read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._size = 0
+        self._last = time.monotonic()
+
+    def read(self, size: int) -> None:
+        self._size += size
+        if time.monotonic() - self._last >= _TELL_S:
+            self._connection.send(Read(self._size))
+            self._size, self._last = 0, time.monotonic()
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process has had; 0 where the system does not say."""
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,181 @@
+"""Which files a batch is about: folders of any depth, files, patterns and URLs, in the order of their names."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import PurePosixPath
+
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import file_names
+from traceanalyzer.inputs.storage import is_url, local_path
+
+_MAGIC = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that may be an input, or a place that cannot be looked into."""
+
+    location: str
+    """Path or URL, from any working directory."""
+    name: str
+    """Relative to the folder that all arguments have in common, safe for every file system and page."""
+    size: int
+    version: str
+    """Changes with the content: time of the last change in ns, or the tag of a store."""
+    is_named: bool
+    """An argument names this very file: it counts whatever is in it."""
+    identity: str
+    """The same for a file that is reached by two ways."""
+    failure: str | None = None
+    """Why it cannot be looked into."""
+
+
+def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[FoundFile]:
+    """Every file that the arguments lead to. A file may come twice where arguments overlap.
+
+    Args:
+        arguments: Files, folders, patterns (`**` for any depth), URLs.
+        exclude: A folder that is not looked into: the reports.
+
+    Raises:
+        UnusableInputError: An argument leads to nothing.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    given = tuple(arguments)
+    remote = [argument for argument in given if is_url(argument)]
+    local = [os.path.abspath(local_path(argument)) for argument in given if not is_url(argument)]  # noqa: PTH100
+    mixed = bool(local) and bool(remote)
+    base = _base(local)
+    visited = {os.path.realpath(exclude)} if exclude is not None and not is_url(exclude) else set()
+    visited -= {os.path.realpath(path) for path in local}  # reports may lie among the traces, if that is asked for
+    for path in local:
+        yield from _find_local(path, base, visited)
+    for protocol in sorted({url.split("://", 1)[0] for url in remote}):
+        urls = [url for url in remote if url.split("://", 1)[0] == protocol]
+        several = mixed or len(urls) < len(remote)
+        for url in urls:
+            yield from _find_remote(url, _url_base(urls), f"{protocol}/" if several else "", exclude)
+
+
+def _base(paths: list[str]) -> str:
+    """The folder that names are relative to: the given one, or what several have in common."""
+    folders = [path if os.path.isdir(path) else os.path.dirname(_fixed(path)) for path in paths]  # noqa: PTH112, PTH120
+    if len(folders) < 2:
+        return "".join(folders)
+    try:
+        return os.path.commonpath(folders)
+    except ValueError:  # different drives
+        return ""
+
+
+def _fixed(path: str) -> str:
+    """The part of a pattern before its first wildcard, up to a separator; a path without one is kept."""
+    if os.path.lexists(path) or not _MAGIC & set(path):
+        return path
+    first = min(i for i, c in enumerate(path) if c in _MAGIC)
+    return path[: path.rfind(os.sep, 0, first) + 1]
+
+
+def _find_local(path: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
+    if os.path.isdir(path):  # noqa: PTH112 - text paths: names may be no UTF-8
+        yield from _walk(path, base, visited)
+    elif os.path.lexists(path):
+        yield _local(path, base, is_named=True)
+    elif _MAGIC & set(path):
+        matches = sorted(glob.glob(path, recursive=True), key=os.fsencode)  # noqa: PTH207
+        if not matches:
+            raise UnusableInputError(f"{path}: no file matches")
+        for match in matches:
+            if os.path.isdir(match):  # noqa: PTH112
+                yield from _walk(match, base, visited)
+            elif file_names.may_be_input(os.path.basename(match)):  # noqa: PTH119
+                yield _local(match, base, is_named=False)
+    else:
+        raise UnusableInputError(f"{path}: no such file or folder")
+
+
+def _walk(folder: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
+    """Depth first, in the order of names. Each folder once: a link may lead back, or to where we have been."""
+    real = os.path.realpath(folder)
+    if real in visited:
+        return
+    visited.add(real)
+    try:
+        with os.scandir(folder) as entries:
+            children = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+    except OSError as error:
+        reason = f"cannot be listed: {error.strerror or error}"
+        yield FoundFile(folder, _relative(folder, base), 0, "", False, real, reason)
+        return
+    for entry in children:
+        if entry.name.startswith("."):
+            continue
+        if _is_folder(entry):
+            yield from _walk(entry.path, base, visited)
+        elif file_names.may_be_input(entry.name) and _may_end(entry):
+            yield _local(entry.path, base, is_named=False)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _may_end(entry: os.DirEntry[str]) -> bool:
+    """No pipe or device; a link that leads nowhere is told."""
+    try:
+        return stat.S_ISREG(entry.stat().st_mode)
+    except OSError:
+        return True
+
+
+def _local(path: str, base: str, *, is_named: bool) -> FoundFile:
+    name, identity = _relative(path, base), os.path.realpath(path)
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError as error:
+        return FoundFile(path, name, 0, "", is_named, identity, f"cannot be read: {error.strerror or error}")
+    return FoundFile(path, name, status.st_size, str(status.st_mtime_ns), is_named, identity)
+
+
+def _relative(path: str, base: str) -> str:
+    relative = os.path.relpath(path, base) if base else path.lstrip(os.sep)
+    return file_names.safe(relative.replace(os.sep, "/"))
+
+
+def _url_base(urls: list[str]) -> str:
+    """The folder that URLs of one protocol have in common, without its protocol."""
+    paths = [PurePosixPath(url.split("://", 1)[1]) for url in urls]
+    folders = [path.parent if _MAGIC & set(str(path)) or path.suffix else path for path in paths]
+    while any(_MAGIC & set(str(folder)) for folder in folders):
+        folders = [folder.parent if _MAGIC & set(str(folder)) else folder for folder in folders]
+    return os.path.commonpath(folders)
+
+
+def _find_remote(url: str, base: str, prefix: str, exclude: str | None) -> Iterator[FoundFile]:
+    remote = import_module("traceanalyzer.inputs.remote")
+    is_any = False
+    try:
+        for file in remote.find(url):
+            is_any = True
+            path = file.url.split("://", 1)[1]
+            inside = PurePosixPath(path).relative_to(base) if path.startswith(f"{base}/") else PurePosixPath(path)
+            is_hidden = any(part.startswith(".") for part in inside.parts)
+            is_report = exclude is not None and file.url.startswith(exclude.rstrip("/") + "/")
+            is_named = file.url == url
+            if is_named or (file_names.may_be_input(inside.name) and not is_hidden and not is_report):
+                yield FoundFile(
+                    file.url, file_names.safe(prefix + str(inside)), file.size, file.version, is_named, file.url
+                )
+    except OSError as error:
+        raise UnusableInputError(f"{url}: cannot be listed: {error.strerror or error}") from None
+    if not is_any:
+        raise UnusableInputError(f"{url}: no such file or folder")

@@ -1,0 +1,213 @@
+"""Which files are the ranks of one run?
+
+A rank is known from `distributedInfo`, else from the name: `rank3`, `rank-3_of_8`, a folder `rank_3`, `-TP-3`.
+torch's own handler (`torch.profiler.tensorboard_trace_handler`) names files `host_pid.timestamp.pt.trace.json`; all
+of a job lie in one folder, and a schedule with `repeat` makes every rank write several.
+
+A file whose rank is unknown, or that says that it is alone, is a run of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+_RANK = re.compile(r"(?<![a-z])(?<!local.)(?<!local)(?:global[-_.]?)?rank[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_TENSOR_PARALLEL = re.compile(r"(?<![a-z])TP[-_](\d{1,5})(?!\d)", re.IGNORECASE)
+_OTHER_PARALLEL = re.compile(r"(?<![a-z])(?:DP|PP|EP|CP)[-_]?\d", re.IGNORECASE)
+"""With a second axis, the number of the first is no rank."""
+
+_WORLD = re.compile(r"(?:_|-)(?:of|world|ws|world[-_]size)[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_HANDLER = re.compile(r"\A(?P<worker>.+)\.(?P<stamp>\d{10,19})\.pt\.trace\.json(?:\.gz)?", re.IGNORECASE | re.DOTALL)
+_HOST_PID = re.compile(r"\A.+_\d+", re.DOTALL)
+_DIGITS = re.compile(r"\d+")
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class RankFile:
+    """A file, as far as it matters here."""
+
+    name: str
+    """Relative path, "/" between its parts."""
+    rank: int | None = None
+    """From `distributedInfo`."""
+    world_size: int | None = None
+    base_ns: int | None = None
+    """Absolute start of the recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankGroup:
+    """The ranks of one run."""
+
+    name: str
+    """Unique among the runs of a batch."""
+    ranks: tuple[tuple[int | None, str], ...]
+    """Rank and file, by rank; one entry with None where nothing is said of ranks."""
+    world_size: int | None
+
+    @property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """Ranks of the world that have no file, as ranges: first and last."""
+        here = sorted({rank for rank, _ in self.ranks if rank is not None})
+        before, after = [-1, *here], [*here, self.world_size or 0]
+        return tuple((a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a file stands among others."""
+
+    folder: str
+    stem: str
+    """What the files of one run have in common in their names."""
+    rank: int | None
+    world_size: int | None
+    stamp: int | None
+    member: RankFile
+
+
+def group(members: Iterable[RankFile]) -> tuple[RankGroup, ...]:
+    """The runs of some files, in the order of their names."""
+    places = sorted((_place(member) for member in members), key=lambda place: (place.folder, place.member.name))
+    runs = [run for _, here in groupby(places, lambda place: place.folder) for run in _of_folder(list(here))]
+    return tuple(sorted(runs, key=lambda run: run.name))
+
+
+def folder_of(member: RankFile) -> str | None:
+    """Files of one run have the same; None for a file that is a run of its own.
+
+    A batch of many files is grouped folder by folder, so that it need not be held in memory.
+    """
+    place = _place(member)
+    return None if place.rank is None else place.folder
+
+
+def _place(member: RankFile) -> _Place:
+    folder, _, file = member.name.rpartition("/")
+    named = _rank_in(file)
+    in_folder = None if named is not None else _rank_in(folder)
+    rank = member.rank if member.rank is not None else named if named is not None else in_folder
+    world = member.world_size or _world_in(file) or _world_in(folder)
+    if world == 1 or (world is not None and rank is not None and rank >= world):
+        rank = None
+    handler = _HANDLER.fullmatch(file)
+    if rank is not None and folder.rpartition("/")[2] == str(rank):
+        folder = folder.removesuffix(str(rank)) + _ANY
+    return _Place(
+        folder=_RANK.sub(_ANY, folder),
+        stem=_stem(file, handler, is_named=named is not None or in_folder is not None),
+        rank=rank,
+        world_size=world,
+        stamp=int(handler["stamp"]) if handler else member.base_ns,
+        member=member,
+    )
+
+
+def _rank_in(text: str) -> int | None:
+    if found := _RANK.findall(text):
+        return int(found[-1])
+    axis = _TENSOR_PARALLEL.search(text)
+    return int(axis[1]) if axis and not _OTHER_PARALLEL.search(text) else None
+
+
+def _world_in(text: str) -> int | None:
+    """`_of_8` counts only beside a rank."""
+    found = _WORLD.search(text) if _rank_in(text) is not None else None
+    return int(found[1]) if found else None
+
+
+def _stem(file: str, handler: re.Match[str] | None, *, is_named: bool) -> str:
+    if handler:
+        worker = handler["worker"]
+        if _rank_in(worker) is None and _HOST_PID.fullmatch(worker):
+            return _ANY  # the handler's default
+        return _DIGITS.sub(_ANY, worker)
+    if is_named:
+        return _TENSOR_PARALLEL.sub(_ANY, _RANK.sub(_ANY, file))
+    return _DIGITS.sub(_ANY, file)
+
+
+def _of_folder(places: list[_Place]) -> Iterator[RankGroup]:
+    for place in places:
+        if place.rank is None:
+            yield RankGroup(place.member.name, ((None, place.member.name),), place.world_size)
+    ranked = sorted((place for place in places if place.rank is not None), key=_key)
+    families = [list(family) for _, family in groupby(ranked, _key)]
+    cycles = [cycle for family in _merged(families) for cycle in _cycles(family)]
+    names = [_name(cycle) for cycle in cycles]
+    seen: Counter[str] = Counter()
+    for cycle, name in zip(cycles, names, strict=True):
+        seen[name] += 1
+        worlds = [place.world_size for place in cycle if place.world_size is not None]
+        yield RankGroup(
+            name=name if names.count(name) == 1 else f"{name} #{seen[name]}",
+            ranks=tuple(sorted((place.rank, place.member.name) for place in cycle if place.rank is not None)),
+            world_size=max(worlds, default=None),
+        )
+
+
+def _name(cycle: list[_Place]) -> str:
+    first = cycle[0]
+    return first.member.name if len(cycle) == 1 else "/".join(part for part in (first.folder, first.stem) if part)
+
+
+def _key(place: _Place) -> tuple[str, int]:
+    return place.stem, place.world_size or 0
+
+
+def _merged(families: list[list[_Place]]) -> list[list[_Place]]:
+    """Names of hosts differ in letters, too: families of one world that have no rank in common are one."""
+    merged: list[list[_Place]] = []
+    for family in families:
+        ranks = {place.rank for place in family}
+        for other in merged:
+            is_handler = all(_HANDLER.fullmatch(p.member.name.rpartition("/")[2]) for p in (*other, *family))
+            same_world = family[0].world_size is not None and family[0].world_size == other[0].world_size
+            if is_handler and same_world and not ranks & {place.rank for place in other}:
+                other.extend(family)
+                break
+        else:
+            merged.append(family)
+    return merged
+
+
+def _cycles(family: list[_Place]) -> list[list[_Place]]:
+    """A family holds one run, or several one after another: a rank occurs once in each."""
+    return _by_time(family) if all(place.stamp is not None for place in family) else _by_order(family)
+
+
+def _by_time(family: list[_Place]) -> list[list[_Place]]:
+    """Ranks write at nearly the same time; a rank that occurs again begins the next run."""
+    cycles: list[list[_Place]] = []
+    seen: set[int | None] = set()
+    for place in sorted(family, key=lambda place: (place.stamp or 0, place.member.name)):
+        if not cycles or place.rank in seen:
+            cycles.append([])
+            seen = set()
+        cycles[-1].append(place)
+        seen.add(place.rank)
+    return cycles
+
+
+def _by_order(family: list[_Place]) -> list[list[_Place]]:
+    """Without times: the first file of each rank, the second of each, ..."""
+    cycles: list[list[_Place]] = []
+    count: dict[int | None, int] = {}
+    for place in sorted(family, key=lambda place: _natural(place.member.name)):
+        number = count.get(place.rank, 0)
+        count[place.rank] = number + 1
+        if number == len(cycles):
+            cycles.append([])
+        cycles[number].append(place)
+    return cycles
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """`step_10` after `step_9`: texts and numbers take turns."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if i % 2 else (0, part) for i, part in enumerate(parts)]

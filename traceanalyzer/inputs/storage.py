@@ -1,0 +1,180 @@
+"""Where a batch reads and writes: paths of this machine, and, through `remote`, fsspec URLs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+from traceanalyzer import output
+from traceanalyzer.errors import OutputError
+
+STATE = ".traceanalyzer"
+"""Folder of the records beside the reports; hidden, so that no batch takes it for input."""
+
+_URL = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]+://")
+_LEFTOVER = ".traceanalyzer-????????????????"
+
+
+class Folder(Protocol):
+    """A folder of reports; names are relative, with "/" between their parts."""
+
+    location: str
+    """For messages, and for workers that open the same folder."""
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all.
+
+        Raises:
+            OutputError: It cannot be written, or is somebody else's.
+        """
+
+    def creating(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """Write one of our pages in pieces; it appears, whole, when the block ends.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
+
+    def read(self, name: str) -> bytes | None:
+        """A file's bytes, None if there is none."""
+
+    def size(self, name: str) -> int | None:
+        """A file's size in bytes, None if there is none."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """As long as the block lasts, no other batch writes here, as far as the file system can tell.
+
+        Raises:
+            OutputError: Another one does.
+        """
+
+
+def is_url(location: str) -> bool:
+    """Whether it needs fsspec; `file://` does not."""
+    return _URL.match(location) is not None and not location.lower().startswith("file://")
+
+
+def local_path(location: str) -> str:
+    """A path, from a path or a `file://` URL."""
+    return unquote(urlsplit(location).path) if location.lower().startswith("file://") else location
+
+
+def open_folder(location: str, *, force: bool = False) -> Folder:
+    """The folder of the reports; nothing is created yet.
+
+    Raises:
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    if is_url(location):
+        return cast("Folder", import_module("traceanalyzer.inputs.remote").RemoteFolder(location, force=force))
+    return LocalFolder(local_path(location), force=force)
+
+
+@contextmanager
+def open_input(location: str, block_bytes: int) -> Iterator[IO[bytes]]:
+    """Open a file for reading.
+
+    Args:
+        location: A path or a URL.
+        block_bytes: Of a URL: how much to fetch at a time.
+
+    Raises:
+        OSError: It cannot be read.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    if is_url(location):
+        remote = import_module("traceanalyzer.inputs.remote")
+        with remote.open_file(location, block_bytes) as file:
+            yield file
+    else:
+        with Path(local_path(location)).open("rb", buffering=0) as raw:
+            yield raw
+
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    def __init__(self, path: str, *, force: bool = False) -> None:
+        self._root = Path(path).absolute()
+        self._force = force
+        self.location = str(self._root)
+
+    def write(self, name: str, text: str) -> None:
+        """See `Folder`."""
+        output.write(self._prepared(name), text, force=self._force)
+
+    @contextmanager
+    def creating(self, name: str) -> Iterator[IO[bytes]]:
+        """See `Folder`."""
+        with output.writing(self._prepared(name), force=True) as file:
+            yield file
+
+    def read(self, name: str) -> bytes | None:
+        """See `Folder`."""
+        try:
+            return (self._root / name).read_bytes()
+        except OSError:
+            return None
+
+    def size(self, name: str) -> int | None:
+        """See `Folder`."""
+        try:
+            return (self._root / name).stat().st_size
+        except OSError:
+            return None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """See `Folder`. What an interrupted batch left half-written is removed first."""
+        with _locked(self._prepared(f"{STATE}/lock")):
+            self._sweep()
+            try:
+                yield
+            finally:
+                self._sweep()
+
+    def _prepared(self, name: str) -> Path:
+        path = self._root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path.parent}: cannot be created: {error.strerror or error}") from None
+        return path
+
+    def _sweep(self) -> None:
+        for leftover in self._root.rglob(_LEFTOVER):
+            with contextlib.suppress(OSError):
+                leftover.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with this process, however it ends."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with io.FileIO(handle, "r+") as file:
+        if not _lock(file):
+            folder = path.parent.parent
+            raise OutputError(f"{folder}: another batch writes there now; wait for it, or choose another -o")
+        yield
+
+
+def _lock(file: io.FileIO) -> bool:
+    """Whether nobody else holds the lock; file systems without locks are trusted."""
+    with contextlib.suppress(ImportError, OSError):
+        fcntl = import_module("fcntl")
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True

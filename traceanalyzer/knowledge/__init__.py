@@ -1,0 +1,1 @@
+"""What the field knows about names, shapes and devices: data sheets, kernel classes, collectives, operator models."""

@@ -1,0 +1,236 @@
+"""One call of an operator as the profiler records it: shapes, types, strides, and values of what is no tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.knowledge.op_shapes import Shape
+
+_SIZES = {
+    "double": 8,
+    "float": 4,
+    "c10::Half": 2,
+    "c10::BFloat16": 2,
+    "c10::Float8_e4m3fn": 1,
+    "c10::Float8_e5m2": 1,
+    "c10::Float8_e4m3fnuz": 1,
+    "c10::Float8_e5m2fnuz": 1,
+    "c10::Float8_e8m0fnu": 1,
+    "c10::complex<double>": 16,
+    "c10::complex<float>": 8,
+    "c10::complex<c10::Half>": 4,
+    "long int": 8,
+    "long": 8,
+    "int": 4,
+    "short int": 2,
+    "short": 2,
+    "signed char": 1,
+    "unsigned char": 1,
+    "char": 1,
+    "bool": 1,
+}
+"""Bytes per element by the name that the profiler writes (C++ names of c10::ScalarType; MSVC says `long`)."""
+
+_CODES = {
+    5: "c10::Half",
+    6: "float",
+    7: "double",
+    15: "c10::BFloat16",
+    23: "c10::Float8_e5m2",
+    24: "c10::Float8_e4m3fn",
+}
+"""Types by their number in c10/core/ScalarType.h, as arguments such as `out_dtype` hold them."""
+
+_RANKS = ("bool", "char", "short", "int", "long", "Float8", "Half", "BFloat16", "float", "double", "complex")
+"""What decides the type of a result, the last one most."""
+
+
+class Family(Enum):
+    """Operators that are counted in the same way."""
+
+    GEMM = "gemm"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    NORMALIZATION = "normalization"
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call has to do, whatever the kernel makes of it."""
+
+    family: Family
+    flops: int
+    """Floating-point operations; a multiplication and an addition are two."""
+    bytes: int | None
+    """Operands and results, each once; None where a type is not recorded."""
+    dtype: str | None
+    """Type of the operands that are multiplied or worked on; None where it is not recorded."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument that is a tensor."""
+
+    shape: Shape
+    dtype: str | None
+    stored: int
+    """Elements in memory: an expanded axis (stride 0) holds one."""
+
+    @property
+    def numel(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes in memory; None if the type is unknown."""
+        return size(self.stored, self.dtype)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a call, by position."""
+
+    name: str
+    """Without `aten::`."""
+    arguments: tuple[Tensor | None, ...]
+    """None where the argument is no tensor."""
+    values: tuple[str, ...] | None
+    """Values of what is no tensor, as text, empty for tensors and for None; None where they were not recorded."""
+
+    def tensor(self, position: int) -> Tensor | None:
+        """The tensor at a position, or None."""
+        return self.arguments[position] if position < len(self.arguments) else None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All tensors, in order."""
+        return [argument for argument in self.arguments if argument is not None]
+
+    def value(self, position: int) -> str | None:
+        """The value at a position: empty where it is None or a tensor; None where values were not recorded."""
+        if self.values is None:
+            return None
+        return self.values[position] if position < len(self.values) else ""
+
+    def integers(self, position: int) -> tuple[int, ...] | None:
+        """A list of integers (a lone one counts as a list), or None for anything else."""
+        parsed = _json(self.value(position))
+        numbers = parsed if isinstance(parsed, list) else [parsed]
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
+        return tuple(numbers) if whole else None
+
+    def flag(self, position: int) -> bool | None:
+        """A truth value, or None where there is none."""
+        return {"True": True, "False": False}.get(self.value(position) or "")
+
+    def flags(self, position: int) -> tuple[bool, ...] | None:
+        """A list of truth values, or None for anything else."""
+        parsed = _json((self.value(position) or "").lower())
+        return tuple(parsed) if isinstance(parsed, list) and all(isinstance(n, bool) for n in parsed) else None
+
+    def dtype(self, position: int) -> str | None:
+        """A type given by its number, or None."""
+        numbers = self.integers(position)
+        return _CODES.get(numbers[0]) if numbers and len(numbers) == 1 else None
+
+
+def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: str = "") -> Call | None:
+    """A call from the texts of a trace; None where there are no shapes.
+
+    Args:
+        name: Of the operator, with or without `aten::`.
+        shapes: `Input Dims` as JSON.
+        types: `Input type` as JSON, or empty.
+        strides: `Input Strides` as JSON, or empty.
+        concrete: `Concrete Inputs` as JSON, or empty.
+    """
+    dims = _list(shapes)
+    if dims is None:
+        return None
+    kinds, steps, values = _list(types), _list(strides), _list(concrete)
+    arguments = tuple(
+        _argument(shape, _at(kinds, i, None if kinds is None else ""), _at(steps, i, None))
+        for i, shape in enumerate(dims)
+    )
+    texts = None if values is None else tuple(value if isinstance(value, str) else "" for value in values)
+    return Call(name.removeprefix("aten::"), arguments, texts)
+
+
+def size(elements: int, dtype: str | None) -> int | None:
+    """Bytes of elements of a type; None if the type is unknown."""
+    width = _SIZES.get(dtype or "")
+    return None if width is None else elements * width
+
+
+def total(*sizes: int | None) -> int | None:
+    """The sum, or None if one is unknown."""
+    known = [part for part in sizes if part is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def read_bytes(tensors: Iterable[Tensor | None]) -> int | None:
+    """Bytes of all tensors among the arguments."""
+    return total(*(tensor.bytes for tensor in tensors if tensor is not None))
+
+
+def promoted(tensors: Iterable[Tensor]) -> str | None:
+    """The type of a result: that of the operand with the highest rank; tensors without axes do not decide."""
+    operands = list(tensors)
+    deciding = [t for t in operands if t.shape] or operands
+    known = [t.dtype for t in deciding if t.dtype is not None]
+    return max(known, key=_rank) if known and len(known) == len(deciding) else None
+
+
+def is_complex(dtype: str | None) -> bool:
+    """Whether a multiplication and addition take eight operations instead of two."""
+    return dtype is not None and dtype.startswith("c10::complex")
+
+
+def _rank(dtype: str) -> int:
+    if dtype == "short int":
+        return _RANKS.index("short")
+    return max((rank for rank, part in enumerate(_RANKS) if part in dtype), default=0)
+
+
+def _argument(shape: Any, kind: Any, stride: Any) -> Tensor | None:
+    """A tensor has a type with a size; without recorded types, it has axes."""
+    if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        return None  # a list of tensors
+    if kind is None:
+        return Tensor(tuple(shape), None, _stored(shape, stride)) if shape else None
+    if not isinstance(kind, str) or kind not in _SIZES:
+        return Tensor(tuple(shape), None, _stored(shape, stride)) if shape and kind else None
+    return Tensor(tuple(shape), kind, _stored(shape, stride))
+
+
+def _stored(shape: list[int], stride: Any) -> int:
+    if not isinstance(stride, list) or len(stride) != len(shape):
+        return math.prod(shape)
+    return math.prod(n for n, step in zip(shape, stride, strict=True) if step != 0 or n == 0)
+
+
+def _at(values: list[Any] | None, position: int, otherwise: Any) -> Any:
+    return values[position] if values is not None and position < len(values) else otherwise
+
+
+def _list(text: str) -> list[Any] | None:
+    parsed = _json(text)
+    return parsed if isinstance(parsed, list) else None
+
+
+def _json(text: str | None) -> Any:
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None

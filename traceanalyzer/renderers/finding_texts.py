@@ -1,0 +1,144 @@
+"""What findings say beside their own messages, in words: what they save, how sure they are, how it was calculated."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from traceanalyzer.renderers import words
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.shared_unit import scale
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Arithmetic, Combined, Finding, Resources, Saving
+
+SEVERITIES = {
+    "critical": Text("advice-critical", "Critical", "severity of a finding"),
+    "high": Text("advice-high", "High", "severity of a finding"),
+    "medium": Text("advice-medium", "Medium", "severity of a finding"),
+    "low": Text("advice-low", "Low", "severity of a finding"),
+    "info": Text("advice-info", "Info", "severity of a finding"),
+}
+CONFIDENCES = {
+    "A": Text("advice-confidence-a", "A: exact evidence"),
+    "B": Text("advice-confidence-b", "B: inferred from names and shapes"),
+    "C": Text("advice-confidence-c", "C: a heuristic"),
+}
+RESOURCES = {
+    "gpu": Text("advice-gpu", "GPU"),
+    "host": Text("advice-host", "Host"),
+    "loader": Text("advice-loader", "DataLoader"),
+    "communication": Text("advice-communication", "Communication"),
+}
+"""What bounds a step, in the order in which people see it."""
+
+PLACES = {
+    "step": Text("place-step", "Step"),
+    "operator": Text("place-operator", "Operator"),
+    "kernel": Text("place-kernel", "Kernel"),
+    "copy": Text("place-copy", "Copy"),
+    "call": Text("place-call", "Call"),
+    "module": Text("place-module", "Module"),
+    "python": Text("place-python", "Python line"),
+    "time": Text("place-time", "Time"),
+    "memory": Text("place-memory", "Memory"),
+    "row": Text("place-row", "Row"),
+}
+"""Kinds of places at which something was seen."""
+
+_PLAIN = re.compile(r"[!-;=?-~]{1,500}")
+_RANGE = Text("advice-range", "{low:ns} to {high:ns}", "an interval of times")
+_SHARES = Text("advice-shares", "{low:share} to {high:share}", "an interval of shares")
+_UP_TO = Text("advice-up-to", "up to {high:ns}")
+_SHARE_UP_TO = Text("advice-share-up-to", "up to {high:share}")
+_LATENT = Text("advice-latent", "Latent: saves nothing before this is relieved: {resource}", "a resource, such as Host")
+_SUM = Text("advice-sum", "{minuend} - {subtrahend} = {result}", "times with their units, and the name of a resource")
+_SUM_OF_MOST = Text("advice-sum-max", "{minuend} - max({subtrahends}) = {result}")
+_OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and what takes it")
+
+
+def saved_time(saving: Saving, language: Language) -> str | None:
+    """`46.2 ms to 58.1 ms` per step; None where nothing is saved."""
+    low, high = saving.wall_ns_per_step
+    return _interval(low, high, "ns", (_UP_TO, _RANGE), language)
+
+
+def saved_share(saving: Saving, language: Language) -> str | None:
+    """`25.00 % to 31.00 %` of the step; None where nothing is saved."""
+    low, high = saving.wall_share
+    return _interval(low, high, "share", (_SHARE_UP_TO, _SHARES), language)
+
+
+def combined_time(combined: Combined, language: Language) -> str | None:
+    """What all fixes save together, per step; None where that is nothing."""
+    return _interval(*combined.wall_ns_per_step, "ns", (_UP_TO, _RANGE), language)
+
+
+def combined_share(combined: Combined, language: Language) -> str | None:
+    """The same of the step."""
+    return _interval(*combined.wall_share, "share", (_SHARE_UP_TO, _SHARES), language)
+
+
+def own_time(saving: Saving, language: Language) -> str | None:
+    """What it takes off its own resource, per step, whatever the others take."""
+    return _interval(*saving.direct_ns_per_step, "ns", (_UP_TO, _RANGE), language)
+
+
+def _interval(low: float, high: float, unit: str, texts: tuple[Text, Text], language: Language) -> str | None:
+    """The shortest true way to say it; None for what would be shown as 0."""
+    up_to, between = texts
+    shown = [language.quantity(value, unit) for value in (low, high)]
+    if high <= 0 or shown[1] == language.quantity(0, unit):
+        return None
+    if shown[0] == shown[1]:
+        return shown[1]
+    return language.text(up_to, high=high) if low <= 0 else language.text(between, low=low, high=high)
+
+
+def latent(finding: Finding, language: Language) -> str | None:
+    """Why it saves nothing yet; None where it does."""
+    if not finding.latent:
+        return None
+    blocker = finding.blocked_by or ""
+    return language.text(_LATENT, resource=resource_name(blocker, language))
+
+
+def word(texts: dict[str, Text], key: str, language: Language) -> str:
+    """The text of a key in the reader's language; the key itself where a report of another version has a new one."""
+    return language.text(words.word(texts, key))
+
+
+def is_page(link: str) -> bool:
+    """Whether a link leads to a page and can be shown as it is: a rule may come from anywhere."""
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return False
+    return parts.scheme in ("https", "http") and bool(parts.netloc) and _PLAIN.fullmatch(link) is not None
+
+
+def resource_name(key: str, language: Language) -> str:
+    """The name of a resource; a new one's own key."""
+    return word(RESOURCES, key, language)
+
+
+def resources(found: Resources) -> list[tuple[str, float, float]]:
+    """Each known resource with its ns and its share of the step, as `RESOURCES` orders them."""
+    times = ((key, getattr(found, f"{key}_ns")) for key in RESOURCES)
+    return [(key, ns, ns / found.step_ns if found.step_ns else 0.0) for key, ns in times if ns is not None]
+
+
+def calculation(sum_: Arithmetic, language: Language) -> str:
+    """`174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms`: what is shown adds up."""
+    operands = (sum_.minuend, *sum_.subtrahends)
+    in_unit = scale(language, max(abs(operand.ns) for operand in operands), "ns")
+    values = [*(operand.ns for operand in operands), sum_.result_ns]
+    digits = next(d for d in range(10) if all(ns * 10**d % in_unit.factor == 0 for ns in values))
+
+    def shown(ns: int) -> str:
+        return in_unit.text(ns, digits)
+
+    others = [language.text(_OPERAND, value=shown(o.ns), name=language.say(o.name)) for o in sum_.subtrahends]
+    minuend, result = shown(sum_.minuend.ns), shown(sum_.result_ns)
+    if len(others) == 1:
+        return language.text(_SUM, minuend=minuend, subtrahend=others[0], result=result)
+    return language.text(_SUM_OF_MOST, minuend=minuend, subtrahends=", ".join(others), result=result)

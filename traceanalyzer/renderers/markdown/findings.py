@@ -1,0 +1,107 @@
+"""Findings as Markdown shows them: a table of them, and each in full, folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from traceanalyzer.renderers import cards, finding_texts
+from traceanalyzer.renderers.cards import TextCard, TextProof, TextSpot
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.markdown.detail import DocumentDetail
+from traceanalyzer.renderers.markdown.texts import escape, span
+from traceanalyzer.renderers.names import clipped
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Finding
+
+_MORE = Text(
+    "markdown-more-findings",
+    "{hidden:count} more findings; all are in the JSON report.",
+    one="{hidden:count} more finding; it is in the JSON report.",
+)
+_IN_FULL = Text(
+    "markdown-findings-in-full",
+    "The first {shown:count} of these are explained below, all in the JSON report.",
+    one="The first of these is explained below, all in the JSON report.",
+)
+_MORE_PLACES = Text(
+    "markdown-more-places",
+    "{hidden:count} more places; all are in the JSON report.",
+    one="{hidden:count} more place; it is in the JSON report.",
+)
+_WORDS = {
+    "advice": cards.WHAT_TO_DO,
+    "not_when": cards.NOT_WHEN,
+    "estimate": cards.ESTIMATE,
+    "evidence": cards.EVIDENCE,
+    "links": cards.DOCUMENTATION,
+}
+_TITLE = 200
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What the template needs of a section's findings."""
+
+    titles: tuple[str, ...]
+    """Of the columns of their table, escaped."""
+    word: dict[str, str]
+    """Labels of a finding's paragraphs, escaped."""
+    listed: tuple[TextCard, ...]
+    full: tuple[TextCard, ...]
+    more: tuple[str, ...]
+    """What is said of those that are not shown, escaped."""
+    language: Language
+    detail: DocumentDetail
+
+    @classmethod
+    def of(cls, findings: tuple[Finding, ...], language: Language, detail: DocumentDetail) -> Advised:
+        """As many findings as the detail allows, in the order of the report."""
+        listed = tuple(_shortened(cards.card(f, language), detail) for f in findings[: detail.listed])
+        titles = (cards.FINDING, cards.SEVERITY, cards.SAVING, cards.SHARE)
+        more = []
+        if len(findings) > len(listed):
+            more.append(language.text(_MORE, hidden=len(findings) - len(listed)))
+        if len(listed) > detail.findings:
+            more.append(language.text(_IN_FULL, shown=detail.findings))
+        return cls(
+            ("#", *(escape(language.text(title)) for title in titles)),
+            {key: escape(language.text(text)) for key, text in _WORDS.items()},
+            listed,
+            listed[: detail.findings],
+            tuple(map(escape, more)),
+            language,
+            detail,
+        )
+
+    def places(self, proof: TextProof) -> Iterator[str]:
+        """Where it was seen, and how many places there are besides."""
+        shown = proof.where[: self.detail.places]
+        yield from map(self._place, shown)
+        if len(proof.where) > len(shown):
+            yield escape(self.language.text(_MORE_PLACES, hidden=len(proof.where) - len(shown)))
+
+    def _place(self, spot: TextSpot) -> str:
+        name = span(clipped(spot.name, self.detail.name))
+        rest = escape(clipped(spot.rest, 2 * self.detail.name))
+        place = f"{escape(spot.kind)} {name}" if name else escape(spot.kind)
+        return f"{place}: {rest}" if rest else place
+
+
+def _shortened(card: TextCard, detail: DocumentDetail) -> TextCard:
+    """Nothing in it is longer than the detail allows; links only where they lead to a page."""
+    return replace(
+        card,
+        rule=clipped(card.rule, detail.name),
+        title=clipped(card.title, min(_TITLE, detail.prose)),
+        code=None if card.code is None else "\n".join(_lines(card.code, detail)),
+        calculation=None if card.calculation is None else clipped(card.calculation, detail.prose),
+        links=tuple(link for link in card.links if finding_texts.is_page(link))[: detail.places],
+        evidence=card.evidence[: detail.places],
+    )
+
+
+def _lines(code: str, detail: DocumentDetail) -> Iterator[str]:
+    """A line of code is copied, so that it is not shortened before it must be."""
+    for line in code.split("\n")[: detail.messages]:
+        yield line[: detail.prose]

@@ -1,0 +1,239 @@
+"""What rules may know: the results of a trace, or of one run of a table document, under common names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from traceanalyzer.analyzers import kernels, operators
+from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.idle.repeated_steps import StepIdle
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
+from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.trace.document import TableRow
+
+R = TypeVar("R")
+
+_NO_RESULT = Text("rule-no-result", "what it looks at was not analyzed")
+_NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
+_NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
+_NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
+
+
+STARTUP_SHARE = 0.5
+"""Own choice: more than everything else together."""
+
+
+class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing can be said
+    """A rule cannot be judged, and why."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class OperatorFact:
+    """All calls of one operator, of one list of shapes where it has shapes; sums over all steps."""
+
+    name: str
+    shapes: str | None
+    """JSON or Python text of a list, as recorded; None where they are summed over."""
+    types: str | None
+    """JSON list as recorded; None where unknown (tables print none)."""
+    calls: int
+    device_self_ns: int
+    device_total_ns: int
+    host_self_ns: int
+    host_total_ns: int
+
+
+@dataclass(frozen=True)
+class KernelFact:
+    """All launches of one kernel; sums over all steps."""
+
+    name: str
+    calls: int
+    total_ns: int
+    tensor_cores: bool | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One measured run."""
+
+    resources: Resources
+    """Per step."""
+    steps: int
+    run: str | None = None
+    """Of a table document."""
+    table: PrintedRun | None = None
+    view: RunView | None = None
+    """The printed rows behind it."""
+    summary: TraceSummary | None = None
+    """Of a trace."""
+    gpu: Gpu | None = None
+    """What the device can do at most, by the project's settings and else its data sheet; None: not known."""
+    results: Mapping[str, Any] = field(default_factory=dict)
+    """By the analyzers' keys."""
+    reasons: Mapping[str, Message] = field(default_factory=dict)
+    """Why an analysis is not there."""
+
+    def find(self, key: str, kind: type[R]) -> R | None:
+        """A result by its key, None if the analysis was skipped."""
+        found = self.results.get(key)
+        return found if isinstance(found, kind) else None
+
+    def need(self, key: str, kind: type[R]) -> R:
+        """The same.
+
+        Raises:
+            Missing: It was skipped; with the reason.
+        """
+        found = self.find(key, kind)
+        if found is None:
+            raise Missing(self.reasons.get(key) or _NO_RESULT())
+        return found
+
+    @property
+    def capture(self) -> Capture | None:
+        """What was recorded beside the events of the program's settings and of steps without the profiler."""
+        return self.find("capture", Capture)
+
+    @property
+    def is_host_inflated(self) -> bool:
+        """Python stacks were recorded, which slows the host, and nobody knows by how much."""
+        idle = self.find("step_idle", StepIdle)
+        recorded = self.summary is not None and bool(self.summary.options.with_stack)
+        return recorded or (idle is not None and idle.has_stacks)
+
+    @property
+    def step_ns(self) -> float:
+        """One step; in a table the estimate from its totals."""
+        return self.resources.step_ns
+
+    def host_per_step(self, total_ns: float) -> float:
+        """Host time of the whole recording, per step."""
+        return total_ns / self.steps
+
+    def gpu_per_step(self, total_ns: float) -> float:
+        """Device time of the whole recording, per step: its share of the time in which the device works in a step.
+
+        So what ran outside of the steps, or at the same time on several streams, does not count twice.
+        """
+        busy, total = self.resources.gpu_ns, self.gpu_total_ns
+        if busy is None or not total:
+            return total_ns / self.steps
+        return min(total_ns / self.steps, busy * total_ns / total, busy)
+
+    @cached_property
+    def gpu_total_ns(self) -> int:
+        """Durations of everything that ran on devices; 0: nothing."""
+        if self.table is not None:
+            return self.table.device_ns or 0
+        found = self.find("resources", StepResources)
+        return found.recorded_device_ns if found else 0
+
+    def idle_per_step(self, *causes: str) -> float:
+        """Idle time of the busiest device for some causes (`analyzers.idle.CAUSES`); 0 where idle is not known."""
+        idle, own = self.find("idle", Idle), self.find("resources", StepResources)
+        if idle is None or own is None:
+            return 0.0
+        devices = [device for device in idle.devices if device.device == own.device]
+        times = [cause.time_ns for device in devices for cause in device.causes if cause.cause in causes]
+        return sum(times) / self.steps
+
+    @property
+    def is_startup(self) -> bool:
+        """Most of the recording is what does not come again: code is compiled or loaded, or memory taken."""
+        startup = self.idle_per_step("compilation", "allocation")
+        return self.step_ns > 0 and startup >= STARTUP_SHARE * self.step_ns
+
+    def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
+        """Printed rows of one kind; none of a trace."""
+        return () if self.view is None else tuple(row for row, own in self.view.by_name if own is kind)
+
+    @cached_property
+    def operators(self) -> tuple[OperatorFact, ...]:
+        """Operators by name.
+
+        Raises:
+            Missing: There are none.
+        """
+        if self.view is not None:
+            found = tuple(_printed(row) for row in self.rows(RowKind.OPERATOR))
+        else:
+            found = tuple(_recorded(row) for row in self.need("operators", operators.Operators).rows)
+        if not found:
+            raise Missing(_NO_OPERATORS())
+        return found
+
+    @cached_property
+    def shaped(self) -> tuple[OperatorFact, ...]:
+        """Operators by name and shapes.
+
+        Raises:
+            Missing: Shapes were not recorded.
+        """
+        if self.view is not None:
+            found = tuple(_printed(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated)
+        else:
+            recorded = self.need("operators_by_shape", operators.OperatorsByShape).rows
+            found = tuple(_recorded(row) for row in recorded if row.input_shapes)
+        if not found:
+            raise Missing(_NO_SHAPES())
+        return found
+
+    @cached_property
+    def kernels(self) -> tuple[KernelFact, ...]:
+        """Kernels by name.
+
+        Raises:
+            Missing: There are none.
+        """
+        if self.view is not None:
+            found = tuple(
+                KernelFact(row.name, row.calls or 0, row.self_device_ns or 0, uses_tensor_cores(row.name))
+                for row in self.rows(RowKind.KERNEL)
+            )
+        else:
+            ran = self.need("kernels", kernels.Kernels).rows
+            found = tuple(KernelFact(row.name, row.calls, row.total_ns, row.tensor_cores) for row in ran)
+        if not found:
+            raise Missing(_NO_KERNELS())
+        return found
+
+
+def _recorded(row: operators.Operator | operators.OperatorByShape) -> OperatorFact:
+    shapes, types = (row.input_shapes, row.input_types) if isinstance(row, operators.OperatorByShape) else (None, None)
+    return OperatorFact(
+        name=row.name,
+        shapes=shapes or None,
+        types=types or None,
+        calls=row.calls,
+        device_self_ns=row.device_self_ns,
+        device_total_ns=row.device_total_ns,
+        host_self_ns=row.host_self_ns,
+        host_total_ns=row.host_total_ns,
+    )
+
+
+def _printed(row: TableRow) -> OperatorFact:
+    return OperatorFact(
+        name=row.name,
+        shapes=row.input_shapes or None,
+        types=None,
+        calls=row.calls or 0,
+        device_self_ns=row.self_device_ns or 0,
+        device_total_ns=row.device_total_ns or row.self_device_ns or 0,
+        host_self_ns=row.self_cpu_ns or 0,
+        host_total_ns=row.cpu_total_ns or row.self_cpu_ns or 0,
+    )

@@ -1,0 +1,36 @@
+"""Facts of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.rules.facts import Facts
+
+_UNRELIABLE = 0.4
+"""Own choice: with so much of the idle time unexplained, what the rest says is chance."""
+
+
+def facts(
+    summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[str, Message], gpu: Gpu | None = None
+) -> tuple[Facts, ...]:
+    """The one run of a trace; none if it has no step of any length."""
+    found = results.get("resources")
+    if not isinstance(found, StepResources) or not found.step_ns:
+        return ()
+    host = None if is_partial(found, results.get("idle")) else found.host_ns
+    resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
+    return (Facts(resources, found.steps, summary=summary, gpu=gpu, results=results, reasons=reasons),)
+
+
+def is_partial(resources: StepResources, idle: object) -> bool:
+    """Events are missing, so that what the host did is not known: much of the idle time has no explanation."""
+    devices = idle.devices if isinstance(idle, Idle) else ()
+    own = [device for device in devices if device.device == resources.device]
+    unknown = sum(cause.time_ns for device in own for cause in device.causes if cause.cause == "unknown")
+    return unknown > _UNRELIABLE * sum(device.idle_ns for device in own)
