@@ -1,4 +1,4 @@
-"""Writes the generated documentation: parts of pages (cog), the schema of the report, and the pages of the rules.
+"""Writes the generated documentation: parts of pages (cog), the schemas, and the pages of the rules.
 
 python scripts/docs.py            write
 python scripts/docs.py --check    fail if something is not up to date
@@ -11,46 +11,16 @@ import re
 import sys
 from pathlib import Path
 
-import msgspec
+import schemas
 from cogapp import Cog
 
-from traceanalyzer import analyzers
-from traceanalyzer.analyzers import tables
 from traceanalyzer.report import units
-from traceanalyzer.report.model import Report
 from traceanalyzer.rules.rule import Rule
 from traceanalyzer.rules.selection import builtin
-from traceanalyzer.trace.capture_facts import CaptureFacts
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = ROOT / "docs" / "report.schema.json"
-FACTS = ROOT / "docs" / "capture.schema.json"
+SCHEMAS = {"report": schemas.report, "difference": schemas.difference, "capture": schemas.capture}
 PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md")
-
-
-def schema() -> str:
-    """JSON Schema of the report, with the result of every analyzer, of traces and of tables, under its key."""
-    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS
-    (whole, *parts), components = msgspec.json.schema_components(
-        [Report, *results.values()], ref_template="#/$defs/{name}"
-    )
-    keys = dict(zip(results, parts, strict=True))
-    report = components[whole["$ref"].rsplit("/", 1)[1]]
-    report["properties"]["analyses"] = {"type": "object", "properties": keys, "additionalProperties": False}
-    document = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "traceanalyzer report",
-        **whole,
-        "$defs": dict(sorted(components.items())),
-    }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-
-
-def facts_schema() -> str:
-    """JSON Schema of what a capture records inside the trace."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "traceanalyzer capture facts"}
-    document = head | msgspec.json.schema(CaptureFacts)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def rule_pages() -> dict[Path, str]:
@@ -91,7 +61,7 @@ def main() -> int:
     """Write or check."""
     check = "--check" in sys.argv
     stale = Cog().main(["cog", "--check" if check else "-r", *(str(ROOT / page) for page in PAGES)])
-    pages = {SCHEMA: schema(), FACTS: facts_schema()} | rule_pages()
+    pages = {ROOT / "docs" / f"{name}.schema.json": text() for name, text in SCHEMAS.items()} | rule_pages()
     left = {path for path in (ROOT / "docs" / "rules").glob("*.md") if path not in pages}
     for path, text in pages.items():
         if check and (not path.exists() or path.read_text("utf-8") != text):

@@ -1,0 +1,104 @@
+"""JSON Schemas of what the program writes: each property is described by the docstring of its field."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from traceanalyzer import analyzers
+from traceanalyzer.analyzers import tables
+from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.model import Report
+from traceanalyzer.trace.capture_facts import CaptureFacts
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def report() -> str:
+    """Schema of a report, with the result of every analysis, of traces and of printed tables, under its key."""
+    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS
+    (whole, *parts), components = _components([Report, *results.values()])
+    keys = {key: part | {"description": _summary(results[key])} for key, part in zip(results, parts, strict=True)}
+    body = components[whole["$ref"].rsplit("/", 1)[1]]
+    body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
+    return _document("traceanalyzer report", whole, components)
+
+
+def difference() -> str:
+    """Schema of a difference between two measurements."""
+    (whole,), components = _components([Difference])
+    return _document("traceanalyzer difference", whole, components)
+
+
+def capture() -> str:
+    """Schema of what a capture records inside the trace."""
+    (whole,), components = _components([CaptureFacts])
+    return _document("traceanalyzer capture facts", whole, components)
+
+
+def _components(types: list[type[msgspec.Struct]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """References to the types, and the definitions that they need, with a description of every property.
+
+    Raises:
+        ValueError: A field has no docstring.
+    """
+    wholes, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    for struct in _structs(types):
+        definition = components[struct.__name__]
+        texts = field_docstrings(struct)
+        for name, value in definition.get("properties", {}).items():
+            if name not in texts:
+                raise ValueError(f"{struct.__module__}.{struct.__name__}.{name}: the field has no docstring")
+            definition["properties"][name] = value | {"description": texts[name]}
+    return list(wholes), components
+
+
+def _structs(types: Iterable[type[msgspec.Struct]]) -> Iterator[type[msgspec.Struct]]:
+    """The structs, and those that their fields hold, each once."""
+    seen: set[type] = set()
+    waiting: list[Any] = list(types)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            if one not in seen:
+                seen.add(one)
+                yield one
+                waiting += [field.type for field in msgspec.structs.fields(one)]
+        else:
+            waiting += getattr(one, "__args__", ())
+
+
+def field_docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The string literals below the fields of a struct and of its bases, by encoded name."""
+    found: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if not (issubclass(base, msgspec.Struct) and base.__module__.startswith("traceanalyzer")):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, text in zip(definition.body, definition.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            ):
+                found[field.target.id] = " ".join(text.value.value.split())
+    encoded = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
+    return {encoded[name]: text for name, text in found.items() if name in encoded}
+
+
+def _summary(struct: type[msgspec.Struct]) -> str:
+    """The first line of a struct's docstring."""
+    return (inspect.getdoc(struct) or "").partition("\n")[0]
+
+
+def _document(title: str, whole: dict[str, Any], components: dict[str, Any]) -> str:
+    document = {"$schema": _DIALECT, "title": title, **whole, "$defs": dict(sorted(components.items()))}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
