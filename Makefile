@@ -6,18 +6,19 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
+CATALOGS := $(patsubst %.po,%.json,$(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po))
 
 .PHONY: help demo test test-torch lint types contracts docs check check-full benchmark mutate format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(READY) ## Set up and write a report from a fixture into demo/
+demo: $(READY) $(CATALOGS) ## Set up and write a report from a fixture into demo/
 	@mkdir -p demo
 	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz
 	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.html -o demo/report.md -o demo/report.json
 
-test: $(READY) ## Set up and run the tests
+test: $(READY) $(CATALOGS) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
@@ -25,7 +26,7 @@ test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests tha
 
 check: lint types contracts docs test ## Everything that CI checks
 
-check-full: $(READY) ## The tests with the large counts, and what they reach (minutes to hours)
+check-full: $(READY) $(CATALOGS) ## The tests with the large counts, and what they reach (minutes to hours)
 	TRACEANALYZER_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov=traceanalyzer --cov-report=term
 
 lint: $(READY) ## Style of the code
@@ -62,6 +63,9 @@ $(TORCH_VENV)/.ready: pyproject.toml
 	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0
 	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
+
+$(CATALOGS) &: $(CATALOGS:.json=.po) hatch_build.py $(READY)
+	$(BIN)/python hatch_build.py
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

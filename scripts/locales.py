@@ -3,7 +3,7 @@
 python scripts/locales.py update            write the template and the catalogs; new texts are untranslated in them
 python scripts/locales.py missing LANG      print what is not translated as JSON: {id: {english, one, note}}
 python scripts/locales.py fill LANG FILE    put translations in: {id: "text"}, with plural forms {id: ["1", "2", "5"]}
-python scripts/locales.py --check           fail if a text is not collected, not translated, or not compiled
+python scripts/locales.py --check           fail if a text is not collected or not translated
 
 LANG is a folder of traceanalyzer/locales. docs/translating.md has the terms.
 """
@@ -18,12 +18,12 @@ from pathlib import Path
 
 from babel import Locale
 from babel.messages.catalog import Catalog, Message
-from babel.messages.mofile import read_mo, write_mo
 from babel.messages.plurals import get_plural
 from babel.messages.pofile import read_po, write_po
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from hatch_build import compile_one
 from scripts.texts import PACKAGE, BadTextError, Found, collect
 from traceanalyzer.report.message import fields
 
@@ -97,11 +97,6 @@ def source(language: str) -> Path:
     return LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
 
 
-def compiled(language: str) -> Path:
-    """The catalog that the program reads."""
-    return source(language).with_suffix(".mo")
-
-
 def _read(file: Path, language: str | None = None) -> Catalog:
     if not file.exists():
         return Catalog(locale=language)
@@ -116,17 +111,6 @@ def as_po(catalog: Catalog) -> bytes:
     return stream.getvalue()
 
 
-def as_mo(catalog: Catalog) -> bytes:
-    """What is translated and not fuzzy; Babel would write English into plural forms that are empty."""
-    ready = _Catalog(locale=catalog.locale, charset="utf-8", fuzzy=False)
-    for message in catalog:
-        if message.context and not message.fuzzy and all(_several(message.string or "")):
-            ready[message.id] = message
-    stream = io.BytesIO()
-    write_mo(stream, ready)
-    return stream.getvalue()
-
-
 def _write(file: Path, data: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)
@@ -134,7 +118,7 @@ def _write(file: Path, data: bytes) -> None:
 
 def _save(language: str, catalog: Catalog) -> None:
     _write(source(language), as_po(catalog))
-    _write(compiled(language), as_mo(catalog))
+    compile_one(source(language))
 
 
 # Commands
@@ -191,8 +175,6 @@ def check() -> list[str]:
         found += [f"{text}: is missing" for text in missing(language)]
         if not found and _content(catalog) != _content(expected):
             found = ["is not up to date"]
-        if not compiled(language).exists() or _compiled(compiled(language)) != _compiled(io.BytesIO(as_mo(expected))):
-            found.append(f"{DOMAIN}.mo is not up to date")
         wrong += [f"{language}: {line}" for line in found]
     return wrong
 
@@ -237,12 +219,6 @@ def _content(catalog: Catalog) -> list[tuple[object, ...]]:
 
 def _files(message: Message) -> list[str]:
     return sorted({file for file, _ in message.locations})
-
-
-def _compiled(file: Path | io.BytesIO) -> dict[object, object]:
-    stream = file if isinstance(file, io.BytesIO) else io.BytesIO(file.read_bytes())
-    catalog = read_mo(stream)
-    return {m.context: (_several(m.id), _several(m.string)) for m in catalog} | {"": catalog.plural_expr}
 
 
 def main(arguments: list[str]) -> int:

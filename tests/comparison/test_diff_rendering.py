@@ -101,7 +101,6 @@ def test_an_unknown_format_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("code", ["ru", "zh"])
 def test_other_languages_write_their_numbers(code: str) -> None:
-    pytest.importorskip("babel", reason="babel is not installed")
     spoken = language.of(code)
     text = formats.render(compared(), "markdown", language=spoken)
     assert len(text) < LIMIT

@@ -17,7 +17,8 @@ from rich.cells import cell_len
 from tests.renderers.samples import HOSTILE, TRAINING, report_of
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import catalogs, language, render, terminal
-from traceanalyzer.renderers.language import ENGLISH, FOLDERS, Entry, Language, Symbols, Translated
+from traceanalyzer.renderers.catalogs import Catalog, Entry, Symbols
+from traceanalyzer.renderers.language import ENGLISH, FOLDERS, Language, Translated
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, fields
 from traceanalyzer.report.warnings import warning
@@ -216,11 +217,10 @@ def test_every_translation_can_be_filled(code: str) -> None:
     """With every kind of value that a field may hold."""
     spoken = language.of(code)
     samples = {"ns": 1_234_567, "bytes": 4096, "share": 0.25, "count": 5, "number": 1.5, "bool": True, "": "{name}"}
-    with catalogs.compiled(FOLDERS[code]).open("rb") as file:
-        entries = catalogs._entries(catalogs.read_mo(file))
+    entries = catalogs.read(FOLDERS[code]).entries
     assert len(entries) > 300
     for id_, entry in entries.items():
-        kinds = fields(entry.english)
+        kinds = fields(entry.forms[-1])
         for count in (1, 2, 5):
             params = {name: count if unit == "count" else samples[unit] for name, unit in kinds}
             said = spoken.say(Message(id_, params, "ENGLISH"))
@@ -229,7 +229,8 @@ def test_every_translation_can_be_filled(code: str) -> None:
 
 
 def test_a_language_may_write_numbers_with_any_symbols() -> None:
-    swiss = Translated("x", "x", {"t": Entry("{n:count}", ("<{n:count}>",))}, bool, Symbols(",", "’", "−", "%", "; "))
+    symbols = Symbols(",", "’", "−", "%", "; ")
+    swiss = Translated("x", "x", Catalog("0", symbols, {"t": Entry(("<{n:count}>",))}))
     assert swiss.say(Message("t", {"n": -1_234_567}, "")) == "<−1’234’567>"
     assert swiss.list(["a", "b"]) == "a; b"
 
@@ -258,9 +259,10 @@ def test_the_screen_keeps_its_width_and_its_numbers(spoken: Language) -> None:
     assert any(row["name"] in line and shown in line for line in lines)
 
 
-def test_english_needs_no_babel() -> None:
+@pytest.mark.parametrize("lang", ["en", "ru", "zh"])
+def test_no_language_needs_babel(lang: str) -> None:
     code = (
-        "import sys; sys.argv[1:] = ['report', '-q', '--format', 'markdown', sys.argv[1]]\n"
+        f"import sys; sys.argv[1:] = ['report', '-q', '--lang', '{lang}', '--format', 'markdown', sys.argv[1]]\n"
         "from traceanalyzer.cli import main\n"
         "try: main()\n"
         "finally: assert 'babel' not in sys.modules\n"

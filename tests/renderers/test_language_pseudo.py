@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import FIXTURES, TRAINING, report_of
-from traceanalyzer.renderers import language, markdown, render, sections, terminal, terminal_tables
+from traceanalyzer.renderers import markdown, render, sections, terminal, terminal_tables
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 
-PSEUDO = language.pseudo()
+PSEUDO = pseudo()
 WORD = re.compile(r"[A-Za-z]{2,}")
 _CODE = re.compile(r"```.*?```|(`+).*?\1", re.DOTALL)
 _TAG = re.compile(r"<!--.*?-->|</?(?:details|summary)>|https?://\S+")

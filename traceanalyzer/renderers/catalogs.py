@@ -1,84 +1,69 @@
-"""Opens the catalogs of `traceanalyzer/locales`, and asks Babel how a language writes numbers and lists."""
+"""The catalogs of `traceanalyzer/locales`, as the build compiles them (`hatch_build.py`)."""
 
 from __future__ import annotations
 
 import gettext
-import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from babel import Locale
-from babel.messages.catalog import Catalog
-from babel.messages.mofile import read_mo
-from babel.messages.pofile import read_po
+import msgspec
 
-from traceanalyzer.renderers.language import FOLDERS, Entry, Symbols, Translated
+from traceanalyzer.errors import TraceAnalyzerError
 
 LOCALES = Path(__file__).resolve().parent.parent / "locales"
-DOMAIN = "traceanalyzer"
-TEMPLATE = LOCALES / f"{DOMAIN}.pot"
-_HTML_LANG = {"ru": "ru", "zh": "zh-Hans"}
-_ACCENTED = str.maketrans(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "ȧƀƈḓḗƒɠħīĵķŀḿƞǿƥɋřşŧŭṽẇẋẏẑȦƁƇḒḖƑƓĦĪĴĶĿḾȠǾƤɊŘŞŦŬṼẆẊẎẐ"
-)
-_FIELD = re.compile(r"(\{[^{}]*\})")
 
 
-def compiled(folder: str) -> Path:
-    """The compiled catalog of a folder."""
-    return LOCALES / folder / "LC_MESSAGES" / f"{DOMAIN}.mo"
+class Entry(msgspec.Struct, frozen=True):
+    """One text of a catalog."""
+
+    forms: tuple[str, ...]
+    """The translation, or its plural forms."""
+    english: str = ""
+    """Of a plural the English text, whose first count decides the form."""
 
 
-def translated(code: str) -> Translated:
-    """The language of a code of `FOLDERS`."""
-    folder = FOLDERS[code]
-    with compiled(folder).open("rb") as file:
-        catalog = read_mo(file)
-    plural = gettext.c2py(catalog.plural_expr)
-    return Translated(code, _HTML_LANG[code], _entries(catalog), plural, _symbols(Locale.parse(folder)))
+class Symbols(msgspec.Struct, frozen=True):
+    """How a language writes numbers and lists."""
+
+    decimal: str
+    """Between the whole number and its fraction."""
+    group: str
+    """Between thousands."""
+    minus: str
+    """Before negative numbers."""
+    percent: str
+    """What follows the number, blank included."""
+    separator: str
+    """Between the items of a list."""
 
 
-def pseudo() -> Translated:
-    """Accents and brackets around everything that the template holds."""
-    with TEMPLATE.open("rb") as file:
-        template = read_po(file)
-    entries = {
-        text.context: Entry(_several(text.id)[-1], tuple(map(_accented, _several(text.id))))
-        for text in template
-        if text.context
-    }
-    return Translated("x-pseudo", "x-pseudo", entries, lambda n: int(n != 1), Symbols(".", ",", "-", " %", ", "))
+class Catalog(msgspec.Struct, frozen=True):
+    """All texts of one language."""
+
+    plural: str
+    """Rule of the plural in C, as gettext has it: from a number `n` to the index of a form."""
+    symbols: Symbols
+    """Signs in numbers and lists."""
+    entries: dict[str, Entry]
+    """Texts by id."""
+
+    def plural_rule(self) -> Callable[[int], int]:
+        """The rule of the plural as a function."""
+        return gettext.c2py(self.plural)
 
 
-def _entries(catalog: Catalog) -> dict[str, Entry]:
-    return {
-        _id(text.context): Entry(_several(text.id)[-1], _several(text.string or ""))
-        for text in catalog
-        if text.context  # the head of the catalog has none
-    }
+def read(folder: str) -> Catalog:
+    """Read the compiled catalog of a folder of `traceanalyzer/locales`.
 
-
-def _id(context: str | bytes) -> str:
-    """Babel's reader of compiled catalogs (2.18) does not decode contexts."""
-    return context.decode("utf-8") if isinstance(context, bytes) else context
-
-
-def _several(text: str | Sequence[str]) -> tuple[str, ...]:
-    """A text is one, singular and plural, or the forms of a language."""
-    return (text,) if isinstance(text, str) else tuple(text)
-
-
-def _symbols(locale: Locale) -> Symbols:
-    numbers = locale.number_symbols["latn"]
-    return Symbols(
-        decimal=numbers["decimal"],
-        group=numbers["group"],
-        minus=numbers["minusSign"],
-        percent=locale.percent_formats[None].suffix[0],
-        separator=locale.list_patterns["standard"]["middle"].format("", ""),
-    )
-
-
-def _accented(template: str) -> str:
-    parts = _FIELD.split(template)
-    return f"⟦{''.join(part if _FIELD.fullmatch(part) else part.translate(_ACCENTED) for part in parts)}⟧"
+    Raises:
+        TraceAnalyzerError: It was not compiled: the program runs from a checkout that was never installed.
+    """
+    file = LOCALES / folder / "LC_MESSAGES" / "traceanalyzer.json"
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise TraceAnalyzerError(
+            f"{file}: the texts of this language are not compiled; install the package (pip install -e .) "
+            "or run python hatch_build.py in its checkout"
+        ) from None
+    return msgspec.json.decode(data, type=Catalog)

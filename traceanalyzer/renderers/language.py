@@ -1,21 +1,22 @@
 """The reader's language: texts from a catalog, and numbers and units as the language writes them.
 
-English needs no catalog: every message carries it. The others come from gettext catalogs (`traceanalyzer/locales`) and
-from Babel, which are opened when such a language is asked for.
+English needs no catalog: every message carries it. The others come from `traceanalyzer/locales`, opened when such a
+language is asked for.
 """
 
 from __future__ import annotations
 
 import os
 import string
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers import catalogs
+from traceanalyzer.renderers.catalogs import Catalog, Entry
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, deciding_field
@@ -25,7 +26,9 @@ AUTO = "auto"
 """The language of the environment; English where there is no catalog for it."""
 
 FOLDERS = {"ru": "ru", "zh": "zh_Hans"}
-"""Codes and the folders of their catalogs, which are also Babel's names."""
+"""Codes and the folders of their catalogs."""
+
+_HTML_LANG = {"ru": "ru", "zh": "zh-Hans"}
 
 _SIMPLIFIED = ("", "cn", "sg", "hans", "hans-cn", "hans-sg")
 """What may follow zh. Traditional Chinese is another script, and there is no catalog for it."""
@@ -87,28 +90,6 @@ class Language:
 ENGLISH = Language()
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One text of a catalog."""
-
-    english: str
-    """The template, or the one of the plural."""
-    forms: tuple[str, ...]
-    """The translation, or its plural forms."""
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """How a language writes numbers and lists."""
-
-    decimal: str
-    group: str
-    minus: str
-    percent: str
-    """What follows the number, blank included."""
-    separator: str
-
-
 class Translated(Language):
     """A language with a catalog."""
 
@@ -116,14 +97,13 @@ class Translated(Language):
         self,
         code: str,
         html_lang: str,
-        entries: Mapping[str, Entry],
-        plural: Callable[[int], int],
-        symbols: Symbols,
+        catalog: Catalog,
     ) -> None:
+        symbols = catalog.symbols
         self.code = code
         self.html_lang = html_lang
-        self._entries = entries
-        self._plural = plural
+        self._entries = catalog.entries
+        self._plural = catalog.plural_rule()
         self._symbols = symbols
         self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
         self._filler = _Filler(self)
@@ -216,15 +196,4 @@ def _environment() -> str:
 
 @cache
 def _opened(code: str) -> Language:
-    if code == "en":
-        return ENGLISH
-    from traceanalyzer.renderers import catalogs  # noqa: PLC0415 - English needs no Babel
-
-    return catalogs.translated(code)
-
-
-def pseudo() -> Language:
-    """A language for tests, in which every text of a catalog is accented and bracketed: the rest has escaped."""
-    from traceanalyzer.renderers import catalogs  # noqa: PLC0415
-
-    return catalogs.pseudo()
+    return ENGLISH if code == "en" else Translated(code, _HTML_LANG[code], catalogs.read(FOLDERS[code]))

@@ -16,12 +16,12 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.renderers.html.advised import advised
 from tests.renderers.html.pages import Page
+from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import EVERY, NO_GPU, TRAINING, report_of
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import html
 from traceanalyzer.renderers.html.detail import LIMIT, stages
 from traceanalyzer.renderers.json import render as to_json
-from traceanalyzer.renderers.language import pseudo
 from traceanalyzer.report.model import Report
 
 each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
