@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from tests.builders import Layout, TraceBuilder
 from traceanalyzer.readers import kineto
 from traceanalyzer.readers.source import Source
+from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace, all_tables
 from traceanalyzer.trace.tables import Category
 
@@ -22,6 +26,12 @@ Row = dict[str, Any]
 def read(data: bytes, name: str = "trace.json") -> Trace:
     """The trace in a text, plain or compressed."""
     return kineto.read(Source(io.BytesIO(data), name, len(data), lambda _: None))
+
+
+def plain(report: Report) -> dict[str, Any]:
+    """The analyses of a report as its JSON has them."""
+    analyses: dict[str, Any] = json.loads(msgspec.json.encode(report))["analyses"]
+    return analyses
 
 
 def read_built(trace: TraceBuilder, layout: Layout | None = None) -> Trace:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import TraceBuilder, distributed_info
 from tests.builders.situations import mtia
-from tests.reading import read_built
+from tests.reading import plain, read_built
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.pipeline import StepChoice, analyze, load
@@ -82,8 +82,8 @@ def test_only_the_empty_choice_is_everything() -> None:
 
 def calls(report: Report) -> tuple[int, int, int]:
     """Calls of the operator, its device time in us, calls of the kernel."""
-    (operator,) = report.analyses["operators"]["rows"]
-    (kernel,) = report.analyses["kernels"]["rows"]
+    (operator,) = plain(report)["operators"]["rows"]
+    (kernel,) = plain(report)["kernels"]["rows"]
     return operator["calls"], operator["device_total_ns"] // 1000, kernel["calls"]
 
 
@@ -95,19 +95,19 @@ def test_everything_counts_by_default() -> None:
 
 def test_chosen_steps_are_all_that_counts() -> None:
     report = analyze(read_built(training()), StepChoice(first=11, last=12))
-    breakdown = report.analyses["step_breakdown"]
+    breakdown = plain(report)["step_breakdown"]
     assert [step["name"] for step in breakdown["steps"]] == ["11", "12"]
     assert breakdown["window"] == {"start_ns": 100_000, "end_ns": 300_000}
     assert breakdown["average"]["kernel_ns"] == 11_500
     assert calls(report) == (2, 11 + 12, 2)
-    (device,) = report.analyses["gpu"]["devices"]
+    (device,) = plain(report)["gpu"]["devices"]
     assert device["utilization"] == pytest.approx(23 / 200)
 
 
 def test_steps_of_a_part_are_those_of_the_whole() -> None:
     """What is left out cannot move the borders of what stays."""
-    whole = analyze(read_built(training())).analyses["step_breakdown"]["steps"]
-    part = analyze(read_built(training()), StepChoice(skip_warmup=1)).analyses["step_breakdown"]["steps"]
+    whole = plain(analyze(read_built(training())))["step_breakdown"]["steps"]
+    part = plain(analyze(read_built(training()), StepChoice(skip_warmup=1)))["step_breakdown"]["steps"]
     assert part == whole[1:]
 
 
@@ -142,7 +142,7 @@ def test_missing_data_is_a_result() -> None:
     skipped = {entry.id: entry.reason.id for entry in report.skipped}
     assert skipped["kernels"] == "skip-no-kernels"
     assert skipped["gpu"] == "skip-no-kernels"
-    assert "kernels" not in report.analyses
+    assert "kernels" not in plain(report)
 
 
 def test_no_step_and_no_operator() -> None:
@@ -168,7 +168,7 @@ def test_printed_tables_are_analyzed_too(tmp_path: Path) -> None:
     document = load(path)
     report = analyze(document)
     assert (report.source.format, report.source.name, report.trace) == ("key_averages", "tables.txt", None)
-    assert len(report.analyses["tables"]) >= 1
+    assert len(plain(report)["tables"]) >= 1
     with pytest.raises(UsageError, match=r"tables\.txt: .*steps cannot be chosen"):
         analyze(document, StepChoice(first=1))
     assert analyze(document, StepChoice()) == report

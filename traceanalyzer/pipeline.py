@@ -180,7 +180,7 @@ def _report(
         source=source,
         trace=summary,
         warnings=tuple(warning(doubt.id, doubt.count, doubt.params) for doubt in doubts),
-        analyses={key: msgspec.json.decode(msgspec.json.encode(result)) for key, result in results.items()},
+        analyses=dict(results),
         headlines=_as_saved(advice.headlines, tuple[model.Headline, ...]),
         findings=_as_saved(advice.findings, tuple[model.Finding, ...]),
         skipped=(*(model.Skipped(key, reason) for key, reason in skipped.items()), *advice.skipped),

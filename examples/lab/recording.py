@@ -29,6 +29,6 @@ def keep(results: Sequence[Result], folder: Path) -> None:
 
 def _last_steps(path: Path) -> tuple[int, int]:
     """Numbers of the last recorded steps."""
-    steps = ta.analyze(ta.load(path)).analyses["step_breakdown"]["steps"]
-    numbers = [int(step["name"].rpartition("#")[2]) for step in steps]
+    steps = ta.analyze(ta.load(path)).analyses["step_breakdown"].steps
+    numbers = [int(step.name.rpartition("#")[2]) for step in steps]
     return numbers[-_KEPT_STEPS:][0], numbers[-1]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.reading import plain
 from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.report.model import Report
 
@@ -50,7 +51,7 @@ def expected(corpus: Path, name: str) -> dict[str, Any]:
 def kernels(corpus: Path, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Our row and the reference's row of each kernel."""
     wanted = {row["name"]: row for row in expected(corpus, name).get("kernels", [])}
-    ours = {row["name"]: row for row in report_of(corpus, name).analyses.get("kernels", {"rows": []})["rows"]}
+    ours = {row["name"]: row for row in plain(report_of(corpus, name)).get("kernels", {"rows": []})["rows"]}
     assert ours.keys() == wanted.keys()
     return [(ours[kernel], wanted[kernel]) for kernel in wanted]
 
@@ -63,7 +64,7 @@ def test_every_section_agrees(corpus: Path, corpus_name: str, tmp_path: Path) ->
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     sections = {m["name"]: m for m in map(SECTION.fullmatch, run.stdout.splitlines()) if m}
     assert sections.pop("total", None), run.stdout + run.stderr
-    if "memory" not in report_of(corpus, corpus_name).analyses:
+    if "memory" not in plain(report_of(corpus, corpus_name)):
         sections.pop("memory peaks", None)  # not analyzed yet
     assert sum(int(section["compared"]) for section in sections.values()) > 0
     assert not [name for name, section in sections.items() if section["differ"]], run.stdout
@@ -91,14 +92,14 @@ def test_means_of_kernels(corpus: Path, corpus_name: str) -> None:
 
 def test_the_window_of_the_steps(corpus: Path, corpus_name: str) -> None:
     report, window = report_of(corpus, corpus_name), expected(corpus, corpus_name)["window"]
-    found = report.analyses["step_breakdown"]["window"]
+    found = plain(report)["step_breakdown"]["window"]
     length = 1000 * (window["steps_end_us"] - window["steps_start_us"])
     assert found["end_ns"] - found["start_ns"] == pytest.approx(length, abs=600)
 
 
 def test_steps_start_where_the_reference_has_them(corpus: Path, corpus_name: str) -> None:
     """Relative to the first step: the reference counts time from another event."""
-    ours = [step["start_ns"] for step in report_of(corpus, corpus_name).analyses["step_breakdown"]["steps"]]
+    ours = [step["start_ns"] for step in plain(report_of(corpus, corpus_name))["step_breakdown"]["steps"]]
     wanted = [1000 * step["start_us"] for step in expected(corpus, corpus_name)["steps"]]
     assert [start - ours[0] for start in ours] == pytest.approx([start - wanted[0] for start in wanted], abs=2)
 
@@ -112,7 +113,7 @@ def test_averages_as_the_plugin_shows_them(corpus: Path, corpus_name: str) -> No
     reference = expected(corpus, corpus_name)
     if not reference["integer_us"]:
         pytest.skip("nothing to compare: the plugin computed with rounding errors")
-    average = report_of(corpus, corpus_name).analyses["step_breakdown"]["average"]
+    average = plain(report_of(corpus, corpus_name))["step_breakdown"]["average"]
     loose = {"Kernel", "Memcpy", "Memset", "Communication"} if reference["communication_differs"] else set()
     for title, (value, percent) in reference["average_display"].items():
         if title in loose:

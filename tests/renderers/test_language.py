@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from tests.reading import plain
 from tests.renderers.samples import HOSTILE, TRAINING, report_of
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import catalogs, language, render, terminal
@@ -254,7 +255,7 @@ def test_the_screen_keeps_its_width_and_its_numbers(spoken: Language) -> None:
     terminal.show(report, stream, plain=True, language=spoken)
     lines = stream.getvalue().splitlines()
     assert max(map(cell_len, lines)) <= 80
-    row = report.analyses["operators"]["rows"][0]
+    row = plain(report)["operators"]["rows"][0]
     shown = spoken.quantity(row["device_self_ns"], "ns").replace("\u00a0", " ")
     assert any(row["name"] in line and shown in line for line in lines)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reading import plain
 from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import FIXTURES, TRAINING, report_of
 from traceanalyzer.renderers import markdown, render, sections, terminal, terminal_tables
@@ -39,9 +40,9 @@ def names(report: Report) -> set[str]:
         found |= {place.name for evidence in finding.evidence for place in evidence.where}
     if report.trace is not None:
         found |= {report.trace.steps_from or "", *report.trace.options.__struct_fields__}
-    roof = (report.analyses.get("roofline") or {}).get("roof") or {}
+    roof = (plain(report).get("roofline") or {}).get("roof") or {}
     found |= {roof.get("name", ""), roof.get("source", "")}
-    for run in report.analyses.get("runs", ()):
+    for run in plain(report).get("runs", ()):
         found |= {run["id"], clean(run["title"] or ""), run["steps_from"] or ""}
     return found | set(_cells(report))
 

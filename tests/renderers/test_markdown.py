@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.builders import TraceBuilder
+from tests.reading import plain as analyses_of
 from tests.reading import read_built
 from tests.renderers import readback
 from tests.renderers.samples import DAMAGED, EVERY, NO_GPU, SOUND, TRAINING, report_of
@@ -94,7 +95,7 @@ def test_top_limits_every_ranking_and_says_so(top: int) -> None:
             is_ranking = table[0][0] in {"Operator", "Kernel", "Step"}
             assert not is_ranking or len(table) - 1 <= top
     operators = readback.parts(render(report, "markdown", top))["Operators by device self time"]
-    total = len(report.analyses["operators"]["rows"])
+    total = len(analyses_of(report)["operators"]["rows"])
     assert len(operators.tables[0]) - 1 == min(top, total)
     said = f"{top} of {total} rows; all are in the JSON report."
     assert operators.paragraphs == ([said] if top < total else [])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import A100, ROCM, TraceBuilder
-from tests.reading import read_built
+from tests.reading import plain, read_built
 from tests.renderers import readback
 from tests.renderers.samples import SOUND, TRAINING, report_of
 from traceanalyzer.pipeline import analyze
@@ -57,7 +57,7 @@ STEPS = {
     "Other": "other_ns",
 }
 with_gpu = pytest.mark.parametrize(
-    "path", [path for path in SOUND if report_of(path).analyses.get("kernels", {}).get("rows")], ids=lambda p: p.name
+    "path", [path for path in SOUND if plain(report_of(path)).get("kernels", {}).get("rows")], ids=lambda p: p.name
 )
 
 
@@ -93,17 +93,17 @@ def section(report: Report, title: str) -> readback.Part:
 @with_gpu
 def test_operators(path: Path) -> None:
     report = report_of(path)
-    if any(row["device_self_ns"] for row in report.analyses["operators"]["rows"]):
+    if any(row["device_self_ns"] for row in plain(report)["operators"]["rows"]):
         table = section(report, "Operators by device self time").rows()
-        compare(table, report.analyses["operators"]["rows"], OPERATORS)
+        compare(table, plain(report)["operators"]["rows"], OPERATORS)
         assert set(OPERATORS) < set(table[0])
-        assert [row["Operator"] for row in table] == [r["name"] for r in report.analyses["operators"]["rows"][:20]]
+        assert [row["Operator"] for row in table] == [r["name"] for r in plain(report)["operators"]["rows"][:20]]
 
 
 @with_gpu
 def test_kernels(path: Path) -> None:
     report = report_of(path)
-    rows = report.analyses["kernels"]["rows"]
+    rows = plain(report)["kernels"]["rows"]
     table = section(report, "Kernels").rows()
     compare(table, rows, KERNELS)
     tensor_cores = {True: "yes", False: "no", None: "unknown"}
@@ -116,7 +116,7 @@ def test_kernels(path: Path) -> None:
 @with_gpu
 def test_gpus(path: Path) -> None:
     report = report_of(path)
-    devices = report.analyses["gpu"]["devices"]
+    devices = plain(report)["gpu"]["devices"]
     table = section(report, "GPU").rows()
     compare(table, devices, GPU)
     assert len(table) == len(devices)
@@ -129,7 +129,7 @@ def test_gpus(path: Path) -> None:
 )  # type: ignore[union-attr]
 def test_steps(path: Path) -> None:
     report = report_of(path)
-    steps = report.analyses["step_breakdown"]["steps"]
+    steps = plain(report)["step_breakdown"]["steps"]
     if len(steps) > 1:
         table = section(report, "Steps").rows()
         compare(table, steps, STEPS)
@@ -161,7 +161,7 @@ def rocm() -> Report:
 
 def test_unknown_is_said_and_is_not_zero() -> None:
     report = rocm()
-    (row,) = report.analyses["kernels"]["rows"]
+    (row,) = plain(report)["kernels"]["rows"]
     assert row["mean_blocks_per_sm"] is None
     assert row["mean_est_achieved_occupancy"] is None
     (shown,) = section(report, "Kernels").rows()

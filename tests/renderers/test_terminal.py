@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from tests.reading import plain
 from tests.renderers.samples import DAMAGED, EVERY, SOUND, TRAINING, report_of
 from traceanalyzer.renderers import render, sections, terminal
 from traceanalyzer.renderers.sections.overview import PART_LABELS
@@ -83,7 +84,7 @@ def test_other_widths_are_kept(width: int) -> None:
 
 
 def test_a_wider_screen_shows_more_of_a_name() -> None:
-    name = report_of(TRAINING).analyses["kernels"]["rows"][0]["name"]
+    name = plain(report_of(TRAINING))["kernels"]["rows"][0]["name"]
     assert name not in screen_of(TRAINING)
     assert name in screen_of(TRAINING, width=250)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.builders.situations import SITUATIONS, Situation
 from tests.random_traces import Plan, plans
-from tests.reading import read_built
+from tests.reading import plain, read_built
 from traceanalyzer.analyzers import ANALYZERS
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import SCHEMA_VERSION, Report
@@ -19,9 +19,12 @@ from traceanalyzer.report.model import SCHEMA_VERSION, Report
 def assert_survives_json(report: Report) -> None:
     stored = msgspec.json.encode(report)
     again = msgspec.json.decode(stored, type=Report)
-    assert again == report
     assert msgspec.json.encode(again) == stored
-    assert json.loads(stored)["analyses"] == report.analyses
+    assert msgspec.structs.replace(again, analyses={}) == msgspec.structs.replace(report, analyses={})
+    assert again.analyses.keys() == report.analyses.keys()
+    for key, result in report.analyses.items():
+        assert again.result(key, type(result)) == result
+        assert again.result(key, type(result)) is again.result(key, type(result)), "it was converted twice"
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
@@ -42,7 +45,7 @@ def test_results_come_back_as_their_own_types(situation: Situation) -> None:
         assert (result is None) == (analyzer.key not in report.analyses)
         if result is not None:
             assert isinstance(result, analyzer.result)
-            assert json.loads(msgspec.json.encode(result)) == report.analyses[analyzer.key]
+            assert json.loads(msgspec.json.encode(result)) == plain(report)[analyzer.key]
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.builders import LAYOUTS, Layout, TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
-from tests.reading import read
+from tests.reading import plain, read
 from traceanalyzer.pipeline import StepChoice, analyze, load
 from traceanalyzer.report.model import Report
 from traceanalyzer.rewrite.trim import trim
@@ -32,7 +32,7 @@ def names_of(path: Path) -> Counter[str]:
 
 def steps_of(report: Report) -> list[dict[str, Any]]:
     """Without the starts, which count from the first event."""
-    return [{k: v for k, v in step.items() if k != "start_ns"} for step in report.analyses["step_breakdown"]["steps"]]
+    return [{k: v for k, v in step.items() if k != "start_ns"} for step in plain(report)["step_breakdown"]["steps"]]
 
 
 def two_steps() -> TraceBuilder:

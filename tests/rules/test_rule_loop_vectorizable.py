@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.reading import plain
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.loop_vectorizable import fires, iterating, trap_many_calls_in_a_table
 
@@ -12,7 +13,7 @@ RULE = "loop-vectorizable"
 
 def test_all_turns_but_one_go_away() -> None:
     (finding,) = findings(fires(), RULE)
-    (row,) = report(fires(), RULE).analyses["repeats"]["rows"]
+    (row,) = plain(report(fires(), RULE))["repeats"]["rows"]
     assert finding.saving is not None
     low, high = finding.saving.direct_ns_per_step
     assert high == pytest.approx(row["host_ns"] / 4 * 63 / 64)

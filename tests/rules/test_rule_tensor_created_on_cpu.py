@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.timeline import Host, Stream
+from tests.reading import plain
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires_in_a_table
@@ -16,7 +17,7 @@ RULE = "tensor-created-on-cpu"
 def test_making_and_moving_go_away_but_for_a_launch() -> None:
     trace = fires()
     (finding,) = findings(trace, RULE)
-    (row,) = report(trace, RULE).analyses["host_origins"]["rows"]
+    (row,) = plain(report(trace, RULE))["host_origins"]["rows"]
     time = (row["making_ns"] + row["moving_ns"]) / 4
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == (time - 20_000, time)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -224,7 +225,7 @@ class Headline(msgspec.Struct, frozen=True):
     """Null where no finding saves anything."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, dict=True):
     """Everything that renderers need; the JSON round trip is the identity."""
 
     schema_version: int
@@ -233,7 +234,8 @@ class Report(msgspec.Struct, frozen=True):
     trace: TraceSummary | None
     warnings: tuple[ReportWarning, ...]
     analyses: dict[str, Any]
-    """Per analyzer its result, as plain data; `result` gives the typed view."""
+    """Per analysis its result: typed where it was computed, plain data where the report was read back from JSON.
+    `result` gives the typed view of both."""
     headlines: tuple[Headline, ...]
     """One of a trace, one per run of a table document; empty where nothing could be measured."""
     findings: tuple[Finding, ...]
@@ -246,9 +248,22 @@ class Report(msgspec.Struct, frozen=True):
         Raises:
             UnusableInputError: It is not as this program writes it.
         """
-        plain = self.analyses.get(key)
+        if key not in self._typed:
+            self._typed[key] = self._converted(key, kind)
+        found: R | None = self._typed[key]
+        return found
+
+    @cached_property
+    def _typed(self) -> dict[str, Any]:
+        """Results that were asked for before."""
+        return {}
+
+    def _converted(self, key: str, kind: type[R]) -> R | None:
+        value = self.analyses.get(key)
+        if value is None or isinstance(value, msgspec.Struct | tuple):
+            return cast("R | None", value)
         try:
-            return None if plain is None else msgspec.convert(plain, kind)
+            return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             raise UnusableInputError(
                 f"the report of {self.source.name} was changed after it was written: analyses.{key}: {error}; make it "
