@@ -34,6 +34,16 @@ def plain(report: Report) -> dict[str, Any]:
     return analyses
 
 
+def assert_reads_back(text: str | bytes, report: Report) -> None:
+    """The JSON of a report holds everything that the report does, and gives the same JSON again."""
+    again = msgspec.json.decode(text, type=Report)
+    assert msgspec.structs.replace(again, analyses={}) == msgspec.structs.replace(report, analyses={})
+    assert plain(again) == plain(report)
+    for key, result in report.analyses.items():
+        if not isinstance(result, dict | list | tuple):
+            assert again.result(key, type(result)) == result
+
+
 def read_built(trace: TraceBuilder, layout: Layout | None = None) -> Trace:
     """The trace that a builder writes."""
     return read(trace.to_bytes(layout))
