@@ -32,6 +32,7 @@ check-full: $(READY) $(CATALOGS) ## The tests with the large counts, and what th
 lint: $(READY) ## Style of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_docstrings.py
 
 types: $(READY) ## Types of the package
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""Many traces at once: ``python -m benchmarks.batch``.
+"""Time and memory of a batch over many traces: ``python -m benchmarks.batch``.
 
 Prints Markdown tables: the time for N traces with two processes against one and against one `report` after the other,
 and the peak memory of all processes together against the bound that the batch promises: the sum of the estimates of
@@ -106,7 +106,7 @@ def promised(traces: Sequence[Path], jobs: int) -> int:
 def measure(
     name: str, traces: Sequence[Path], folder: Path, jobs: int, forms: list[str], *, looks: bool = False
 ) -> Run:
-    """Run one way; with no jobs, one report after the other.
+    """Run all files in one way; with no jobs, one report after the other.
 
     Looking at the memory takes a core, which two processes on two cores do not leave: such a run tells no time.
     """
@@ -159,7 +159,7 @@ def _pss(process: str) -> int:
 
 
 def best(runs: Sequence[Run]) -> Run:
-    """The one with the lowest time."""
+    """The run with the lowest time."""
     return min(runs, key=lambda run: run.wall_s)
 
 

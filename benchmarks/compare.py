@@ -93,7 +93,7 @@ def compile_package() -> None:
 
 
 def compare(sources: dict[str, Path], folder: Path, sizes: list[float], runs: int) -> Comparison:
-    """Measure everything."""
+    """Run all comparisons on each size and return the tables as Markdown."""
     compile_package()
     replicas = []
     for name, path in sources.items():
@@ -129,7 +129,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Command line; the exit code."""
+    """Run the benchmark as the command line asks; returns the exit code."""
     options = parse_arguments()
     if options.source:
         pairs = (source.split("=", 1) for source in options.source)

@@ -73,7 +73,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Grown:
-    """What was written."""
+    """What was written to the grown trace."""
 
     copies: int
     """How often the source's events occur, the source itself included."""
@@ -239,7 +239,7 @@ def grow(source: Path, target: Path, megabytes: float) -> Grown:
 
 
 def main() -> None:
-    """Command line."""
+    """Grow a trace as the command line asks; returns the exit code."""
     parser = argparse.ArgumentParser(description="Grow a trace to a given size, in its own layout.")
     parser.add_argument("source", type=Path, metavar="TRACE", help="a trace, .json or .json.gz")
     parser.add_argument("target", type=Path, metavar="OUT", help="the replica, plain JSON")

@@ -103,7 +103,7 @@ def measure_in_turns(commands: Mapping[str, Sequence[str]], runs: int) -> dict[s
 
 
 def main() -> None:
-    """Command line."""
+    """Measure the command that the command line names; returns the exit code."""
     parser = argparse.ArgumentParser(description="Measure a command's CPU time, wall time and peak memory.")
     parser.add_argument("--runs", type=int, default=3, help="how often to run it (default: %(default)s)")
     parser.add_argument("command", nargs="+", help="the command and its arguments, after --")

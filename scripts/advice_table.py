@@ -1,4 +1,4 @@
-"""Writes docs/advice.md: what the rules find in the corpus, against what an expert expects.
+"""Write docs/advice.md: what the rules find in the corpus, compared with what an expert expects.
 
 TRACEANALYZER_CORPUS=... python -m scripts.advice_table
 """
@@ -28,7 +28,7 @@ a test fails if it is not up to date.
 
 
 def page(scored: Sequence[Score]) -> str:
-    """The page."""
+    """The text of docs/advice.md for these scores."""
     true, missed, false = (sum(len(getattr(s, kind)) for s in scored) for kind in ("true", "missed", "false"))
     fired = {rule for score in scored for rule in score.found}
     never = [rule.id for rule in builtin() if rule.id not in fired]

@@ -24,7 +24,7 @@ _PATIENCE_S = 240
 
 @dataclass(frozen=True)
 class Command:
-    """One capture."""
+    """One capture that makes a fixture."""
 
     traces: tuple[str, ...]
     """Names of the fixtures, in the order of ranks."""

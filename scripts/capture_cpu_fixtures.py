@@ -137,7 +137,7 @@ def inference_flops(save: Handler) -> None:
 
 
 def plain(save: Handler) -> None:
-    """A few operators."""
+    """Run a few operators without any option."""
     left, right = torch.randn(64, 64), torch.randn(64, 64)
     with profile(activities=[ProfilerActivity.CPU], on_trace_ready=save):
         for _ in range(4):

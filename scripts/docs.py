@@ -1,4 +1,4 @@
-"""Writes the generated documentation: parts of pages (cog), the schemas, and the pages of the rules.
+"""Write the generated documentation: parts of pages (cog), the schemas, and the pages of the rules.
 
 python scripts/docs.py            write
 python scripts/docs.py --check    fail if something is not up to date
@@ -11,21 +11,29 @@ import re
 import sys
 from pathlib import Path
 
-import schemas
 from cogapp import Cog
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts import schemas
 from traceanalyzer.report import units
 from traceanalyzer.rules.rule import Rule
 from traceanalyzer.rules.selection import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs"
 SCHEMAS = {"report": schemas.report, "difference": schemas.difference, "capture": schemas.capture}
 PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md")
 
 
+def schema_files() -> dict[Path, str]:
+    """The text of each published schema."""
+    return {FOLDER / f"{name}.schema.json": text() for name, text in SCHEMAS.items()}
+
+
 def rule_pages() -> dict[Path, str]:
-    """The documentation of every rule, and their list."""
-    folder = ROOT / "docs" / "rules"
+    """The text of the page of every rule, and of the page that lists them."""
+    folder = FOLDER / "rules"
     rules = builtin()
     rows = [f"| [{rule.id}]({rule.id}.md) | {rule.title()} | {rule.severity} | {rule.confidence} |" for rule in rules]
     head = [
@@ -57,22 +65,27 @@ def _rule_page(rule: Rule) -> str:
     return "\n".join([*lines, ""])
 
 
+def stale(pages: dict[Path, str]) -> list[Path]:
+    """The files that are missing or hold another text."""
+    return sorted(path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text)
+
+
 def main() -> int:
-    """Write or check."""
+    """Write the generated files, or check that they are up to date."""
     check = "--check" in sys.argv
-    stale = Cog().main(["cog", "--check" if check else "-r", *(str(ROOT / page) for page in PAGES)])
-    pages = {ROOT / "docs" / f"{name}.schema.json": text() for name, text in SCHEMAS.items()} | rule_pages()
-    left = {path for path in (ROOT / "docs" / "rules").glob("*.md") if path not in pages}
-    for path, text in pages.items():
-        if check and (not path.exists() or path.read_text("utf-8") != text):
+    failed = bool(Cog().main(["cog", "--check" if check else "-r", *(str(ROOT / page) for page in PAGES)]))
+    pages = schema_files() | rule_pages()
+    left = {path for path in (FOLDER / "rules").glob("*.md") if path not in pages}
+    for path in stale(pages):
+        if check:
             print(f"{path.relative_to(ROOT)} is not up to date; run make format")
-            stale = 1
-        if not check:
+            failed = True
+        else:
             path.parent.mkdir(exist_ok=True)
-            path.write_text(text, "utf-8")
+            path.write_text(pages[path], "utf-8")
     for path in left:
         print(f"{path.relative_to(ROOT)} belongs to no rule; remove it")
-    return 1 if stale or left else 0
+    return 1 if failed or left else 0
 
 
 if __name__ == "__main__":

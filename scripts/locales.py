@@ -145,7 +145,7 @@ def _asked(message: Message) -> dict[str, object]:
 
 
 def fill(language: str, translations: dict[str, str | list[str]]) -> None:
-    """Put translations in.
+    """Put translations into the catalog of a language.
 
     Raises:
         BadTextError: There is no such text, or a translation does not fit it; then nothing is written.
@@ -222,7 +222,7 @@ def _files(message: Message) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command."""
+    """Run the command that the arguments name; returns the exit code."""
     try:
         match arguments:
             case ["update"]:

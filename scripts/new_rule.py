@@ -1,4 +1,4 @@
-"""Starts a rule: its file, its situations and its test, with everything that the registry test asks for.
+"""Start a new rule: its file, its situations and its test, with everything that the registry test asks for.
 
     python scripts/new_rule.py slow-thing "Something is slow"
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from traceanalyzer import analyzers
 from traceanalyzer.analyzers import tables
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.capture_facts import CaptureFacts
@@ -20,10 +23,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def report() -> str:
-    """Schema of a report, with the result of every analysis, of traces and of printed tables, under its key."""
-    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS
-    (whole, *parts), components = _components([Report, *results.values()])
-    keys = {key: part | {"description": _summary(results[key])} for key, part in zip(results, parts, strict=True)}
+    """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
+    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS | {"ranks": Ranks}
+    (whole, *parts), components = described([Report, *results.values()])
+    keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
     body = components[whole["$ref"].rsplit("/", 1)[1]]
     body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
     return _document("traceanalyzer report", whole, components)
@@ -31,17 +34,17 @@ def report() -> str:
 
 def difference() -> str:
     """Schema of a difference between two measurements."""
-    (whole,), components = _components([Difference])
+    (whole,), components = described([Difference])
     return _document("traceanalyzer difference", whole, components)
 
 
 def capture() -> str:
     """Schema of what a capture records inside the trace."""
-    (whole,), components = _components([CaptureFacts])
+    (whole,), components = described([CaptureFacts])
     return _document("traceanalyzer capture facts", whole, components)
 
 
-def _components(types: list[type[msgspec.Struct]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def described(types: list[type[msgspec.Struct]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """References to the types, and the definitions that they need, with a description of every property.
 
     Raises:
@@ -53,7 +56,7 @@ def _components(types: list[type[msgspec.Struct]]) -> tuple[list[dict[str, Any]]
         texts = field_docstrings(struct)
         for name, value in definition.get("properties", {}).items():
             if name not in texts:
-                raise ValueError(f"{struct.__module__}.{struct.__name__}.{name}: the field has no docstring")
+                raise ValueError(f"{struct.__module__}.{struct.__name__}.{name}: write a docstring under the field")
             definition["properties"][name] = value | {"description": texts[name]}
     return list(wholes), components
 
@@ -77,11 +80,11 @@ def field_docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
     """The string literals below the fields of a struct and of its bases, by encoded name."""
     found: dict[str, str] = {}
     for base in reversed(struct.__mro__):
-        if not (issubclass(base, msgspec.Struct) and base.__module__.startswith("traceanalyzer")):
+        if base is object or base.__module__.startswith("msgspec"):
             continue
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(definition, ast.ClassDef)
-        for field, text in zip(definition.body, definition.body[1:], strict=False):
+        for field, text in pairwise(definition.body):
             if (
                 isinstance(field, ast.AnnAssign)
                 and isinstance(field.target, ast.Name)
@@ -94,11 +97,15 @@ def field_docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
     return {encoded[name]: text for name, text in found.items() if name in encoded}
 
 
-def _summary(struct: type[msgspec.Struct]) -> str:
-    """The first line of a struct's docstring."""
-    return (inspect.getdoc(struct) or "").partition("\n")[0]
+def _question(result: Any) -> str:
+    """What an analysis answers: the question at the head of its module, or else the first sentence there."""
+    struct = next(_structs([result]))
+    first = (sys.modules[struct.__module__].__doc__ or "").partition("\n\n")[0]
+    question, mark, _ = " ".join(first.split()).partition("?")
+    return question + mark
 
 
 def _document(title: str, whole: dict[str, Any], components: dict[str, Any]) -> str:
+    """The text of a schema file."""
     document = {"$schema": _DIALECT, "title": title, **whole, "$defs": dict(sorted(components.items()))}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

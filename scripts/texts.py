@@ -32,7 +32,7 @@ class Found:
 
     @property
     def msgid(self) -> str | tuple[str, str]:
-        """As gettext keeps it."""
+        """Key and plural of the text, as gettext keeps it."""
         return (self.one, self.english) if self.one else self.english
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from scripts import docs
 from traceanalyzer import analyzers
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +42,8 @@ def test_generated_parts_are_up_to_date() -> None:
 def test_a_stale_page_would_be_noticed(tmp_path: Path) -> None:
     """The same check on a copy with one number of the README changed."""
     fixtures = [f"fixtures/synthetic/gpu_training{suffix}.json.gz" for suffix in ("", "_fed")]
-    for name in ("scripts/docs.py", "docs/report.schema.json", *fixtures):
+    schemas = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.schema.json")]
+    for name in ("scripts/docs.py", "scripts/schemas.py", *schemas, *fixtures):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
@@ -54,6 +56,18 @@ def test_a_stale_page_would_be_noticed(tmp_path: Path) -> None:
     )
     assert run.returncode != 0
     assert "README.md" in run.stdout
+    assert "schema.json is not up to date" not in run.stdout
+
+
+def test_a_stale_schema_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in docs.SCHEMAS:
+        (tmp_path / f"{name}.schema.json").write_text((ROOT / "docs" / f"{name}.schema.json").read_text("utf-8"))
+    monkeypatch.setattr(docs, "FOLDER", tmp_path)
+    assert docs.stale(docs.schema_files()) == []
+    for name in docs.SCHEMAS:
+        path = tmp_path / f"{name}.schema.json"
+        path.write_text(path.read_text("utf-8").replace("in ns", "in seconds", 1), "utf-8")
+    assert docs.stale(docs.schema_files()) == sorted(docs.schema_files())
 
 
 def test_the_help_in_the_readme_can_be_read() -> None:

@@ -1,4 +1,4 @@
-"""`python -m traceanalyzer`."""
+"""Runs the command line as `python -m traceanalyzer`."""
 
 from traceanalyzer.cli import main
 

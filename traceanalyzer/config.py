@@ -13,36 +13,36 @@ from traceanalyzer.errors import UsageError
 
 _SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "fail-on")
 SEVERITIES = ("info", "low", "medium", "high", "critical")
-"""Of findings, the mildest first."""
+"""Severities of findings, the mildest first."""
 FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
-"""Of reports, as `renderers` makes them."""
+"""Names of the formats that `renderers` can make."""
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "int8",
 )  # fmt: skip
-"""Of the device that the trace was recorded on: memory bandwidth in GB/s, rates in TFLOP/s."""
+"""Figures of the recorded device that may be set: memory bandwidth in GB/s, rates in TFLOP/s."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a project has settled; everything has a default."""
+    """The settings of a project; every one has a default."""
 
     gpu: Mapping[str, Any] = field(default_factory=dict)
     """Peaks of the device, for devices that the table does not know or gets wrong."""
     rules: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Thresholds by rule and key, in place of the rules' own."""
+    """Thresholds by rule and key that replace the rules' own."""
     select: tuple[str, ...] = ()
-    """Only these rules; empty: all."""
+    """Ids of the only rules that run; empty runs all."""
     ignore: tuple[str, ...] = ()
-    """Not these rules."""
+    """Ids of rules that do not run."""
 
     language: str = "en"
-    """Of what people read: a code, or auto."""
+    """Language of reports: a code, or `auto`."""
     formats: tuple[str, ...] = ()
-    """Where neither an option nor a suffix says the format: all of them in a batch, else the first."""
+    """Formats to write where neither an option nor a suffix names one: all of them in a batch, else the first."""
     top: int | None = None
-    """Rows of each ranking; the format's own number if None."""
+    """Number of rows of each ranking; None leaves it to the format."""
     fail_on: str | None = None
-    """The severity of a finding that makes the exit code 1."""
+    """Severity from which on a finding makes the exit code 1."""
 
     origin: str = field(default="", compare=False)
     """What goes before a key in an error: the file, and in pyproject.toml the table."""
@@ -69,7 +69,7 @@ class Config:
 
 
 def load(folder: Path | None = None) -> Config:
-    """The settings of a folder; `traceanalyzer.toml` before `pyproject.toml`.
+    """Read the settings of a folder; `traceanalyzer.toml` comes before `pyproject.toml`.
 
     Raises:
         UsageError: The file is not valid TOML, or holds a key or value that means nothing.

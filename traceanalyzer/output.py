@@ -1,4 +1,4 @@
-"""The one writer of files: whole or not at all, and never over a file that is not ours."""
+"""Writes files: completely or not at all, and never over a file that this program did not write."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _GZIP = 31
 
 
 def write(path: Path, text: str, *, force: bool = False) -> None:
-    """Write a file through a temporary one beside it; a link keeps pointing to the file that it names.
+    """Write a file through a temporary one beside it; a symbolic link keeps pointing to its target.
 
     Raises:
-        OutputError: The folder is missing, the disk is full, or the file is somebody else's.
+        OutputError: The folder is missing, the disk is full, or another program wrote the file.
     """
     data = text.encode("utf-8", "replace")
     with writing(path, force=force) as file:

@@ -1,4 +1,4 @@
-"""The one story: read, analyze, advise, report."""
+"""Reads a trace or document, analyzes it, applies the rules, and puts everything into a report."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class StepChoice:
 
     @property
     def is_everything(self) -> bool:
-        """No choice was made."""
+        """Whether all steps count because no choice was made."""
         return self == StepChoice()
 
     def of(self, steps: Steps) -> Steps:
-        """The chosen ones of a trace's steps.
+        """Select the chosen ones of a trace's steps.
 
         Raises:
             UsageError: None is left.
@@ -103,7 +103,7 @@ def analyze(
 
 
 def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None:
-    """What `join` needs of one rank; None if its trace names no rank and has no collectives.
+    """Collect what `join` needs of one rank; None if the trace names no rank and has no collectives.
 
     Raises:
         UsageError: None of the chosen steps is in the trace.
@@ -113,11 +113,11 @@ def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None
 
 
 def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> model.Report:
-    """Compare the ranks of one run, in a report of its own.
+    """Compare the ranks of one run in a report of its own.
 
     Args:
         members: By rank: from `measure_rank`, or from saved reports (`ranks.member.of_report`).
-        name: Of the run.
+        name: Name of the run.
         config: Settings of a project.
     """
     rules = facts_of_ranks.applicable(selection.choose(config or Config()))
@@ -188,7 +188,7 @@ def _report(
 
 
 def _as_saved(values: Any, kind: type[T]) -> T:
-    """As they come back from JSON, where a whole number in a field of floats is a float."""
+    """Convert values to what reading them back from JSON gives: whole numbers in float fields become floats."""
     return msgspec.convert(msgspec.to_builtins(values), kind)
 
 

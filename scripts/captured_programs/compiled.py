@@ -7,7 +7,7 @@ from torch import nn
 
 
 def train() -> None:
-    """Fifteen steps."""
+    """Train a compiled model for fifteen steps."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 10))

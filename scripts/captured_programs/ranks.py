@@ -10,7 +10,7 @@ from torch import nn
 
 
 def train() -> None:
-    """Twelve updates."""
+    """Train on two ranks for twelve updates."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

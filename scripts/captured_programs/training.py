@@ -10,7 +10,7 @@ BATCH, STEPS = 8, 20
 
 
 def train() -> None:
-    """Twenty steps."""
+    """Train a small model for twenty steps."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     images = TensorDataset(torch.randn(BATCH * STEPS, 3, 16, 16), torch.randint(0, 10, (BATCH * STEPS,)))

@@ -1,4 +1,4 @@
-"""The analyses, in the order of the report. Each answers one question; see its module."""
+"""The analyses, in the order of the report; each answers one question, which its module states."""
 
 from __future__ import annotations
 

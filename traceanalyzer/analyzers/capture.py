@@ -19,15 +19,19 @@ class Capture(msgspec.Struct, frozen=True):
     """The recorded facts, and what follows from them."""
 
     facts: CaptureFacts
+    """What the capture recorded about the program beside the events, as in the capture schema."""
     control_step_ns: int | None
-    """A step without the profiler, from the phase with more control steps; the median of three or more, else the
-    mean. Null without control steps."""
+    """Duration of a step without the profiler, in ns, from the control phase with more steps: the median of three or
+    more steps, else the mean. Null if no step was measured without the profiler."""
     profiled_step_ns: int | None
-    """A recorded step, in the same way."""
+    """Duration of a recorded step in ns: the median of three or more steps, else the mean. Null if no recorded step was
+    measured."""
     overhead_share: float | None
-    """How much longer the recorded steps are than those without the profiler; below 0 where they are shorter."""
+    """Recorded step over step without the profiler, minus 1: how much longer recording makes a step. Below 0 where
+    recorded steps are shorter; null if one of both was not measured."""
     samples_per_s: float | None
-    """Of this process without the profiler, from the batch size of its only loader; null where there are several."""
+    """Samples per second of this process without the profiler, from the batch size of its only loader; null with
+    several loaders, without control steps or where a figure is unknown."""
 
 
 def missing(context: Context) -> Message | None:

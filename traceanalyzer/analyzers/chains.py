@@ -52,43 +52,49 @@ class Link(msgspec.Struct, frozen=True):
     """An operator of a chain."""
 
     name: str
+    """Name of the operator as recorded."""
     input_shapes: str
+    """Input shapes of the operator as recorded, as JSON."""
     device_ns: int
-    """In all repetitions."""
+    """Time of this kernel in ns, summed over all repetitions of the chain."""
 
 
 class Chain(msgspec.Struct, frozen=True):
     """All repetitions of one sequence of operators with the same shapes in modules of one class."""
 
     caller: str | None
-    """Class of the modules or the function of autograd; null outside of both."""
+    """Class of the modules, or autograd function, that calls the operators; null outside of both."""
     links: tuple[Link, ...]
-    """One per kernel, in order; at most the first 16."""
+    """The operators of the chain in order, one per kernel; at most the first 16."""
     kernels: int
-    """Of each repetition."""
+    """Number of kernels in one repetition."""
     elements: int
-    """Of the largest tensor."""
+    """Number of elements of the largest tensor that the operators of the chain read."""
     repetitions: int
+    """How often this sequence of operators with these shapes occurs."""
     device_ns: int
-    """Of all kernels of all repetitions."""
+    """Time of all kernels of all repetitions, in ns."""
     least_pass_ns: int
-    """Of each repetition the shortest full-size kernel, summed: a pass over the elements costs no less."""
+    """Of each repetition the shortest kernel on the full number of elements, summed, in ns: one pass over the elements
+    costs no less."""
     greatest_pass_ns: int
-    """The longest one, summed: a pass that reads all operands costs no more."""
+    """Of each repetition the longest kernel on the full number of elements, summed, in ns: one pass that reads all
+    operands costs no more."""
     is_saved: bool
-    """Autograd may keep what is between the links for the backward pass."""
+    """Whether autograd may keep the values between the operators for the backward pass."""
     start_ns: int
-    """Of the first kernel."""
+    """Start of the first kernel of one repetition, in ns since the first event of the trace."""
 
 
 class Chains(msgspec.Struct, frozen=True):
     """Chains of three or more kernels, those with most device time first."""
 
     rows: tuple[Chain, ...]
-    """At most 50."""
+    """The chains with the most device time, at most 50, the most first."""
     hidden_rows: int
+    """Number of further chains that are not in `rows`."""
     device_ns: int
-    """Of all chains, hidden ones too."""
+    """Time of the kernels of all chains in ns, of hidden ones too."""
 
 
 def missing(context: Context) -> Message | None:
@@ -106,9 +112,9 @@ class _Found:
     event: I64
     """Row of each kernel in the device table."""
     node: I64
-    """Of its operator."""
+    """Position in the host tree of the operator that launched each kernel."""
     elements: I64
-    """Of the operator's largest tensor."""
+    """Elements of the largest tensor of each kernel's operator."""
     parent: I64
     """Call of a module or function of autograd around it, or -1."""
     chain: I64
@@ -120,7 +126,7 @@ class _Found:
         return np.flatnonzero(np.append(True, self.chain[1:] != self.chain[:-1])[: len(self.chain)])
 
     def take(self, kept: Bool) -> _Found:
-        """Some of the kernels; chains are numbered anew."""
+        """Keep some of the kernels; the chains are numbered anew."""
         chain = np.unique(self.chain[kept], return_inverse=True)[1]
         return _Found(self.event[kept], self.node[kept], self.elements[kept], self.parent[kept], chain)
 
@@ -183,7 +189,7 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
 
 
 def _is_link(kernel: str) -> bool:
-    """Fills read nothing, so fusing them saves no pass."""
+    """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
     return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel
 
 
@@ -205,7 +211,7 @@ def _count(shape: object) -> int:
 
 
 def _signatures(context: Context, found: _Found) -> I64:
-    """Of each chain a number that tells its sequence of operators and shapes."""
+    """For each chain a number that identifies its sequence of operators and shapes."""
     host = context.host
     operators = group(host.name[found.node], context.trace.host.shapes[host.row[found.node]])[1]
     place = np.arange(len(found.chain)) - found.first[found.chain]

@@ -32,74 +32,88 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     """All kernels of one operation in one process group with messages of one size."""
 
     operation: str | None
-    """`all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`, `gather`, `scatter`, `send`,
-    `recv`, `send_recv`, `barrier`; null where neither metadata nor names tell."""
+    """What the collective does: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
+    `gather`, `scatter`, `send`, `recv`, `send_recv` or `barrier`; null where neither metadata nor names tell."""
     process_group: str | None
-    """Name of the group; null where it is not recorded."""
+    """Name of the process group; null where it is not recorded."""
     group_size: int | None
-    """Ranks in the group; null where it is not recorded."""
+    """Number of ranks in the group; null where it is not recorded."""
     dtype: str | None
+    """Element type of the message as recorded; null where it is not recorded."""
     message_bytes: int | None
-    """Size of one message: of `all_gather` all that arrives, else all that a rank puts in; null if unknown."""
+    """Size of one message in bytes: what a rank puts in, for `all_gather` what it gets out; null if unknown."""
     calls: int
+    """Number of kernels."""
     total_ns: int
-    """Durations of the kernels; time in which they wait for other ranks included."""
+    """Sum of the durations of the kernels in ns; the time in which they wait for other ranks is included."""
     mean_ns: float
+    """Mean duration of a kernel in ns."""
     min_ns: int
+    """Duration of the shortest kernel in ns."""
     max_ns: int
+    """Duration of the longest kernel in ns."""
     algorithm_gb_per_s: float | None
-    """Bytes of all messages over time, 10^9 bytes per second; null if the size is unknown."""
+    """Algorithm bandwidth: bytes of all messages over the total time, in 10^9 bytes per second; null if the size is
+    unknown."""
     bus_gb_per_s: float | None
-    """The same times 2(n-1)/n (all_reduce), (n-1)/n (all_gather, reduce_scatter, all_to_all, gather, scatter) or 1;
-    null if the size, or a number of ranks that is needed, is unknown."""
+    """Bus bandwidth in 10^9 bytes per second: the algorithm bandwidth times 2(n-1)/n (all_reduce), (n-1)/n (all_gather,
+    reduce_scatter, all_to_all, gather, scatter) or 1, for n ranks; null if the size, or a number of ranks that is
+    needed, is unknown."""
 
 
 class Overlap(msgspec.Struct, frozen=True):
     """Communication and computation as sets of times; `exposed_ns` and `overlapped_ns` sum to `communication_ns`."""
 
     communication_ns: int
-    """Time in which a kernel of a collective runs."""
+    """Time in ns in which a collective kernel runs."""
     computation_ns: int
-    """Time in which any other kernel runs."""
+    """Time in ns in which any other kernel runs."""
     exposed_ns: int
-    """Communication while no other kernel runs."""
+    """Time in ns in which a collective kernel runs and no other kernel."""
     overlapped_ns: int
-    """Communication while another kernel runs."""
+    """Time in ns in which a collective kernel and another kernel run."""
     overlap_share: float | None
-    """Overlapped time over communication time; null without communication."""
+    """Overlapped time over communication time (0 to 1); null without communication."""
 
 
 class DeviceCommunication(msgspec.Struct, frozen=True):
     """Communication of one device."""
 
     device: int | None
-    """Null where the kernels name none."""
+    """Number of the device; null where the kernels name none."""
     whole: Overlap
-    """Over the whole trace."""
+    """Times over the whole trace, or over the chosen steps."""
     window: Overlap | None
-    """From the start of the first to the end of the last step; null without steps."""
+    """Times from the start of the first to the end of the last step; null without steps."""
 
 
 class StepCommunication(msgspec.Struct, frozen=True):
     """Communication within one step, over all devices."""
 
     name: str
+    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
     calls: int
-    """Kernels of collectives that start in the step."""
+    """Number of collective kernels that start in the step."""
     communication_ns: int
+    """Time of the step in which a collective kernel runs on some device, in ns."""
     exposed_ns: int
-    """Communication while no other kernel runs on any device."""
+    """Part of that time in which no other kernel runs on any device, in ns."""
 
 
 class Communication(msgspec.Struct, frozen=True):
-    """The answer; rows with the most time first."""
+    """What collectives cost on devices; kernels count that start in the chosen steps, or all."""
 
     rows: tuple[CollectiveRow, ...]
+    """Collective kernels by operation, group, type and message size, the most time first."""
     devices: tuple[DeviceCommunication, ...]
+    """Communication and computation of each device that ran a collective kernel."""
     steps: tuple[StepCommunication, ...]
+    """Communication within each step, in the order of time."""
     calls: int
+    """Number of collective kernels."""
     calls_without_size: int
-    """Kernels whose message size is unknown: no metadata (torch before 2.2), or a type without a known size."""
+    """Number of collective kernels whose message size is unknown: no metadata (torch before 2.2), or a type without a
+    known size."""
 
 
 def missing(context: Context) -> Message | None:
@@ -123,14 +137,14 @@ def analyze(context: Context) -> Communication:
 
 
 def kernels_of_collectives(context: Context) -> Bool:
-    """Which device events are kernels of collectives that count."""
+    """Which device events are collective kernels and start in the chosen steps, or anywhere."""
     device = context.trace.device
     found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
     return found
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """What the rows of the table differ in."""
+    """The values that tell rows of the table apart."""
 
     operation: str | None
     process_group: str | None

@@ -28,7 +28,7 @@ class Context:
         self._computed: dict[Callable[[Context], Any], Any] = {}
 
     def once(self, compute: Callable[[Context], T]) -> T:
-        """What a function computes of this trace, computed at the first request."""
+        """The result of a function of this context, computed at the first request only."""
         if compute not in self._computed:
             self._computed[compute] = compute(self)
         return cast("T", self._computed[compute])
@@ -46,17 +46,17 @@ class Context:
 
     @cached_property
     def kind(self) -> U8:
-        """The kind of every host row."""
+        """What each row of the host table is: operator, step, loader, and so on."""
         return host_tree.kinds(self.trace)
 
     @cached_property
     def host(self) -> host_tree.HostTree:
-        """The host nodes, nested."""
+        """Operators, annotations and modules of the host threads as call trees."""
         return host_tree.build(self.trace, self.kind)
 
     @cached_property
     def links(self) -> links.Links:
-        """Device events to launches to nodes."""
+        """Which launch started each device event, and which host node made each launch."""
         return links.link(self.trace, self.host)
 
     @cached_property

@@ -37,29 +37,34 @@ class Algorithm(msgspec.Struct, frozen=True):
     """Calls that launched the same kernels."""
 
     kernel: str
-    """The one with the most time."""
+    """Name of the kernel that takes the most time in these calls."""
     calls: int
+    """Number of calls of the convolution that launched these kernels."""
     device_ns: int
+    """Time of all kernels of these calls, in ns."""
 
 
 class ConvolutionChoice(msgspec.Struct, frozen=True):
     """Calls of a convolution with equal inputs that ran in different ways."""
 
     name: str
+    """Name of the operator as recorded."""
     input_shapes: str
-    """JSON, as recorded."""
+    """Input shapes of the operator as recorded, as JSON."""
     algorithms: tuple[Algorithm, ...]
-    """At least two, the cheapest call first."""
+    """The sets of kernels that were seen for these inputs, at least two, the cheapest call first."""
     saving_ns: float
-    """What all calls would save at the price of the cheapest way that was seen at least twice."""
+    """Device time in ns that all calls together would save at the price of the cheapest algorithm that was seen at
+    least twice; 0 if none was."""
 
 
 class ConvolutionAlgorithms(msgspec.Struct, frozen=True):
     """Convolutions that ran in different ways, those that could save most first."""
 
     rows: tuple[ConvolutionChoice, ...]
+    """Convolutions that ran in different ways, the greatest possible saving first."""
     convolutions: int
-    """Different convolutions by operator and inputs."""
+    """Number of different convolutions, by operator and inputs, whose stride and padding are recorded."""
 
 
 def missing(context: Context) -> Message | None:

@@ -40,33 +40,37 @@ class NormedConvolution(msgspec.Struct, frozen=True):
     """All calls of a convolution with one list of input shapes that a batch norm follows."""
 
     name: str
+    """Name of the convolution operator as recorded."""
     input_shapes: str
-    """JSON, as recorded; empty where shapes were not recorded."""
+    """Input shapes of the convolution as recorded, as JSON; empty where they were not recorded."""
     calls: int
+    """Number of calls of the convolution that a batch norm follows."""
     bias_ns: int
-    """Device time of adding the bias in kernels of its own."""
+    """Device time in ns of adding the bias in kernels of its own."""
     norm_ns: int
-    """Device time of the batch norms that follow."""
+    """Device time in ns of the batch norms that follow."""
 
 
 class ConvolutionNorms(msgspec.Struct, frozen=True):
     """Convolutions of the forward pass, those with the most time in bias and norm first."""
 
     rows: tuple[NormedConvolution, ...]
+    """Convolutions that a batch norm follows, by operator and input shapes, the most time in bias and norm first."""
     convolutions: int
-    """Calls, each once, however deep operators nest."""
+    """Number of calls of convolutions that ran on a device; nested operators count as one call."""
     with_norm: int
-    """Calls that a batch norm follows."""
+    """Number of these calls that a batch norm follows directly."""
     with_bias: int
-    """Calls that a batch norm follows and that have a bias, by the recorded shapes or by a kernel that adds it."""
+    """Number of calls that a batch norm follows and that have a bias, by the recorded shapes or by a kernel that adds
+    it."""
     bias_ns: int
-    """Device time of adding these biases in kernels of their own."""
+    """Device time in ns of adding the biases of convolutions that a batch norm follows, in kernels of their own."""
     bias_gradient_ns: int
-    """Device time of the sums that are the gradients of these biases: their part of all such sums."""
+    """Device time in ns of computing the gradients of these biases, estimated as their part of all such sums."""
     norm_ns: int
-    """Device time of the batch norms that follow a convolution."""
+    """Device time in ns of the batch norms that follow a convolution."""
     trains: bool | None
-    """Whether batch norms compute statistics, by their kernels; null where no kernel tells."""
+    """Whether batch norms compute statistics as in training, by their kernels; null where no kernel tells."""
     has_backward: bool
     """Whether any operator of a backward pass was recorded."""
 

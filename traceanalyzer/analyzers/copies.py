@@ -20,49 +20,62 @@ _SMALL_BYTES = 65_536
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """All copies or fills of one name."""
+    """All copies or fills of one name that start in the chosen steps, or in the whole trace."""
 
     name: str
+    """Name of the copy or fill as recorded."""
     kind: str
-    """`HtoD`, `DtoH`, `DtoD`, `PtoP`, ..., `Memset`, or `unknown` where the name does not tell."""
+    """Direction of the copy (`HtoD`, `DtoH`, `DtoD`, `PtoP`, ...), `Memset` for a fill, or `unknown` where the name
+    does not tell."""
     host_memory: str | None
-    """`pageable` or `pinned`; null where the trace does not say (ROCm), or the host's memory takes no part."""
+    """Memory on the side of the host: `pageable` or `pinned`; null where the trace does not say (ROCm), or the host's
+    memory takes no part."""
     calls: int
+    """Number of copies or fills."""
     small_calls: int
-    """Those of less than 64 KiB; copies of unknown size are not among them."""
+    """Number of copies of less than 64 KiB; copies of unknown size are not among them."""
     bytes: int | None
-    """Null where no size was recorded."""
+    """Bytes of all copies whose size is recorded; null where no size was recorded."""
     time_ns: int
+    """Sum of the durations on the device in ns."""
     bandwidth_gb_per_s: float | None
-    """Bytes per nanosecond over the copies whose size is known; null where there are none or they took no time."""
+    """Bytes over time of the copies whose size is known, in 10^9 bytes per second; null where there are none or they
+    took no time."""
     max_bandwidth_gb_per_s: float | None
-    """Of the fastest copy of 64 KiB or more; null where there is none."""
+    """Bandwidth of the fastest copy of 64 KiB or more, in 10^9 bytes per second; null where there is none."""
     unlinked_calls: int
-    """Those whose launch is not in the trace."""
+    """Number of copies whose launch is not in the trace."""
     blocking_calls: int | None
-    """Those whose call held the host until the copy had ended; null where no launch is in the trace."""
+    """Number of copies whose call held the host until the copy had ended; null where no launch is in the trace."""
     blocking_ns: int | None
-    """Duration of these calls; null where no launch is in the trace."""
+    """Duration of these blocking calls on the host, in ns; null where no launch is in the trace."""
     synchronized_calls: int | None
-    """Other ones directly after whose call the thread synchronizes; null where no launch is in the trace."""
+    """Number of other copies directly after whose call the thread synchronizes; null where no launch is in the
+    trace."""
     synchronized_ns: int | None
-    """Duration of these synchronizations; null where no launch is in the trace."""
+    """Duration of these synchronizations in ns; null where no launch is in the trace."""
     avoidable_ns: int | None
-    """What steps could get shorter by if the host waited for none of them, as for synchronizations; null as before."""
+    """By how many ns all steps together could get shorter if the host waited for none of these copies; null where no
+    launch is in the trace."""
     exposed_ns: int
-    """The time in which no kernel runs on the device."""
+    """Time of these copies in which no kernel runs on their device, in ns."""
     overlapped_ns: int
-    """The time in which some kernel runs on the device; both sum to the time."""
+    """Time of these copies in which some kernel runs on their device, in ns; with `exposed_ns` it sums to `time_ns`."""
 
 
 class Copies(msgspec.Struct, frozen=True):
     """Copies and fills, those that took most time first."""
 
     rows: tuple[Copy, ...]
+    """Copies and fills by name, the most time first."""
     calls: int
+    """Number of all copies and fills."""
     time_ns: int
+    """Sum of the durations of all copies and fills, in ns."""
     exposed_ns: int
+    """Part of that time in which no kernel runs on the same device, in ns."""
     overlapped_ns: int
+    """Part of that time in which some kernel runs on the same device, in ns."""
 
 
 def missing(context: Context) -> Message | None:

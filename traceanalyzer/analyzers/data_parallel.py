@@ -32,38 +32,43 @@ class Distribution(msgspec.Struct, frozen=True):
     """All calls of one function that distributes or collects."""
 
     name: str
+    """Name of the range or operator that scatters, replicates or gathers, as recorded."""
     calls: int
+    """Number of calls that lie in no other such call."""
     host_ns: int
+    """Duration of the calls on the host, in ns."""
     device_ns: int
+    """Device time in ns of everything that the calls launched."""
 
 
 class DataParallel(msgspec.Struct, frozen=True):
-    """All calls of the wrapper; a model without it has none."""
+    """All calls of `nn.DataParallel`; a model without it has none."""
 
     calls: int
+    """Number of forward calls of the wrapper."""
     host_ns: int
-    """Duration of the calls."""
+    """Duration of the calls on the host, in ns."""
     own_host_ns: int
-    """Without the operators of the wrapped module, from the first to the last of each call."""
+    """Duration of the calls without the time from the first to the last operator of the wrapped module, in ns."""
     exposed: tuple[IdleTime, ...]
-    """By how much the device would have gone on earlier without this time, by cause of its idle time."""
+    """How much earlier the device could have gone on without the wrapper's own time, by cause of its idle time."""
     devices: tuple[int, ...]
-    """On which kernels were launched during the calls."""
+    """Numbers of the devices on which kernels were launched during the calls."""
     is_marked: bool
-    """By the wrapper's own range; false: inferred from Python frames."""
+    """Whether the wrapper's own range was recorded; false where the calls were inferred from Python frames."""
     distribution: tuple[Distribution, ...]
-    """By host time, the most first; in the forward and the backward pass."""
+    """Scattering, replicating and gathering in the forward and backward pass, the most host time first."""
     start_ns: int | None
-    """Of the longest call; null where there is none."""
+    """Start of the longest call in ns since the first event; null where there is no call."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why nobody can tell whether there is such a wrapper, or None."""
+    """Why it cannot be told whether there is such a wrapper, or None."""
     return None if len(context.trace.host) or len(context.trace.frames) else _NO_HOST()
 
 
 def analyze(context: Context) -> DataParallel:
-    """Sum up the calls."""
+    """Sum up all calls of the wrapper."""
     table, rows = _calls(context)
     if not len(rows):
         return DataParallel(0, 0, 0, (), (), False, (), None)
@@ -83,7 +88,7 @@ def analyze(context: Context) -> DataParallel:
 
 
 def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
-    """The table and the rows of the calls; the outermost frames where there is no range."""
+    """The table and rows of the calls: ranges, or the outermost frames where there is no range."""
     trace = context.trace
     rows = np.flatnonzero(trace.host.name == trace.names.code(_RANGE))
     rows = rows[context.in_scope(trace.host.start_ns[rows])]

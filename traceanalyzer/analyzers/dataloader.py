@@ -32,43 +32,52 @@ class LongWait(msgspec.Struct, frozen=True):
     """One of the longest waits of a loader."""
 
     start_ns: int
+    """Start of the wait in ns since the first event of the trace."""
     duration_ns: int
+    """Duration of the wait in ns."""
     exposed_ns: int
-    """The part in which no device works."""
+    """Part of the wait in which no device works, in ns."""
     step: str | None
-    """The step in which it starts; null between steps."""
+    """Number of the step in which the wait starts; null between steps."""
     is_first: bool
-    """The loader's first in the trace."""
+    """Whether it is the loader's first wait that counts."""
 
 
 class Loader(msgspec.Struct, frozen=True):
-    """All waits for one iterator, by name."""
+    """All waits for the batches of one kind of iterator, by its name."""
 
     name: str
+    """Name of the range in which the program waits for a batch, as recorded."""
     in_process: bool | None
-    """Batches are prepared by the waiting process itself; null where the name does not tell."""
+    """Whether the waiting process itself prepares the batches; null where the name does not tell."""
     calls: int
+    """Number of waits, one per batch."""
     total_ns: int
+    """Duration of all waits in ns."""
     exposed_ns: int
-    """The part in which no device works."""
+    """Part of all waits in which no device works, in ns."""
     median_ns: float
+    """Median duration of a wait in ns."""
     p95_ns: int
-    """The least duration that 95 % of the waits do not exceed."""
+    """The shortest duration in ns that 95 % of the waits do not exceed."""
     first_ns: int
-    """The first wait of the trace."""
+    """Duration of the first wait in ns."""
     first_excess_ns: float
-    """Exposed time of the first wait, but no more than what it takes beyond the median."""
+    """Part of the first wait in which no device works, in ns, but at most what it takes beyond the median."""
     excess_ns: float
-    """The same over the waits that take more than five times the median, the first one not among them."""
+    """Exposed time in ns of the waits that take more than five times the median, of each at most what it takes beyond
+    the median; the first wait does not count."""
     long_calls: int
-    """How many these are."""
+    """Number of waits that take more than five times the median, without the first wait."""
     longest: tuple[LongWait, ...]
+    """The longest waits of this loader, the longest first."""
 
 
 class DataLoader(msgspec.Struct, frozen=True):
     """Loaders, the one that is waited for longest first; at most 200."""
 
     loaders: tuple[Loader, ...]
+    """Loaders by name, the one that is waited for longest first."""
 
 
 LONG = 5

@@ -42,36 +42,39 @@ class Conversion(msgspec.Struct, frozen=True):
     """All copies of tensors of one shape and type that the same operator asked for in the same class of modules."""
 
     operator: str
-    """The outermost of the operators that only copy: `aten::contiguous`; `aten::copy_` where nothing asked."""
+    """Name of the outermost operator that only copies, such as `aten::contiguous`; `aten::copy_` where nothing around
+    it asked for the copy."""
     caller: str | None
-    """The operator or class of modules that called it; null where a step or nothing did."""
+    """Operator or class of modules that called it; null where a step or nothing did."""
     input_shapes: str
-    """Of `aten::copy_`, JSON as recorded; empty where shapes were not recorded."""
+    """Input shapes of `aten::copy_` as recorded, as JSON; empty where shapes were not recorded."""
     to_type: str | None
     """Element type of the copy as recorded; null where types were not recorded."""
     from_type: str | None
-    """Element type of what was copied."""
+    """Element type of the tensor that was copied; null where types were not recorded."""
     is_backward: bool
-    """Called by the autograd engine."""
+    """Whether the autograd engine called it."""
     on_device: bool
-    """In the memory of a device; false: in the host's."""
+    """True for a copy in the memory of a device, false for one in the memory of the host."""
     calls: int
+    """Number of copies."""
     device_ns: int
+    """Device time of the copies in ns."""
     host_ns: int
-    """Duration of the calls of the operator."""
+    """Duration of the calls of the operator on the host, in ns."""
     longest_run: int
     """Most calls in a row without another operator between them."""
     start_ns: int
-    """Of the longest call."""
+    """Start of the longest call in ns since the first event."""
     python_line: str | None
-    """The line that made the longest call; null where stacks were not recorded."""
+    """The Python line that made the longest call; null where stacks were not recorded."""
 
 
 class Conversions(msgspec.Struct, frozen=True):
     """Copies within one memory, those with most device time first, then those with most host time."""
 
     rows: tuple[Conversion, ...]
-    """At most 60."""
+    """The copies with the most device time, at most 60 rows."""
     hidden_rows: int
     """Rows with less time."""
     device_copies: int = 0
@@ -123,7 +126,7 @@ def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
 
 
 def _copies(context: Context) -> I64:
-    """Nodes that copy within one memory for somebody's model."""
+    """Positions of nodes that copy within one memory and belong to the model."""
     host, trace = context.host, context.trace
     names = trace.names
     nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))

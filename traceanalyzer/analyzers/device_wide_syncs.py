@@ -27,26 +27,33 @@ class DeviceSync(msgspec.Struct, frozen=True):
     """All such waits through one function from one Python line."""
 
     call: str
+    """Name of the runtime or driver function that waits."""
     python_line: str | None
-    """Null: stacks not recorded."""
+    """The Python line that called it; null where stacks were not recorded."""
     calls: int
+    """Number of waits."""
     steps: int
-    """In how many steps."""
+    """Number of steps in which such a wait occurs."""
     waiting_ns: int
+    """Duration of all waits in ns."""
     avoidable_ns: int | None
-    """What goes away without them: for each the lesser of the wait and the gap after it; null without devices."""
+    """Time in ns that goes away without the waits: for each the lesser of the wait and of the gap in the work of the
+    device after it; null without device activity."""
     longest_start_ns: int
+    """Start of the longest wait in ns since the first event."""
     longest_step: str | None
+    """Number of the step with the longest wait; null between steps."""
 
 
 class DeviceSyncs(msgspec.Struct, frozen=True):
     """Waits, the most time first."""
 
     rows: tuple[DeviceSync, ...]
+    """Waits by function and Python line, the most time first."""
 
 
 def is_device_wide(name: str) -> bool:
-    """A call that returns when everything on a device is done."""
+    """Whether a call returns only when everything on a device is done."""
     return _DEVICE_WIDE.search(name) is not None
 
 

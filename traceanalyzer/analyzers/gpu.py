@@ -20,26 +20,32 @@ class DeviceUse(msgspec.Struct, frozen=True):
     """One device; shares are of the window unless named otherwise."""
 
     device: int
+    """Number of the device as in the trace."""
     utilization: float
-    """Time in which at least one kernel ran."""
+    """Share of the window (0 to 1) in which at least one kernel ran."""
     busy_share: float
-    """Time in which a kernel, copy or fill ran."""
+    """Share of the window (0 to 1) in which a kernel, copy or fill ran."""
     idle_share: float
-    """The rest."""
+    """Share of the window (0 to 1) in which nothing ran on the device."""
     est_sm_efficiency: float | None
-    """Null where the trace has no blocks per SM."""
+    """Estimated share of the multiprocessors (0 to 1) that had a block, over the window; null where the trace has no
+    blocks per SM."""
     est_achieved_occupancy: float | None
-    """0 to 1, weighted by duration; null where the trace has no figure."""
+    """Mean of the estimated occupancy of the kernels (0 to 1), weighted by their time in the window; null where the
+    trace has no figure."""
     tensor_core_share: float | None
-    """Kernel time on matrix units over kernel time, by kernel names."""
+    """Time of the kernels whose names tell that they use matrix units, over all kernel time of the trace (0 to 1); null
+    without kernel time."""
     tensor_core_unknown_share: float | None
-    """Kernel time whose names do not tell, over kernel time."""
+    """Time of the kernels whose names do not tell whether they use matrix units, over all kernel time (0 to 1); null
+    without kernel time."""
 
 
 class GpuMetrics(msgspec.Struct, frozen=True):
     """All devices that ran a kernel."""
 
     devices: tuple[DeviceUse, ...]
+    """Every device that ran a kernel, by number; empty if the steps have no length."""
 
 
 def analyze(context: Context) -> GpuMetrics:

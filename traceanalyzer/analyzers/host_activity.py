@@ -1,4 +1,4 @@
-"""What host threads do at a time: waits for the device, allocations, compilation, operators, Python lines.
+"""Tells what host threads do at a time: waits, allocations, compilation, operators, Python lines.
 
 Runtime and driver calls are told apart by their names; the expressions below hold for CUDA, HIP, Level Zero,
 Unified Runtime, and for the vendors that follow CUDA's naming.
@@ -47,32 +47,32 @@ _LIBRARY_LINE = re.compile(
 
 
 def is_synchronization(name: str) -> bool:
-    """A runtime call in which the host waits for the device, a stream or an event."""
+    """Whether a runtime call makes the host wait for the device, a stream or an event."""
     return _SYNCHRONIZATION.search(name) is not None
 
 
 def is_synchronous_copy(name: str) -> bool:
-    """A copy call that returns only when the copy is done, by its contract (`cudaMemcpy`, `hipMemcpyWithStream`)."""
+    """Whether a copy call returns only when the copy is done (`cudaMemcpy`, `hipMemcpyWithStream`)."""
     return _SYNCHRONOUS_COPY.search(name) is not None
 
 
 def is_allocation(name: str) -> bool:
-    """A runtime call that allocates or frees memory of the device or pinned memory of the host."""
+    """Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
     return _ALLOCATION.search(name) is not None
 
 
 def is_free(name: str) -> bool:
-    """A call that frees device memory, which waits until the device is idle."""
+    """Whether a call frees device memory, for which it waits until the device is idle."""
     return _FREE.search(name) is not None
 
 
 def is_loading(name: str) -> bool:
-    """A runtime call that loads or compiles code for the device."""
+    """Whether a runtime call loads or compiles code for the device."""
     return _LOADING.search(name) is not None
 
 
 def loading_calls(context: Context) -> I64:
-    """Rows of launch-table calls in which code for the device is loaded or compiled, or the device initialized.
+    """Rows of launch-table calls in which device code is loaded or compiled, or the device initialized.
 
     By name; and calls of a millisecond or longer that have no other reason to be slow. Drivers load code at its
     first use, within whatever call that is, and only newer CUDA writes an event about it.
@@ -85,27 +85,27 @@ def loading_calls(context: Context) -> I64:
 
 
 def is_loading_overhead(name: str) -> bool:
-    """An overhead event that is the driver's lazy loading or compilation, not the profiler's work."""
+    """Whether an overhead event is the driver's lazy loading or compilation, not the profiler's work."""
     return name in _LOADING_OVERHEAD
 
 
 def is_compiling(name: str) -> bool:
-    """A host range or Python frame in which TorchDynamo, Inductor, Triton or an extension is compiled."""
+    """Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
     return _COMPILING.search(name) is not None
 
 
 def is_communicating(name: str) -> bool:
-    """A host range of a collective or point-to-point operation, waits for it included."""
+    """Whether a host range is a collective or point-to-point operation, waits included."""
     return _COMMUNICATION.search(name) is not None
 
 
 def is_python_line(name: str) -> bool:
-    """A frame with a file and a line, not a built-in function or an nn.Module call."""
+    """Whether a frame has a file and a line, unlike built-in functions and nn.Module calls."""
     return _PYTHON_LINE.search(name) is not None
 
 
 def is_library_line(name: str) -> bool:
-    """A frame of PyTorch itself or of the standard library."""
+    """Whether a frame is of PyTorch itself or of the standard library."""
     return _LIBRARY_LINE.search(name) is not None
 
 
@@ -119,7 +119,7 @@ def operator_rows(context: Context) -> Bool:
 
 
 def launching_threads(context: Context) -> list[int]:
-    """Threads that put something on a device, the one with the most device events first."""
+    """Threads that launched something on a device, the one with the most device events first."""
     launch = context.links.launch
     threads, counts = np.unique(context.trace.launches.thread[launch[launch != NO_PARENT]], return_counts=True)
     order: list[int] = threads[np.lexsort((threads, -counts))].tolist()
@@ -131,18 +131,18 @@ class HostWaits:
     """Calls in which the host waits for the device, in the order of their start; none lies within another."""
 
     row: I64
-    """In the launch table."""
+    """Row of each wait in the launch table."""
     start_ns: I64
     end_ns: I64
     thread: I32
 
     def take(self, rows: I64 | Bool) -> HostWaits:
-        """Some of them."""
+        """Keep some of the waits."""
         return HostWaits(self.row[rows], self.start_ns[rows], self.end_ns[rows], self.thread[rows])
 
 
 def waits(context: Context) -> HostWaits:
-    """Synchronizations, and copy calls that block: see `blocking_copies`."""
+    """Find all waits: synchronizations, and copy calls that block (see `blocking_copies`)."""
     launches = context.trace.launches
     found = context.trace.names.where(lambda n: is_synchronization(n) or is_synchronous_copy(n))[launches.name]
     blocking = context.once(blocking_copies)
@@ -178,7 +178,7 @@ _SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
 
 
 def direction(name: str) -> str | None:
-    """`HtoD`, `DtoH`, `DtoD`, `PtoP`, ... of a copy's name; Level Zero's M (system memory) is H."""
+    """Direction in a copy's name, such as `HtoD` or `DtoH`; Level Zero's M (system memory) is H."""
     match = _DIRECTION.search(name)
     return "to".join("H" if side == "M" else side for side in match.groups()) if match else None
 
@@ -195,8 +195,8 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
     Args:
         slices: The table.
         rows: Which of its rows count, ascending.
-        thread: Of each point.
-        times: Of each point.
+        thread: Thread of each point.
+        times: Time of each point in ns.
 
     Returns:
         Rows of the table, or -1. Only slices that contain some point are nested, so a few points are cheap.
@@ -214,7 +214,7 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
 
 
 def python_lines(context: Context, thread: I32, times: I64) -> I64:
-    """For each point, the code of the name of the Python line that runs, or -1.
+    """For each point in time, the code of the name of the Python line that runs, or -1.
 
     The innermost frame outside PyTorch and the standard library; where there is none, the innermost with a line.
     """

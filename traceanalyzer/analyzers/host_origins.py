@@ -45,31 +45,34 @@ class HostOrigin(msgspec.Struct, frozen=True):
     """All tensors of one shape, made by one operator at one place, and moved."""
 
     operator: str
-    """What made them."""
+    """Name of the operator that made the tensors on the CPU."""
     shapes: str | None
-    """Of the tensor, as JSON; null where shapes were not recorded."""
+    """Shape of the tensor as JSON; null where shapes were not recorded."""
     python_line: str | None
-    """Null: stacks not recorded."""
+    """The Python line that made the tensors; null where stacks were not recorded."""
     calls: int
+    """Number of tensors that were made and moved."""
     steps: int
-    """In how many steps."""
+    """Number of steps in which that happens."""
     bytes: int | None
-    """Copied; null where the trace has no sizes."""
+    """Bytes that were copied; null where the trace does not have all sizes."""
     making_ns: int
-    """Host time to make them."""
+    """Host time of making the tensors, in ns."""
     moving_ns: int
-    """Host time of the moves, waits for the copies included."""
+    """Host time of moving the tensors in ns, waits for the copies included."""
     copy_ns: int
-    """On the device."""
+    """Duration of the copies on the device in ns."""
     first_start_ns: int
+    """Start of the first operator that made one, in ns since the first event."""
 
 
 class HostOrigins(msgspec.Struct, frozen=True):
     """Tensors, those that take the host longest first."""
 
     copies: int
-    """All copies from hosts to devices that were looked at."""
+    """Number of copies from the host to a device that were looked at; the search stops after a limit."""
     rows: tuple[HostOrigin, ...]
+    """Tensors by operator, shape and Python line, the most host time first."""
 
 
 def missing(context: Context) -> Message | None:
@@ -99,7 +102,7 @@ def _copies(context: Context) -> I64:
 
 @dataclass(frozen=True)
 class _Origin:
-    """One tensor."""
+    """One tensor that was made on the CPU and copied to a device."""
 
     operator: str
     shapes: str
@@ -113,7 +116,7 @@ class _Origin:
 
 
 class _Search:
-    """Looks from a copy to its move, and from there to what made the tensor."""
+    """Searches from a copy for its move, and from there for the operator that made the tensor."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -15,7 +15,7 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
 class NodeKind(IntEnum):
-    """What a node is, by its name and category."""
+    """Kinds of host nodes, by their name and category."""
 
     OPERATOR = 0
     PYTHON = 1
@@ -31,7 +31,7 @@ class NodeKind(IntEnum):
 
 @dataclass(frozen=True)
 class HostTree:
-    """Nodes in the order of the tree, with what the trace says of each."""
+    """Host nodes in the order of the tree, with what the trace says of each."""
 
     tree: Tree
     name: I32
@@ -43,7 +43,7 @@ class HostTree:
     """Nodes that stand for their parent: its only child, of the same name, both operators."""
 
     def is_row(self, trace: Trace) -> Bool:
-        """Nodes that count in operator tables."""
+        """Which nodes count in operator tables."""
         wrapper = trace.names.where(lambda n: n in marks.DATA_PARALLEL or marks.is_optimizer(n))
         plain = (self.kind == NodeKind.OPERATOR) & (self.category == Category.OPERATOR)
         rows: Bool = plain & ~wrapper[self.name] & ~self.merged
@@ -98,7 +98,7 @@ def build(trace: Trace, kind: U8) -> HostTree:
 
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:
-    """Only children of the same name as their parent, both operators: `aten::x` calling itself."""
+    """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself."""
     merged = np.zeros(len(tree), np.bool_)
     nested = np.flatnonzero(tree.parent != NO_PARENT)
     parent = tree.parent[nested]

@@ -1,6 +1,6 @@
 """What kind of work does the GPU do: matrix products, convolutions, copies, ...?
 
-Kernels are sorted into classes by their names (`trace.kernel_classes`). A name that no pattern explains is in
+Kernels are sorted into classes by their names (`knowledge.kernel_classes`). A name that no pattern explains is in
 no class, and its time is told, so that the shares can be judged.
 """
 
@@ -27,40 +27,48 @@ class KernelClassTime(msgspec.Struct, frozen=True):
     """All kernels of one class."""
 
     name: str
-    """`gemm`, `convolution`, `attention`, `normalization`, `elementwise`, `reduction`, `copy`, `communication`,
-    `optimizer`, `triton`, or `other` for kernels that are known and nothing of these."""
+    """Name of the class: `gemm`, `convolution`, `attention`, `normalization`, `elementwise`, `reduction`, `copy`,
+    `communication`, `optimizer`, `triton`, or `other` for kernels that are known and nothing of these."""
     calls: int
+    """Number of launches of kernels of this class."""
     total_ns: int
+    """Sum of the durations of these kernels in ns, overlap counted twice."""
     share: float | None
-    """Of the time of all kernels; null if that is 0."""
+    """Share of the time of all kernels (0 to 1); null if that is 0."""
     kernels: int
-    """Distinct kernel names."""
+    """Number of different kernel names in the class."""
     longest: str
-    """The kernel with the most time in the class."""
+    """Name of the kernel with the most time in the class."""
 
 
 class ClassifiedKernel(msgspec.Struct, frozen=True):
     """All calls of one kernel, by name."""
 
     name: str
+    """Name of the kernel as recorded, template arguments included."""
     calls: int
+    """Number of launches of this kernel."""
     total_ns: int
+    """Sum of its durations in ns."""
     share: float | None
-    """Of the time of all kernels; null if that is 0."""
+    """Share of the time of all kernels (0 to 1); null if that is 0."""
 
 
 class KernelClasses(msgspec.Struct, frozen=True):
-    """Classes, the one with the most time first; with what is unexplained they sum to the time of all kernels."""
+    """Kernel time by class; with the unexplained kernels it sums to the time of all kernels."""
 
     rows: tuple[KernelClassTime, ...]
+    """The classes that occur, the one with the most time first."""
     total_ns: int
-    """Time of all kernels, overlap counted twice."""
+    """Time of all kernels in ns, overlap counted twice."""
     unexplained_calls: int
+    """Number of launches of kernels whose names fit no class."""
     unexplained_ns: int
+    """Time of kernels whose names fit no class, in ns."""
     unexplained_share: float | None
-    """Of the time of all kernels; null if that is 0."""
+    """Share of the time of all kernels (0 to 1) whose names fit no class; null if that is 0."""
     unexplained: tuple[ClassifiedKernel, ...]
-    """The unexplained names with the most time."""
+    """Names of kernels that fit no class, those with the most time first."""
 
 
 def missing(context: Context) -> Message | None:

@@ -14,39 +14,58 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class Kernel(msgspec.Struct, frozen=True):
-    """All launches of one kernel, by name; every kernel of the trace counts, whoever launched it."""
+    """All launches of one kernel, by name, that start in the chosen steps or, without a choice, anywhere."""
 
     name: str
+    """Name of the kernel as recorded, template arguments included."""
     calls: int
+    """Number of launches, whoever launched them."""
     total_ns: int
+    """Sum of the durations in ns, overlap counted twice."""
     mean_ns: float
+    """Mean duration in ns."""
     min_ns: int
+    """Shortest duration in ns."""
     max_ns: int
+    """Longest duration in ns."""
     mean_blocks_per_sm: float | None
-    """Weighted by duration; null where the trace has no figure (ROCm, graphs, older CUPTI)."""
+    """Mean number of blocks per multiprocessor, weighted by duration; null where the trace has no figure (ROCm, graphs,
+    older CUPTI)."""
     mean_est_achieved_occupancy: float | None
-    """0 to 1, weighted by duration; null where the trace has no figure."""
+    """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
     tensor_cores: bool | None
-    """By the kernel's name; null where the name does not tell."""
+    """Whether the kernel uses matrix units, by its name; null where the name does not tell."""
 
 
 class KernelByOperator(msgspec.Struct, frozen=True):
     """All launches of one kernel by one operator with one configuration."""
 
     name: str
+    """Name of the kernel as recorded, template arguments included."""
     operator: str | None
     """The innermost operator, annotation or step around the launch; null where there is none."""
     grid: str
+    """Blocks in x, y and z as recorded, as JSON; empty where they were not recorded."""
     block: str
+    """Threads of a block in x, y and z as recorded, as JSON; empty where they were not recorded."""
     registers_per_thread: int | None
+    """Registers that each thread uses; null where they were not recorded."""
     shared_memory_bytes: int | None
+    """Shared memory of a block in bytes; null where it was not recorded."""
     calls: int
+    """Number of launches."""
     total_ns: int
+    """Sum of the durations in ns, overlap counted twice."""
     mean_ns: float
+    """Mean duration in ns."""
     min_ns: int
+    """Shortest duration in ns."""
     max_ns: int
+    """Longest duration in ns."""
     mean_blocks_per_sm: float | None
+    """Mean number of blocks per multiprocessor, weighted by duration; null where the trace has no figure."""
     mean_est_achieved_occupancy: float | None
+    """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
 
 
 _Figures = tuple[int, int, float, int, int, float | None, float | None]
@@ -54,17 +73,19 @@ _Figures = tuple[int, int, float, int, int, float | None, float | None]
 
 
 class Kernels(msgspec.Struct, frozen=True):
-    """Kernels, the one with the most time first."""
+    """All kernels of the trace by name."""
 
     rows: tuple[Kernel, ...]
+    """One row per kernel name, the most time first."""
 
 
 class KernelsByOperator(msgspec.Struct, frozen=True):
-    """The same, divided by operator and launch configuration."""
+    """Kernels by name, operator and launch configuration."""
 
     rows: tuple[KernelByOperator, ...]
+    """One row per kernel, operator and launch configuration, the most time first."""
     unattributed_ns: int
-    """Kernel time that belongs to no operator: no launch event, or a launch outside every operator."""
+    """Kernel time in ns that belongs to no operator: without a launch event, or launched outside every operator."""
 
 
 def by_name(context: Context) -> Kernels:

@@ -27,25 +27,28 @@ class KernelByShape(msgspec.Struct, frozen=True):
     """All launches of one kernel by one operator with the same inputs."""
 
     kernel: str
+    """Name of the kernel as recorded, template arguments included."""
     operator: str
-    """The innermost operator around the launch."""
+    """Name of the innermost operator around the launch."""
     input_shapes: str
-    """Of the operator, JSON as recorded; empty where it has none."""
+    """Input shapes of the operator as recorded, as JSON; empty where it has none."""
     input_types: str
-    """Of the operator, JSON as recorded; empty where it has none."""
+    """Input types of the operator as recorded, as JSON; empty where it has none."""
     calls: int
-    """Of the kernel."""
+    """Number of launches of the kernel."""
     total_ns: int
+    """Sum of the durations in ns, overlap counted twice."""
     tensor_cores: bool | None
-    """By the kernel's name; null where the name does not tell."""
+    """Whether the kernel uses matrix units, by its name; null where the name does not tell."""
 
 
 class KernelsByShape(msgspec.Struct, frozen=True):
-    """The rows with the most time, those first."""
+    """Kernels by name, operator and inputs of the operator."""
 
     rows: tuple[KernelByShape, ...]
+    """The rows with the most time, the most first; the list ends at a limit."""
     rest_ns: int
-    """Kernel time that is in no row."""
+    """Kernel time in ns that is in no row."""
 
 
 def missing(context: Context) -> Message | None:

@@ -1,4 +1,4 @@
-"""Who put what on the device: device event -> launch (correlation), launch -> host node (containment)."""
+"""Links device events to their launches (by correlation), and launches to host nodes (by containment)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 @dataclass(frozen=True)
 class Links:
-    """Positions, -1 where there is none."""
+    """Positions of launches and nodes, -1 where there is none."""
 
     launch: I64
-    """Of each device event: the row of its launch."""
+    """For each device event, the row of its launch."""
     node: I64
-    """Of each launch: the position of its host node in the tree."""
+    """For each launch, the position of its host node in the tree."""
     in_module: Bool
-    """Of each launch: a module lies between the launch and its node."""
+    """Whether a module lies between each launch and its node."""
 
     def device_node(self) -> I64:
         """Of each device event: the position of its host node in the tree, or -1."""

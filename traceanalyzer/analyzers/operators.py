@@ -21,41 +21,55 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """All calls of one operator. Recursive calls count twice in the totals."""
+    """All calls of one operator that start in the chosen steps, or anywhere. Recursive calls count twice in totals."""
 
     name: str
+    """Name of the operator as recorded."""
     calls: int
+    """Number of calls, whoever made them."""
     device_self_ns: int
+    """Device time in ns of what its own runtime calls launched, each in full, overlap or not."""
     device_total_ns: int
+    """Device time in ns of what it and the operators that it calls launched, each in full."""
     host_self_ns: int
+    """Duration of the calls in ns, without the operators and runtime calls inside."""
     host_total_ns: int
+    """Duration of the calls in ns."""
 
 
 class OperatorByShape(msgspec.Struct, frozen=True):
     """All calls of one operator with the same input shapes and types."""
 
     name: str
+    """Name of the operator as recorded."""
     input_shapes: str
-    """JSON, as recorded; empty where shapes were not recorded."""
+    """Input shapes as recorded, as JSON; empty where they were not recorded."""
     input_types: str
-    """JSON, as recorded; empty where types were not recorded."""
+    """Input types as recorded, as JSON; empty where they were not recorded."""
     calls: int
+    """Number of calls, whoever made them."""
     device_self_ns: int
+    """Device time in ns of what its own runtime calls launched, each in full, overlap or not."""
     device_total_ns: int
+    """Device time in ns of what it and the operators that it calls launched, each in full."""
     host_self_ns: int
+    """Duration of the calls in ns, without the operators and runtime calls inside."""
     host_total_ns: int
+    """Duration of the calls in ns."""
 
 
 class Operators(msgspec.Struct, frozen=True):
-    """Operators, the one with the most device self time first (host self time where nothing ran on a device)."""
+    """All operators of the trace by name."""
 
     rows: tuple[Operator, ...]
+    """One row per operator, the most device self time first (host self time where nothing ran on a device)."""
 
 
 class OperatorsByShape(msgspec.Struct, frozen=True):
-    """The same, divided by input shapes and types."""
+    """Operators by name, input shapes and input types."""
 
     rows: tuple[OperatorByShape, ...]
+    """One row per operator, input shapes and input types, in the same order as by name."""
 
 
 class NodeTimes(msgspec.Struct, frozen=True, eq=False):
@@ -91,7 +105,7 @@ def _device_time_of_launches(trace: Trace, launch: I64) -> I64:
 
 
 def _counted_launches(host: HostTree, node: I64) -> Bool:
-    """Launches that have a node; those of a node that was replaced by its only child are nobody's."""
+    """Which launches have a node; those of a node that was replaced by its only child count for none."""
     replaced = np.zeros(len(host.tree) + 1, np.bool_)
     replaced[host.tree.parent[host.merged]] = True
     replaced[NO_PARENT] = True

@@ -30,42 +30,45 @@ class OperatorCount(msgspec.Struct, frozen=True):
     """How often an operator is called within a range, by other operators too."""
 
     name: str
+    """Name of the operator as recorded."""
     calls: int
+    """Number of its calls within the range, by other operators too."""
 
 
 class Optimizer(msgspec.Struct, frozen=True):
     """All calls of `step` or `zero_grad` of one class."""
 
     name: str
-    """As recorded: `Optimizer.step#SGD.step`."""
+    """Name of the range as recorded, such as `Optimizer.step#SGD.step`."""
     kind: str
-    """`step`, `zero_grad`, or `other`."""
+    """What the range is: `step`, `zero_grad`, or `other`."""
     calls: int
+    """Number of calls that lie in no other call of an optimizer."""
     host_ns: int
-    """Duration of the calls."""
+    """Duration of the calls on the host in ns."""
     launches: int
-    """Kernels, copies and fills that the calls put on devices."""
+    """Number of kernels, copies and fills that the calls put on devices."""
     elementwise_launches: int
-    """Those that are arithmetic on one tensor: no lists of tensors, no matrix products."""
+    """Number of these kernels that are arithmetic on one tensor: no lists of tensors, no matrix products."""
     fills: int
-    """Those that fill memory, as a kernel or by the copy engine."""
+    """Number of launches that fill memory, as a kernel or by the copy engine."""
     device_ns: int
-    """Durations of all of them."""
+    """Sum of the durations in ns of everything that the calls put on devices."""
     starved_ns: int
-    """Time within the calls in which the device did nothing until the next launch of the call arrived."""
+    """Time within the calls in ns in which the device did nothing until the next launch of the call arrived."""
     exposed: tuple[IdleTime, ...]
-    """By how much the device would have gone on earlier if the calls took no time: its idle time for want of launches
-    from the start of a call until the host next waits for the device, at most the duration of the call; by cause."""
+    """How much earlier the device could have gone on if the calls took no time, by cause: its idle time for want of
+    launches from the start of a call until the host next waits for the device, at most the duration of the call."""
     list_operators: int
-    """Calls of operators that work on lists of tensors: `_foreach_*`, `_fused_*`."""
+    """Number of calls of operators that work on lists of tensors: `_foreach_*`, `_fused_*`."""
     operators: tuple[OperatorCount, ...]
-    """The most frequent ones."""
+    """The operators that are called most often, the most frequent first."""
     start_ns: int
-    """Start of the longest call."""
+    """Start of the longest call in ns since the first event."""
 
     @property
     def exposed_ns(self) -> int:
-        """Of all causes."""
+        """Idle time that the calls cause, summed over all causes, in ns."""
         return sum(idle.time_ns for idle in self.exposed)
 
 
@@ -73,6 +76,7 @@ class Optimizers(msgspec.Struct, frozen=True):
     """Ranges of optimizers, the one with most host time first."""
 
     rows: tuple[Optimizer, ...]
+    """One row per name of the range, the most host time first."""
 
 
 def missing(context: Context) -> Message | None:
@@ -124,7 +128,7 @@ def ranges(context: Context) -> I64:
 
 
 def is_zero_grad(name: str) -> bool:
-    """`Optimizer.zero_grad#<class>.zero_grad`."""
+    """Whether a range is a call of `zero_grad`, by its name `Optimizer.zero_grad#<class>.zero_grad`."""
     return name.startswith(_ZERO_GRAD)
 
 

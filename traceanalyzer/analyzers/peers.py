@@ -1,4 +1,4 @@
-"""Of calls that should cost the same, the cheapest: what is possible on this device, without any data sheet."""
+"""Finds the cheapest of calls that should cost the same: what this device can do, without a data sheet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ class Peer(msgspec.Struct, frozen=True):
     """A cheaper call of the same operator and size, in the same measurement."""
 
     input_shapes: str
+    """Input shapes of the cheaper call, as recorded."""
     device_ns_per_call: float
+    """Device time of one cheaper call in ns."""
     saving_ns: float
-    """What all calls together would save at the peer's price."""
+    """What all calls of the dearer shape together would save at the price of the cheaper one, in ns."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Priced:
     """Calls of equal size should cost the same; None: the size is not known."""
     input_shapes: str
     calls: int
-    """At least 1."""
+    """Number of calls, at least 1."""
     device_ns: int
 
     @property
@@ -35,7 +37,7 @@ class Priced:
 
 
 def peers(rows: Sequence[Priced]) -> list[Peer | None]:
-    """The cheapest of each size, for all others of that size that cost more."""
+    """For each row the cheapest row of its size; None for the cheapest itself and for unknown sizes."""
     best: dict[Hashable, Priced] = {}
     for row in rows:
         if row.size is not None and row.device_ns:

@@ -29,30 +29,30 @@ class Line(msgspec.Struct, frozen=True):
     """All calls of one Python function."""
 
     name: str
-    """`file.py(123): function`, as recorded: the line at which the profiler first saw the call."""
+    """The line as recorded, `file.py(123): function`, at which the profiler first saw the call."""
     calls: int
-    """Calls that overlap the chosen steps."""
+    """Number of calls that overlap the chosen steps."""
     host_self_ns: int
-    """Time in the function itself, in built-in functions and in operators that it called."""
+    """Time in ns in the function itself, in built-in functions and in operators that it called."""
     host_total_ns: int
-    """Time from its calls to its returns; calls within a call of the same function count once."""
+    """Time in ns from its calls to its returns; calls within a call of the same function count once."""
     device_self_ns: int
-    """Durations of what was launched while the function was the innermost one, each in full."""
+    """Device time in ns of what was launched while the function was the innermost one, each in full."""
     device_total_ns: int
-    """The same for launches anywhere within its calls; each launch counts once."""
+    """Device time in ns of what was launched anywhere within its calls; each launch counts once."""
 
 
 class PythonLines(msgspec.Struct, frozen=True):
     """Lines, the one with the most device self time first (host self time where nothing ran on a device)."""
 
     rows: tuple[Line, ...]
-    """All lines."""
+    """Every line, those of torch and of the standard library too."""
     rows_outside_torch: tuple[Line, ...]
     """Lines outside of the package torch: what torch's own functions take belongs to the line that called them."""
     device_ns: int
-    """Durations of everything on devices, launched by Python or not."""
+    """Sum of the durations of everything on devices in ns, launched by Python or not."""
     unattributed_device_ns: int
-    """The part launched by no recorded line: by the threads of autograd, or without a launch in the trace."""
+    """Part of it in ns that no recorded line launched: by the threads of autograd, or without a launch in the trace."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def own_line_tree(context: Context) -> LineTree:
 
 
 def is_line(name: str) -> bool:
-    """A frame of Python code: `file.py(123): function`."""
+    """Whether a frame is of Python code: `file.py(123): function`."""
     return _LINE.fullmatch(name) is not None
 
 
 def is_torch(name: str) -> bool:
-    """A frame of torch's own Python code; the profiler shortens paths to what follows an entry of `sys.path`."""
+    """Whether a frame is of torch's own Python code; the profiler shortens paths to what follows `sys.path`."""
     return _TORCH.match(name) is not None
 
 
@@ -137,7 +137,7 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
 
 
 def outermost(lines: LineTree) -> Bool:
-    """Frames that lie in no other frame of the same name, so that recursion counts once."""
+    """Which frames lie in no other frame of the same name, so that recursion counts once."""
     size = len(lines.tree)
     order = np.argsort(lines.name, kind="stable")
     # Subtrees are ranges of positions: a frame is inside if an earlier one of its name reaches beyond it.

@@ -1,4 +1,4 @@
-"""How far can the trace be trusted? Counts of what lowers the confidence of other figures."""
+"""Counts what lowers the confidence of other figures, so that a reader knows how far to trust the trace."""
 
 from __future__ import annotations
 

@@ -37,22 +37,24 @@ class ProcessGroup(msgspec.Struct, frozen=True):
     """Ranks that communicate with each other."""
 
     name: str | None
-    """Null where it is not recorded."""
+    """Name of the process group; null where it is not recorded."""
     ranks: str | None
-    """List of global ranks as recorded; the writer cuts long ones."""
+    """List of global ranks as recorded; the writer cuts long ones. Null where it is not recorded."""
     size: int | None
+    """Number of ranks in the group; null where it is not recorded."""
 
 
 class CollectiveKind(msgspec.Struct, frozen=True):
     """What collectives have in common."""
 
     operation: str | None
-    """As in `communication`."""
+    """Operation such as `all_reduce`, as in the analysis `communication`; null where unknown."""
     group: int
-    """Position in `groups`."""
+    """Position of the process group in `groups`."""
     message_bytes: int | None
+    """Size of one message in bytes, as in the analysis `communication`; null if unknown."""
     shapes: str | None
-    """Input shapes of the host range, as recorded."""
+    """Input shapes of the host range as recorded; null where they were not recorded."""
     is_mutual: bool
     """No rank can finish before all have come: `all_reduce`, `all_gather`, `reduce_scatter`, `barrier` and
     `all_to_all`, whatever its kernels are called. Not so: messages between two ranks, and from or to one."""
@@ -62,43 +64,52 @@ class CollectiveKind(msgspec.Struct, frozen=True):
 
 
 class RankSteps(msgspec.Struct, frozen=True):
-    """Columns, one row per step in the order of time; ns since the first event of the trace."""
+    """Steps of the rank as columns, one entry per step in the order of time; a limit bounds their number."""
 
     name: tuple[str, ...]
+    """Number of each step as the profiler counted it; counted from 0 where it marked none."""
     start_ns: tuple[int, ...]
+    """Start of each step in ns since the first event of the trace."""
     duration_ns: tuple[int, ...]
+    """Duration of each step in ns."""
     computation_ns: tuple[int, ...]
-    """Time in which a kernel that is no collective runs on any device."""
+    """Time of each step in ns in which a kernel that is no collective runs on any device."""
 
 
 class RankCollectives(msgspec.Struct, frozen=True):
-    """Columns, one row per collective in the order in which they were called."""
+    """Collectives of the rank as columns, one entry per collective in the order in which they were called."""
 
     kind: tuple[int, ...]
-    """Position in `kinds`."""
+    """Position in `kinds` of what the collective is."""
     sequence: tuple[int | None, ...]
     """Number of the operation within its group, the same on all ranks; null where it is not recorded."""
     step: tuple[int | None, ...]
     """Position in `steps` of the step whose mark holds the call; null between steps."""
     start_ns: tuple[int, ...]
+    """Start of each collective in ns since the first event of the trace."""
     duration_ns: tuple[int, ...]
+    """Duration of each collective in ns."""
     exposed_ns: tuple[int | None, ...]
-    """The part of the duration in which no other kernel runs; null on the host."""
+    """Part of each duration in ns in which no other kernel runs; null on the host."""
 
 
 class RankFacts(msgspec.Struct, frozen=True):
-    """One rank."""
+    """What must be known of one rank to compare it with the others of its run."""
 
     clock_ns: int | None
     """Time of the first event in ns since 1970, by the clock of the rank's host; null where the file does not tell."""
     is_on_host: bool
-    """The collectives are host ranges."""
+    """Whether the collectives are host ranges, because the trace has no collective kernels."""
     groups: tuple[ProcessGroup, ...]
+    """Process groups of the collectives, each once."""
     kinds: tuple[CollectiveKind, ...]
+    """Kinds of collectives, each once."""
     steps: RankSteps
+    """The steps of this rank."""
     collectives: RankCollectives
+    """The collectives of this rank, of as many whole steps as the limit allows."""
     left_out: int
-    """Collectives of later steps that are not in the columns."""
+    """Number of collectives of later steps that are not listed."""
 
 
 def missing(context: Context) -> Message | None:
@@ -137,7 +148,7 @@ def analyze(context: Context) -> RankFacts:
 
 
 def _clock(context: Context) -> int | None:
-    """Before 2024 the file's own clock counts from 1970; since then the header has the origin."""
+    """Absolute time of the first event; before 2024 the file's own clock tells it, since then the header."""
     info = context.trace.info
     if info.base_ns is not None:
         return info.base_ns + info.origin_ns
@@ -156,7 +167,7 @@ def _step_of(context: Context, called: I64) -> I64:
 
 
 def _kept(step: I64) -> int:
-    """Whole steps, so that all ranks keep the same; of a first step that is too large, its beginning."""
+    """Number of collectives to keep: whole steps, so that all ranks keep the same; else the first step's beginning."""
     if len(step) <= MOST:
         return len(step)
     opens = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
@@ -193,7 +204,7 @@ def _kind(facts: Collective, name: str, shapes: str, groups: StringPool[ProcessG
 
 
 def _has_equal_parts(facts: Collective) -> bool:
-    """c10d calls it `all_to_all` where the parts are equal, `all_to_allv` where they need not be."""
+    """Whether parts are equal: then c10d says `all_to_all`, else `all_to_allv`."""
     letters = re.sub("[^a-z]", "", facts.name.lower())
     return letters == "alltoall" and facts.in_elements is not None and facts.in_elements == facts.out_elements
 

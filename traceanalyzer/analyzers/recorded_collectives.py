@@ -19,7 +19,7 @@ _ON_HOST = ("gloo:", "mpi:", "ucc:")
 
 @dataclass(frozen=True)
 class RecordedCollectives:
-    """Columns, one row per collective; ns since the first event."""
+    """Collectives as columns, one row each; times are ns since the first event."""
 
     start: I64
     dur: I64
@@ -27,15 +27,15 @@ class RecordedCollectives:
     """Start of the launching call; of the collective where that is unknown."""
     exposed: I64 | None
     described: I64
-    """Rows of the descriptions, 0: none."""
+    """Row of each collective in the table of descriptions; 0 is none."""
     names: list[str]
-    """What tells the operation if the description does not."""
+    """Name that tells the operation if the description does not."""
     sequence: I64
     shapes: I64
     """Codes of the input shapes of host ranges."""
 
     def take(self, rows: I64) -> RecordedCollectives:
-        """Some of them."""
+        """Keep some of the collectives."""
         exposed = None if self.exposed is None else self.exposed[rows]
         columns = (self.start, self.dur, self.called, self.described, self.sequence, self.shapes)
         start, dur, called, described, sequence, shapes = (column[rows] for column in columns)
@@ -44,7 +44,7 @@ class RecordedCollectives:
 
 
 def on_device(context: Context) -> RecordedCollectives:
-    """Kernels."""
+    """Collectives as kernels on the device."""
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(context.once(communication.kernels_of_collectives))
     described, host_name = communication.described_by(context, kernels)
@@ -85,7 +85,7 @@ def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
 
 
 def _sequences(context: Context) -> I64:
-    """By row of the descriptions."""
+    """Sequence number of each row of the table of descriptions, or -1."""
     told = [UNKNOWN if c.sequence is None else c.sequence for c in context.trace.collectives]
     return np.array(told, np.int64)
 
@@ -99,7 +99,7 @@ def host_ranges(context: Context) -> Bool:
 
 
 def on_host(context: Context) -> RecordedCollectives:
-    """Host ranges, for traces without such kernels."""
+    """Collectives as host ranges, for traces without such kernels."""
     trace, host = context.trace, context.trace.host
     rows = np.flatnonzero(context.once(host_ranges))
     start, nothing = host.start_ns[rows], np.zeros(len(rows), np.int64)

@@ -37,7 +37,7 @@ _TAKING = frozenset(
 _CARRYING = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|stack|argmax|multinomial|topk|item|\w*_cell)$"
 )
-"""What a loop whose next turn needs the last one's result is made of: recurrent layers, decoding."""
+"""Operators of loops whose next turn needs the last one's result: recurrent layers, decoding."""
 _SHOWN = 20
 
 
@@ -45,34 +45,36 @@ class Repeat(msgspec.Struct, frozen=True):
     """All runs of one sequence at one place of the program."""
 
     operators: tuple[str, ...]
-    """One turn."""
+    """Names of the operators of one turn, in order."""
     parent: str | None
-    """The module or range in which the sequence runs; null: directly in a step or a thread."""
+    """The module or range in which the sequence runs; null where it runs directly in a step or a thread."""
     python_line: str | None
-    """Null: stacks not recorded."""
+    """The Python line that runs the sequence; null where stacks were not recorded."""
     runs: int
-    """How often the program came to it."""
+    """How often the program came to the sequence."""
     turns: int
-    """In all runs."""
+    """Number of turns in all runs."""
     most_turns: int
-    """In the longest run."""
+    """Number of turns in the longest run."""
     steps: int
-    """In how many steps."""
+    """Number of steps in which it runs."""
     host_ns: int
-    """From the start of the first to the end of the last operator of each run."""
+    """Time in ns from the start of the first to the end of the last operator of each run, summed."""
     backward_ns: int
-    """In which autograd evaluated what the runs made necessary."""
+    """Time in ns in which autograd evaluated what the runs made necessary."""
     idle_ns: int | None
-    """The part of both in which no device worked; null where no device activity was recorded."""
+    """Part of both times in ns in which no device worked; null where no device activity was recorded."""
     is_carrying: bool
-    """It has an operator of which loops are made that carry a state from turn to turn."""
+    """Whether it has an operator that is typical of loops that carry a state from turn to turn."""
     longest_start_ns: int
+    """Start of the longest run in ns since the first event."""
 
 
 class Repeats(msgspec.Struct, frozen=True):
     """Sequences, those that take the host longest first."""
 
     rows: tuple[Repeat, ...]
+    """Sequences by place in the program, the most host time first."""
 
 
 def missing(context: Context) -> Message | None:
@@ -132,7 +134,7 @@ def _family(context: Context) -> I64:
 
 
 def _runs(context: Context, siblings: I64, period: int, covered: Bool) -> list[_Run]:
-    """Where each sibling has the name of the one a period before; marks what it takes as covered."""
+    """Find runs: siblings that have the name of the one a period before; those taken are marked as covered."""
     if len(siblings) < LEAST * period:
         return []
     name, family = context.host.name[siblings], _family(context)[siblings]

@@ -22,26 +22,29 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class StepResources(msgspec.Struct, frozen=True):
-    """Means over the steps, in ns."""
+    """Time of each resource per step: means over the steps, in ns."""
 
     steps: int
+    """Number of steps that the means are over."""
     step_ns: float
+    """Mean duration of a step in ns."""
     device: int | None
-    """The device that works most; null without device events."""
+    """Number of the device that works longest; null without device events."""
     gpu_ns: float | None
-    """A kernel, copy or fill runs on it."""
+    """Time per step in ns in which a kernel, copy or fill runs on that device; null without device events."""
     communication_ns: float | None
-    """A kernel of a collective runs on it."""
+    """Time per step in ns in which a collective kernel runs on that device; null without device events."""
     exposed_communication_ns: float | None
-    """And no other kernel."""
+    """Part of it in ns in which no other kernel runs on that device; null without device events."""
     host_ns: float
-    """The host neither waits for a device nor for the loader: what threads do, and what no event tells."""
+    """Time per step in ns in which the host waits neither for a device nor for the loader: what threads do, and what no
+    event tells."""
     waiting_ns: float
-    """A thread that launches work waits for a device, or for room in its queue."""
+    """Time per step in ns in which a thread that launches work waits for a device, or for room in its queue."""
     loader_ns: float
-    """Something waits for the loader."""
+    """Time per step in ns in which something waits for the loader."""
     exposed_loader_ns: float
-    """And no device works."""
+    """Part of the time of waiting for the loader in ns in which that device does not work."""
     recorded_device_ns: int
     """Durations of the device events of the whole recording, or of the chosen steps: of those whose launch was
     recorded, because others belong to earlier work; of all where most have no launch."""
@@ -53,7 +56,7 @@ class StepResources(msgspec.Struct, frozen=True):
 
 
 def analyze(context: Context) -> StepResources:
-    """The resources of the steps, over the busiest device."""
+    """Compute the time per step of each resource, over the busiest device."""
     steps, trace = context.steps, context.trace
     within = Intervals.union(steps.start_ns, steps.end_ns)
     device, busy = _busiest(context, within)
@@ -130,7 +133,7 @@ def _kernels(context: Context, device: int | None) -> tuple[Intervals, Intervals
 
 
 def _waiting(context: Context) -> Intervals:
-    """Waits of the threads that launch, calls held up by earlier work, and what runs after the last host event."""
+    """When the host waits: launching threads wait, calls are held up, or only the device still runs at the end."""
     waits, launches = context.once(host_activity.waits), context.trace.launches
     own = np.isin(waits.thread, host_activity.launching_threads(context))
     blocked = blocked_calls(context)
@@ -147,7 +150,7 @@ def _waiting(context: Context) -> Intervals:
 
 
 def _held_by_copies(context: Context) -> tuple[I64, I64]:
-    """From the start of each copy call that outlasts the start of its copy until the copy starts.
+    """From the start of each copy call until its copy starts, where the call lasts longer than that.
 
     Pageable memory is staged by the call itself, which first waits until everything before it has run.
     """

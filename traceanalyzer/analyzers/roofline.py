@@ -1,6 +1,6 @@
 """How close do operators come to what the device can do?
 
-For operators that `trace.op_models` knows: the operations and bytes that their inputs imply, over the device time
+For operators that `knowledge.op_models` knows: the operations and bytes that their inputs imply, over the device time
 of what they launched themselves. Where an operator of a family calls another of the same family that launched
 something (`layer_norm` and `native_layer_norm`), only the inner one counts, so that no work counts twice.
 """
@@ -31,62 +31,66 @@ _PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
 
 
 class Roof(msgspec.Struct, frozen=True):
-    """The device that shares are of."""
+    """The device whose peaks the shares refer to."""
 
     name: str
-    """As in the table of data sheets."""
+    """Name of the device as in the table of data sheets."""
     source: str
-    """Where its figures come from."""
+    """Document or setting that its figures come from."""
     bandwidth_gb_per_s: float | None
-    """Of its memory, 10^9 bytes per second."""
+    """Peak bandwidth of its memory in 10^9 bytes per second."""
 
 
 class RooflineRow(msgspec.Struct, frozen=True):
     """All calls of one operator with the same input shapes and types that put something on the device."""
 
     name: str
+    """Name of the operator as recorded."""
     input_shapes: str
-    """JSON, as recorded."""
+    """Input shapes as recorded, as JSON."""
     input_types: str
-    """JSON, as recorded; empty where types were not recorded."""
+    """Input types as recorded, as JSON; empty where they were not recorded."""
     family: str
-    """`gemm`, `convolution`, `attention`, `normalization`, `elementwise` or `reduction`."""
+    """What the operator is: `gemm`, `convolution`, `attention`, `normalization`, `elementwise` or `reduction`."""
     calls: int
+    """Number of calls that put something on the device."""
     device_ns: int
-    """Device time of what the operator itself launched, overlap or not."""
+    """Device time in ns of what the operator itself launched, overlap or not."""
     flops: int
-    """Floating-point operations of all calls; a multiplication and an addition are two."""
+    """Floating-point operations of all calls together; a multiplication and an addition are two."""
     bytes: int | None
-    """Operands and results of all calls, each once; null where types were not recorded."""
+    """Bytes of operands and results of all calls, each once; null where types were not recorded."""
     flops_per_byte: float | None
-    """Arithmetic intensity."""
+    """Arithmetic intensity: operations per byte that must be moved; null where the bytes are unknown."""
     tflops_per_s: float
-    """Achieved, 10^12 operations per second."""
+    """Achieved speed in 10^12 operations per second."""
     gb_per_s: float | None
-    """Achieved, 10^9 bytes per second."""
+    """Achieved traffic in 10^9 bytes per second; null where the bytes are unknown."""
     peak_tflops_per_s: float | None
-    """Of the device for the operand type, on tensor cores if the kernels use them; null if unknown."""
+    """Peak of the device for the operand type in 10^12 operations per second, on tensor cores if the kernels use them;
+    null if unknown."""
     compute_share: float | None
-    """Of the peak; null if unknown."""
+    """Achieved speed over the peak (0 to 1); null if unknown."""
     bandwidth_share: float | None
-    """Of the memory bandwidth; above 1 where operands stay in a cache; null if unknown."""
+    """Achieved traffic over the memory bandwidth; above 1 where operands stay in a cache; null if unknown."""
     roofline_share: float | None
-    """The least time that peak and bandwidth allow over the time taken: the larger share; null if one is unknown
-    (of families other than products the share of the peak may be: they move bytes)."""
+    """The least time that peak and bandwidth allow over the time taken (0 to 1); null if peak or bandwidth is unknown
+    (of families other than products the peak may be: they move bytes)."""
     bound: str | None
-    """`compute` or `memory`: what the least time is due to; null where the share is."""
+    """What the least time is due to, `compute` or `memory`; null where the share is."""
 
 
 class Roofline(msgspec.Struct, frozen=True):
     """Operators that have a model, the one with the most device time first."""
 
     roof: Roof | None
-    """Null where the header names no device of the table, or several."""
+    """Peak speeds of the device; null where the trace names no known device, or several."""
     rows: tuple[RooflineRow, ...]
+    """One row per operator, shapes and types that has a model, the most device time first."""
     modelled_ns: int
-    """Device time of the rows."""
+    """Device time of these rows in ns."""
     modelled_share: float | None
-    """Of the device time of all kernels, copies and fills; null if that is 0."""
+    """Share of the device time of all kernels, copies and fills that the rows explain (0 to 1); null if that is 0."""
 
 
 def missing(context: Context) -> Message | None:
@@ -117,7 +121,7 @@ class _Group(msgspec.Struct, frozen=True):
     """Calls with equal inputs."""
 
     work: Work
-    """Of one call."""
+    """Operations and bytes of one call."""
     calls: int
     device_ns: int
     matrix_unit_ns: int
@@ -149,7 +153,7 @@ def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
 
 
 def _leaves(context: Context) -> Bool:
-    """Operators with a model that launched something, without those that hold such an operator of their family."""
+    """Which operators have a model and launched something, without those that hold such an operator of their family."""
     trace, host = context.trace, context.host
     order = {family: number for number, family in enumerate(Family)}
     by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
@@ -165,7 +169,7 @@ def _leaves(context: Context) -> Bool:
 
 
 def _crossing(context: Context) -> Bool:
-    """Nodes that copy between memories: host to device, back, or device to device over a link."""
+    """Which nodes copy between memories: host to device, back, or device to device over a link."""
     device, names = context.trace.device, context.trace.names
     copies = device.category == Category.MEMCPY
     copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]

@@ -29,33 +29,38 @@ class SetUp(msgspec.Struct, frozen=True):
     """All events of one kind and name from one Python line."""
 
     kind: str
-    """`allocation`; `loading` (code for the device); `compiling` (by TorchDynamo, Triton and the like)."""
+    """`allocation`, `loading` (code for the device) or `compiling` (by TorchDynamo, Triton and the like)."""
     name: str
-    """The function of the runtime, an event of the profiler, a range or a Python frame."""
+    """Name of the runtime function, of an event of the profiler, of a range or of a Python frame."""
     is_inferred: bool
-    """Its name says nothing of loading: a launch that took a millisecond or longer."""
+    """Whether it only counts because it is a launch of a millisecond or longer: its name says nothing of loading."""
     python_line: str | None
-    """Null: stacks not recorded."""
+    """The Python line that caused it; null where stacks were not recorded."""
     calls: int
+    """Number of events that start within a step."""
     time_ns: int
-    """Events within each other count once."""
+    """Time of these events in ns; events within each other count once."""
     later_calls: int
-    """Those in the second recorded step or later."""
+    """Number of these events in the second recorded step or later."""
     later_steps: int
-    """In how many of these steps."""
+    """Number of steps from the second on in which such events start."""
     later_ns: int
+    """Time in ns of the events in the second recorded step or later."""
     longest_start_ns: int
+    """Start of the longest event in ns since the first event of the trace."""
 
 
 class RuntimeCalls(msgspec.Struct, frozen=True):
-    """Events by kind, in each kind the most time in later steps first."""
+    """Calls that allocate memory, or load or compile code, within the steps."""
 
     steps: int
+    """Number of recorded steps."""
     code_ns: int
-    """When something loads or compiles code within a step; events within each other count once."""
+    """Time of the steps in ns in which something loads or compiles code; events within each other count once."""
     later_code_ns: int
-    """The part in the second recorded step or later."""
+    """The part of it in ns in the second recorded step or later."""
     rows: tuple[SetUp, ...]
+    """Events by kind, name and Python line; within a kind the most time in later steps first."""
 
 
 def missing(context: Context) -> Message | None:
@@ -110,7 +115,7 @@ def _compiling(context: Context) -> list[tuple[str, _Events]]:
 
 
 class _Events:
-    """Columns of some events."""
+    """Some events as columns of name, thread, start and end."""
 
     def __init__(self, name: I32, thread: I32, start: I64, end: I64) -> None:
         self.name, self.thread, self.start, self.end = name, thread, start, end
@@ -123,7 +128,7 @@ class _Events:
         return cls(name, thread, start, start + dur)
 
     def take(self, rows: Array) -> _Events:
-        """Some of them."""
+        """Keep some of the events."""
         taken = _Events(self.name[rows], self.thread[rows], self.start[rows], self.end[rows])
         taken.inferred = self.inferred[rows]
         return taken

@@ -32,27 +32,32 @@ class ShapeCost(msgspec.Struct, frozen=True):
     """All calls of one operator with one list of input shapes and types."""
 
     name: str
+    """Name of the operator as recorded."""
     input_shapes: str
-    """JSON, as recorded."""
+    """Input shapes as recorded, as JSON."""
     input_types: str
-    """JSON, as recorded; empty where types were not recorded."""
+    """Input types as recorded, as JSON; empty where they were not recorded."""
     calls: int
+    """Number of calls."""
     device_ns: int
-    """Device time of what the operator itself launched."""
+    """Device time in ns of what the operator itself launched."""
     device_ns_per_call: float
+    """Mean device time of a call in ns."""
     output_elements: int | None
-    """Implied by the shapes; null where the operator has no model."""
+    """Number of elements of the output, as the shapes imply; null where the operator has no model."""
     elements_moved: int | None
-    """Read and written, each tensor once."""
+    """Number of elements read and written, each tensor once; null where the operator has no model."""
     bytes_moved: int | None
-    """The same in bytes; null where the types were not recorded or the operator has no model for them."""
+    """Number of bytes read and written; null where types were not recorded or the operator has no model."""
     peer: Peer | None
+    """The cheapest call of the same operator and size; null where none is cheaper."""
 
 
 class ShapeCosts(msgspec.Struct, frozen=True):
     """The calls with the most device time, those first."""
 
     rows: tuple[ShapeCost, ...]
+    """The rows with the most device time, the most first; the list ends at a limit."""
 
 
 def missing(context: Context) -> Message | None:

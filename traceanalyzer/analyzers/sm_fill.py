@@ -19,7 +19,7 @@ from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 100
-"""Rows in the result (own choice: more than anybody reads)."""
+"""Most rows in the result (own choice: more than people read)."""
 
 _NO_BLOCKS = Text("skip-no-blocks-per-sm", "no kernel says how many blocks per multiprocessor it has")
 
@@ -28,23 +28,29 @@ class UnfilledKernel(msgspec.Struct, frozen=True):
     """All launches of one kernel by one operator with one grid of fewer blocks than multiprocessors."""
 
     kernel: str
+    """Name of the kernel as recorded, template arguments included."""
     operator: str | None
-    """The innermost operator around the launch; null where there is none."""
+    """Name of the innermost operator around the launch; null where there is none."""
     grid: str
+    """Blocks in x, y and z as recorded, as JSON."""
     calls: int
+    """Number of launches."""
     total_ns: int
+    """Sum of the durations in ns, overlap counted twice."""
     blocks_per_sm: float
-    """Weighted by duration."""
+    """Mean number of blocks per multiprocessor, weighted by duration; below 1."""
     fill: float
-    """Share of multiprocessors that it and what ran beside it could fill, weighted by duration; at most 1."""
+    """Share of the multiprocessors (0 to 1) that it and what ran beside it could fill, weighted by duration."""
 
 
 class SmFill(msgspec.Struct, frozen=True):
     """Kernels with less than one block per multiprocessor, those with the most time first; no collectives."""
 
     rows: tuple[UnfilledKernel, ...]
+    """Kernels with less than one block per multiprocessor, without collectives, the most time first; the list ends at a
+    limit."""
     total_ns: int
-    """Time of all kernels with known blocks per multiprocessor, overlap counted twice."""
+    """Time in ns of all kernels with known blocks per multiprocessor, overlap counted twice."""
 
 
 def missing(context: Context) -> Message | None:

@@ -23,70 +23,102 @@ PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader",
 
 
 class Window(msgspec.Struct, frozen=True):
-    """From the start of the first step to the end of the last, in ns since the first event."""
+    """The time from the start of the first step to the end of the last."""
 
     start_ns: int
+    """Start of the first step in ns since the first event."""
     end_ns: int
+    """End of the last step in ns since the first event."""
 
 
 class Step(msgspec.Struct, frozen=True):
     """One step; its parts sum to its duration."""
 
     name: str
+    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
     start_ns: int
+    """Start of the step in ns since the first event."""
     duration_ns: int
+    """Duration of the step in ns, until the device has done its work."""
     kernel_ns: int
+    """Time in ns in which a kernel runs on some device, collectives excepted."""
     memcpy_ns: int
+    """Time in ns in which a copy runs on some device, and no kernel."""
     memset_ns: int
+    """Time in ns in which a fill runs on some device, and nothing of the above."""
     communication_ns: int
+    """Time in ns in which a collective runs, on a device or the host, and nothing of the above."""
     runtime_ns: int
+    """Time in ns in which a call of the device runtime or driver is open, and nothing of the above."""
     dataloader_ns: int
+    """Time in ns in which something waits for the loader, and nothing of the above."""
     cpu_exec_ns: int
+    """Time in ns in which other operators or annotations are open on the host, and nothing of the above."""
     other_ns: int
+    """Time in ns in which nothing of the above is active."""
     dataloader_full_ns: int
-    """All waiting for the loader within the step, hidden behind other work or not."""
+    """All waiting for the loader within the step in ns, hidden behind other work or not."""
 
 
 class Average(msgspec.Struct, frozen=True):
-    """Arithmetic means over the steps, in ns."""
+    """Arithmetic means over the steps, in ns; the parts are those of a step."""
 
     duration_ns: float
+    """Mean duration of a step in ns."""
     kernel_ns: float
+    """Mean time per step in ns in which a kernel runs, collectives excepted."""
     memcpy_ns: float
+    """Mean time per step in ns in which a copy runs on a device, and no kernel."""
     memset_ns: float
+    """Mean time per step in ns in which a fill runs on a device, and nothing of the above."""
     communication_ns: float
+    """Mean time per step in ns in which a collective runs, and nothing of the above."""
     runtime_ns: float
+    """Mean time per step in ns in which a runtime call is open, and nothing of the above."""
     dataloader_ns: float
+    """Mean time per step in ns in which something waits for the loader, and nothing of the above."""
     cpu_exec_ns: float
+    """Mean time per step in ns in which other host work is open, and nothing of the above."""
     other_ns: float
+    """Mean time per step in ns in which nothing of the above is active."""
     dataloader_full_ns: float
+    """Mean waiting for the loader per step in ns, hidden behind other work or not."""
 
 
 class Inferred(msgspec.Struct, frozen=True):
     """Steps that annotations suggest where the profiler marked none."""
 
     steps_from: str
+    """Which annotations suggest the steps."""
     median_duration_ns: float
+    """Median duration of these steps in ns."""
     steps: tuple[Step, ...]
+    """The inferred steps in the order of time."""
     average: Average
+    """Means over the inferred steps."""
 
 
 class StepBreakdown(msgspec.Struct, frozen=True):
-    """The answer."""
+    """How long each step is and where its time goes."""
 
     window: Window | None
+    """Time from the first to the last step; null without steps."""
     steps: tuple[Step, ...]
+    """The steps in the order of time; the whole trace is one where the profiler marked none."""
     average: Average | None
+    """Means over the steps; null without steps."""
     median_duration_ns: float | None
+    """Median duration of a step in ns; null without steps."""
     dataloader_share: float | None
-    """Exclusive loader time over step time."""
+    """Exclusive loader time over step time (0 to 1): what nothing else hides; null without steps."""
     dataloader_full_share: float | None
-    """Full loader time over step time: what it would cost if nothing hid it."""
+    """Full loader time over step time (0 to 1): what it would cost if nothing hid it; null without steps."""
     inferred: Inferred | None
+    """Steps that annotations suggest where the profiler marked none; null otherwise."""
 
 
 def analyze(context: Context) -> StepBreakdown:
-    """Divide the steps of a trace."""
+    """Divide the steps of a trace into parts."""
     roles = _roles(context.trace, context.kind)
     steps = context.steps
     rows = _divide(steps, roles)

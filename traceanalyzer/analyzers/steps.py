@@ -1,4 +1,4 @@
-"""Where steps begin and end: marked steps, extended to the last kernel that they launched.
+"""Finds where steps begin and end: marked steps, extended to the last kernel that they launched.
 
 The algorithm is that of the PyTorch TensorBoard profiler plugin (`run_generator`/`event_parser` of
 torch_tb_profiler), except that steps marked on the device are not steps and that every launching call of
@@ -27,7 +27,7 @@ NESTED = 16
 
 @dataclass(frozen=True)
 class Steps:
-    """Consecutive steps that do not overlap; empty when the trace has no events to make one of."""
+    """Consecutive steps that do not overlap; empty if the trace has no events to make one of."""
 
     names: tuple[str, ...]
     start_ns: I64
@@ -47,7 +47,7 @@ class Steps:
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """From the start of the first to the end of the last step, gaps included."""
+        """Time from the start of the first to the end of the last step, gaps included."""
         return (int(self.start_ns[0]), int(self.end_ns[-1])) if len(self) else None
 
     def take(self, rows: slice) -> Steps:
@@ -142,7 +142,7 @@ def _launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
 
 
 def _extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
-    """A step lasts until the last kernel that it launched, and the next one starts only there."""
+    """Extend each step to the last kernel that it launched; the next one starts only there."""
     launched = _launched_in(trace, links, raw)
     counts = np.array([len(events) for events in launched])
     if not counts.any():
@@ -165,7 +165,7 @@ def _extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps
 
 
 def _without_tail(counts: I64) -> int:
-    """How many steps remain without those at the end that the trace cut."""
+    """Number of steps without those at the end that the trace cut."""
     last = int(np.flatnonzero(counts)[-1])
     cut = last > 0 and _TAIL_SHARE * counts[last - 1] > counts[last]
     return last if cut else last + 1

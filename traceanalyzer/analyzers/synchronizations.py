@@ -27,48 +27,68 @@ OPERATORS = 32
 """Operators around a wait that tell it from others (own choice: programs nest a dozen, recursion has no end)."""
 
 AVOIDABLE = 4
-"""The column of `costs` with what goes away without the wait."""
+"""Column of `costs` that holds the time that goes away without the wait."""
 
 
 class Synchronization(msgspec.Struct, frozen=True):
     """All waits through one function from one place in the program."""
 
     call: str
-    """The function of the runtime."""
+    """Name of the runtime or driver function that waits."""
     operators: tuple[str, ...]
     """The operators around it, outermost first, at most the innermost 32; empty: none."""
     python_line: str | None
-    """The innermost Python line, the user's own where there is one; null: stacks not recorded."""
+    """The innermost Python line, the user's own where there is one; null where stacks were not recorded."""
     calls: int
+    """Number of waits."""
     calls_per_step: float | None
-    """Waits that start between the first and the last step, over the steps; null without steps."""
+    """Number of waits that start between the first and the last step, per step; null without steps."""
     waiting_ns: int
+    """Duration of all waits in ns."""
     max_waiting_ns: int
+    """Duration of the longest wait in ns."""
     waiting_idle_ns: int | None
-    """The part of the waiting in which the device did nothing; null where no device activity was recorded."""
+    """Part of the waiting in ns in which the device did nothing; null where no device activity was recorded."""
     drains: int | None
-    """Waits after which the device had nothing to do, having worked during the wait; null as before."""
+    """Number of waits after which the device had nothing to do, having worked during the wait; null where no device
+    activity was recorded."""
     drained_ns: int | None
-    """How long the device did nothing from the ends of these waits until its next activity; null as before."""
+    """Time in ns for which the device did nothing from the ends of these waits until its next activity; null where no
+    device activity was recorded."""
     drained_unexplained_ns: int | None
-    """The part of it that no loader, collective, compilation, allocation or profiler overhead explains."""
+    """Part of that time in ns that no loader, collective, compilation, allocation or profiler overhead explains; null
+    where no device activity was recorded."""
     avoidable_ns: int | None
-    """What steps could get shorter by without these waits: for each the lesser of the wait and that part."""
+    """Time in ns by which the steps could get shorter without these waits: for each the lesser of the wait and the
+    unexplained gap after it; null where no device activity was recorded."""
 
 
 class Synchronizations(msgspec.Struct, frozen=True):
-    """Waits, those first that left the device without work for longest without another reason."""
+    """Waits of the host for the device."""
 
     calls: int
+    """Number of all waits."""
     calls_per_step: float | None
+    """Number of waits that start between the first and the last step, per step; null without steps."""
     waiting_ns: int
+    """Duration of all waits in ns."""
     waiting_idle_ns: int | None
+    """Part of the waiting in ns in which the device did nothing; null where no device activity was recorded."""
     drains: int | None
+    """Number of waits after which the device had nothing to do, having worked during the wait; null where no device
+    activity was recorded."""
     drained_ns: int | None
-    """Gaps are counted once, also where several threads wait at the same time."""
+    """Time in ns for which the device did nothing after these waits; gaps count once, also where several threads wait
+    at the same time. Null where no device activity was recorded."""
     drained_unexplained_ns: int | None
+    """Part of that time in ns that no loader, collective, compilation, allocation or profiler overhead explains; null
+    where no device activity was recorded."""
     avoidable_ns: int | None
+    """Time in ns by which the steps could get shorter without any of these waits; null where no device activity was
+    recorded."""
     rows: tuple[Synchronization, ...]
+    """Waits by function, operators and Python line, those first after which the device did nothing for longest without
+    another reason."""
 
 
 def missing(context: Context) -> Message | None:
@@ -110,7 +130,7 @@ def _device_figures(figures: I64 | None) -> list[int] | list[None]:
 
 
 def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None) -> tuple[Synchronization, ...]:
-    """Grouped by function, operators and Python line."""
+    """One row per function, operators and Python line."""
     if not len(waits.row):
         return ()
     names, name = context.trace.names, context.trace.launches.name[waits.row]
@@ -202,7 +222,7 @@ def _nearest_named(context: Context) -> I64:
 
 
 def costs(context: Context) -> I64 | None:
-    """For each wait of the trace what it does to its device; None where no device activity was recorded.
+    """What each wait of the trace costs on its device; None where no device activity was recorded.
 
     Columns: idle time meanwhile, whether it drains, for how long, that unexplained, and the part that goes away
     without the wait. A host that has nothing to wait for gains no time, so that part is no longer than the wait.

@@ -35,36 +35,45 @@ class Slice(msgspec.Struct, frozen=True):
     """A bar of a lane."""
 
     start_ns: int
-    """Since the start of the step."""
+    """Start in ns since the start of the step."""
     duration_ns: int
+    """Length of the bar in ns, within the step."""
     depth: int
+    """Nesting depth within the lane; 0 is the outermost."""
     name: int | None
-    """Position in the timeline's names; null where it stands for several."""
+    """Position in the timeline's names; null where the bar stands for several events."""
     count: int
-    """Events that it stands for."""
+    """Number of events that the bar stands for."""
 
 
 class Lane(msgspec.Struct, frozen=True):
     """One host thread or one stream of one device."""
 
     kind: str
-    """`host`, `launches` (runtime calls of a thread) or `device`."""
+    """What the lane shows: `host`, `launches` (runtime calls of a thread) or `device`."""
     label: str
-    """`pid/tid` of a thread, `device/stream` of a stream."""
+    """Where it happened: `pid/tid` of a thread, `device/stream` of a stream."""
     slices: tuple[Slice, ...]
+    """Bars of the lane in the order of time."""
 
 
 class Timeline(msgspec.Struct, frozen=True):
     """The step whose duration is nearest to the median."""
 
     step: str
+    """Number of the step that is shown."""
     start_ns: int
+    """Start of that step in ns since the first event."""
     duration_ns: int
+    """Duration of that step in ns."""
     resolution_ns: int
+    """Length in ns below which events are drawn together."""
     names: tuple[str, ...]
+    """Names of the events, which bars refer to by position."""
     lanes: tuple[Lane, ...]
+    """Host threads, then their runtime calls, then streams; of each kind the busiest first."""
     hidden_lanes: int
-    """Threads and streams with less to show than the `MAX_LANES` of their kind."""
+    """Number of threads and streams with less to show that are left out."""
 
 
 def analyze(context: Context) -> Timeline:
@@ -89,7 +98,7 @@ def analyze(context: Context) -> Timeline:
 
 
 class _Frame(msgspec.Struct, frozen=True):
-    """The part of time that is drawn, and how names become positions."""
+    """The part of time that is drawn, and a function that gives names their positions."""
 
     start: int
     end: int
@@ -123,7 +132,7 @@ class _Bars:
         self.depth = np.zeros(len(start), np.int32) if depth is None else depth
 
     def take(self, rows: Array) -> _Bars:
-        """Some of them."""
+        """Keep some of the bars."""
         return _Bars(self.lane[rows], self.start[rows], self.end[rows], self.name[rows], self.depth[rows])
 
 
@@ -145,7 +154,7 @@ def _busiest(bars: _Bars) -> list[tuple[int, I64]]:
 
 
 def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
-    """Long slices as they are, short ones by cell and depth, in the order of time."""
+    """Slices of a lane: long ones as they are, short ones merged by cell and depth, in the order of time."""
     start, end = bars.start.clip(frame.start) - frame.start, bars.end.clip(max=frame.end) - frame.start
     long = end - start >= frame.cell
     columns = (start, end, bars.depth, bars.name)

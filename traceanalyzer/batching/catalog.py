@@ -1,4 +1,4 @@
-"""All files of a batch and what became of them: in a scratch database, so that memory does not grow with their number.
+"""The files of a batch and their states, in a scratch database, so that memory does not grow with their number.
 
 The database lives as long as the batch. What must outlive it are the records beside the reports.
 """
@@ -56,31 +56,31 @@ class Pending:
     size: int
     fingerprint: str
     estimate: int
-    """Bytes of memory at most."""
+    """Most bytes of memory that its analysis takes."""
     may_be_nothing: bool
-    """A text that nobody named; it counts only if it has a table."""
+    """True for a text found in a folder: it only counts if it holds a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How the files ended."""
+    """How many files ended in which way."""
 
     done: int
     recalled: int
-    """Of those, how many were done before."""
+    """Number of those that an earlier run had done already."""
     failed: int
     left_out: int
 
 
 class Catalog:
-    """The database; one thread uses it."""
+    """The database of one batch; only one thread may use it."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.database = database
         database.executescript(_SCHEMA)
 
     def add(self, found: FoundFile, fingerprint: str) -> int | None:
-        """A file that has been found; its number, or None if it is known already."""
+        """Add a file that was found. Returns its number, or None if it is known already."""
         added = self.database.execute(
             "INSERT OR IGNORE INTO files (identity, location, name, size, fingerprint, state)"
             " VALUES (?, ?, ?, ?, ?, 'found')",
@@ -89,20 +89,20 @@ class Catalog:
         return added.lastrowid if added.rowcount else None
 
     def wait(self, file: int, estimate: int, *, may_be_nothing: bool) -> None:
-        """It needs to be analyzed, which takes so many bytes at most."""
+        """Mark a file as waiting for analysis, which takes at most so many bytes of memory."""
         self._set(file, state="pending", estimate=estimate, may_be_nothing=may_be_nothing)
 
     def fail(self, file: int, reason: str) -> None:
-        """It cannot be analyzed; its name may still tell of which run it was a rank."""
+        """Mark a file as failed; its name may still tell which rank of which run it was."""
         (name,) = self.database.execute("SELECT name FROM files WHERE id = ?", (file,)).fetchone()
         self._set(file, state="failed", reason=reason, folder=rank_groups.folder_of(RankFile(name)))
 
     def leave_out(self, file: int) -> None:
-        """It is none of ours."""
+        """Mark a file as no input of this program."""
         self._set(file, state="left out")
 
     def finish(self, file: int, data: bytes, *, recalled: bool = False) -> bool:
-        """It is done, and its record says what is in it; False if the record cannot be read."""
+        """Mark a file as done, with the row in its record. Returns False if the record cannot be read."""
         done = record.decode(data)
         if done is None:
             return False
@@ -123,13 +123,13 @@ class Catalog:
         return True
 
     def suspect(self, file: int) -> bool:
-        """A worker died of it: it waits until it can be alone. False if that happened before."""
+        """Let a file whose worker died wait until it can run alone. Returns False if that happened before."""
         self.database.execute("UPDATE files SET state = 'suspect', crashes = crashes + 1 WHERE id = ?", (file,))
         (crashes,) = self.database.execute("SELECT crashes FROM files WHERE id = ?", (file,)).fetchone()
         return bool(crashes == 1)
 
     def take(self, limit: int = _EVERYTHING, *, state: str = "pending") -> Pending | None:
-        """The largest file that waits and needs no more than the limit; it waits no longer."""
+        """Take the largest waiting file that needs no more memory than the limit."""
         found = self.database.execute(
             "SELECT id, location, name, size, fingerprint, estimate, may_be_nothing FROM files"
             " WHERE state = ? AND estimate <= ? ORDER BY estimate DESC, id LIMIT 1",
@@ -142,7 +142,7 @@ class Catalog:
         return Pending(number, os.fsdecode(location), name, size, fingerprint, estimate, bool(may_be_nothing))
 
     def waiting(self) -> tuple[int, int]:
-        """How many files wait, and their bytes."""
+        """Number of waiting files, and their size in bytes."""
         files, size = self.database.execute(
             "SELECT count(*), sum(size) FROM files WHERE state IN ('pending', 'suspect')"
         ).fetchone()
@@ -150,11 +150,11 @@ class Catalog:
 
     @property
     def is_empty(self) -> bool:
-        """No file counts."""
+        """Whether no file counts at all."""
         return self.database.execute("SELECT 1 FROM files WHERE state != 'left out' LIMIT 1").fetchone() is None
 
     def counts(self) -> Counts:
-        """How the files ended, so far."""
+        """How many files have ended in which way so far."""
         found = self.database.execute(
             "SELECT sum(state = 'done'), sum(state = 'done' AND recalled), sum(state = 'failed'),"
             " sum(state = 'left out') FROM files"
@@ -162,7 +162,7 @@ class Catalog:
         return Counts(*(int(value or 0) for value in found))
 
     def failures(self) -> Iterator[tuple[str, str]]:
-        """Name and reason, in the order of names."""
+        """Name and reason of each failed file, in the order of names."""
         yield from self.database.execute("SELECT name, reason FROM files WHERE state = 'failed' ORDER BY name")
 
     def _set(self, file: int, **values: Any) -> None:
@@ -172,7 +172,7 @@ class Catalog:
 
 @contextmanager
 def opened() -> Iterator[Catalog]:
-    """A new catalog in a temporary file, which is gone afterwards."""
+    """Open a new catalog in a temporary file that is removed afterwards."""
     handle, path = tempfile.mkstemp(prefix="traceanalyzer-batch-", suffix=".sqlite")
     os.close(handle)
     try:

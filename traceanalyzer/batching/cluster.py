@@ -1,4 +1,4 @@
-"""The files of a batch on the workers of a Dask cluster (https://distributed.dask.org).
+"""Runs the files of a batch on the workers of a Dask cluster (https://distributed.dask.org).
 
 A worker analyzes a file exactly as a process of this machine does: it reads the input, writes the reports and the
 record itself, and sends the record back. So a worker that is lost loses only the file that it was busy with, and
@@ -17,19 +17,19 @@ from traceanalyzer.batching.job import Job, JobEnd, JobOutcome
 from traceanalyzer.errors import MissingDependencyError, UsageError
 
 _PATIENCE_S = 30
-"""How long to wait for the scheduler, and for its first worker."""
+"""Seconds to wait for the scheduler, and for its first worker."""
 
 _USABLE = 0.7
-"""Of a worker's memory: at more, Dask pauses it (`distributed.worker.memory.pause`)."""
+"""Share of a worker's memory to fill; beyond it, Dask pauses the worker (`distributed.worker.memory.pause`)."""
 
 
 @dataclass
 class _Slots:
-    """What the workers that are there now can hold."""
+    """Threads and memory of the workers that are connected now."""
 
     threads: int
     largest: int
-    """Bytes that one file may need on the best of them."""
+    """Bytes that one file may need on the worker with most memory."""
     memory: int
 
 
@@ -66,7 +66,7 @@ def _connect(distributed: Any, address: str) -> Any:
 
 
 def _require_same_version(client: Any, address: str) -> None:
-    """Another version would write other reports."""
+    """Refuse workers with another version of this program, which would write other reports."""
     try:
         versions = client.run(_version)
     except Exception as error:
@@ -81,7 +81,7 @@ def _version() -> str:
 
 
 def _analyze(task: Job) -> JobOutcome:
-    """What runs on a worker."""
+    """Analyze one file; this function runs on a worker."""
     from traceanalyzer.batching import processing  # noqa: PLC0415 - only the worker needs numpy
 
     return processing.process(task, lambda _: None)
@@ -110,7 +110,7 @@ def _work_through(distributed: Any, client: Any, queue: Dispatch, address: str) 
 
 
 def _slots(client: Any) -> _Slots:
-    """At least one: while all workers are gone, the scheduler keeps what has been sent."""
+    """Count threads (at least one) and memory of the connected workers; the scheduler keeps jobs while all are gone."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     shares = [int((worker["memory_limit"] or 1 << 62) * _USABLE) for worker in workers]
     return _Slots(max(1, sum(worker["nthreads"] for worker in workers)), max(shares, default=0), sum(shares))

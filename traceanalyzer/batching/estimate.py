@@ -1,4 +1,4 @@
-"""How much memory the analysis of a file takes at most, before it begins.
+"""Estimates how much memory the analysis of a file takes at most, before it begins.
 
 Measured (benchmarks/README.md): a Kineto trace takes 0.3 to 0.6 bytes per byte of plain JSON, 120 to 200 bytes per
 event in the densest layouts, and some 60 MB for the process; `benchmarks/batch.py` checks these bounds.
@@ -12,10 +12,10 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.sniffing import LONGEST_TEXT, FileKind, Peek
 
 PROCESS_BYTES = 150 << 20
-"""A worker with all its modules, its window buffers and the texts of its reports."""
+"""Memory of a worker with all its modules, its window buffers and the texts of its reports."""
 
 IDLE_BYTES = 80 << 20
-"""A worker between two files."""
+"""Memory of a worker between two files."""
 
 _PER_TRACE_BYTE = 0.65
 _PER_EVENT = 200
@@ -35,7 +35,7 @@ def peak_bytes(peek: Peek) -> int:
 
 
 def parse_size(text: str, available: int | None) -> int:
-    """Bytes from `8G`, `512 MiB`, `4000000000` or `50%` of what is available; units are powers of 1024.
+    """Parse `8G`, `512 MiB`, `4000000000` or `50%` (of what is available) to bytes; units are powers of 1024.
 
     Raises:
         UsageError: It is none of these, or 0.

@@ -1,4 +1,4 @@
-"""The index of a batch: runs by wasted GPU time, what is common to them, and what failed, as HTML and Markdown."""
+"""The index of a batch as HTML and Markdown: runs by wasted GPU time, what they share, and what failed."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ HTML, MARKDOWN = "index.html", "index.md"
 PAGES = (HTML, MARKDOWN)
 
 SHOWN = 1000
-"""Rows of a table; a page with more is slow to open, and the summary has them all."""
+"""Most rows of a table; a longer page is slow to open, and the summary has them all."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCell:
-    """A value in a table."""
+    """One value in a table of the index."""
 
     text: str
     is_name: bool = False
     links: tuple[tuple[str, str], ...] = ()
-    """Labels and targets."""
+    """Labels and targets of links in the cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTable:
-    """Rows under titles; rows come one by one."""
+    """A table of the index; its rows are produced one by one."""
 
     id: str
     title: str
     note: str
     columns: tuple[tuple[str, bool], ...]
-    """Titles, and whether they are above numbers."""
+    """Titles of the columns, and whether they stand above numbers."""
     rows: Iterable[tuple[IndexCell, ...]]
     more: str
-    """What is said if there are more rows than are shown, or nothing."""
+    """Sentence to show if there are more rows than are shown; empty for none."""
 
 
 def write(catalog: Catalog, folder: Folder, language: Language) -> None:
-    """Write both pages."""
+    """Write the index as an HTML and as a Markdown page."""
     for page, template in ((HTML, "batch/index.html.j2"), (MARKDOWN, "batch/index.md.j2")):
         is_html = page == HTML
         pieces = (
@@ -92,7 +92,7 @@ def _facts(catalog: Catalog, language: Language) -> list[tuple[str, str]]:
 
 
 def _tables(catalog: Catalog, language: Language) -> list[IndexTable]:
-    """In the order of the page; only those that have rows."""
+    """The tables that have rows, in the order of the page."""
     sums, counts = overview.totals(catalog), catalog.counts()
     tables = []
     if counts.failed:
@@ -235,7 +235,7 @@ def _bound(bound: str | None, language: Language) -> str:
 
 
 def _ranks(row: RunRow, language: Language) -> str:
-    """How many of the world are there, and which are not."""
+    """How many of all ranks have a file, and which do not."""
     if row.world_size is None or row.world_size < 2:
         return str(row.files)
     if not row.missing:

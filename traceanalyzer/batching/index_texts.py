@@ -1,4 +1,4 @@
-"""The texts of the index."""
+"""The texts that users read in the index of a batch."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ BOUNDS = {
     "communication": Text("batch-bound-communication", "communication"),
     "none": Text("batch-bound-none", "nothing in particular"),
 }
-"""By `report.model.Headline.bound`."""
+"""What bounds a step, by the value of `report.model.Headline.bound`."""

@@ -1,4 +1,4 @@
-"""What travels to a worker and back; plain data, so that both sides need nothing else to speak."""
+"""What is sent to a worker and back: plain data that needs nothing else of this program."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from traceanalyzer.batching.request import ReportOptions
 
 
 class JobEnd(Enum):
-    """How a file ended."""
+    """How the analysis of a file ended."""
 
     DONE = "done"
     FAILED = "failed"
     LEFT_OUT = "left out"
-    """Its name and first bytes promised a table, and there was none."""
+    """Its name and first bytes promised a table, but it holds none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker must know."""
+    """What a worker must know to analyze one file."""
 
     id: int
     location: str
@@ -27,19 +27,19 @@ class Job:
     size: int
     fingerprint: str
     may_be_nothing: bool
-    """A text that mentions a table's columns, and that nobody named."""
+    """True for a text found in a folder that mentions a table's columns: it only counts if it holds a table."""
     output: str
-    """Folder of the reports."""
+    """Path or URL of the folder of the reports."""
     force: bool
     options: ReportOptions
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What a worker says about a file."""
+    """What a worker reports about one file."""
 
     end: JobEnd
     record: bytes = b""
-    """Of a file that is done."""
+    """Encoded record of a file that is done."""
     reason: str = ""
-    """Of a file that failed: one line."""
+    """One line that says why a file failed."""

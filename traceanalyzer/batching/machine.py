@@ -1,4 +1,4 @@
-"""What this machine has: cores and memory, less where a container may use less."""
+"""Cores and memory that this process may use; a container may allow less than the machine has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """Processors that this process may use, at least one."""
+    """Number of processors that this process may use, at least one."""
     try:
         usable = len(os.sched_getaffinity(0))
     except AttributeError:  # only on Linux
@@ -42,7 +42,7 @@ def _free(meminfo: Path) -> int | None:
 
 
 def _free_in_cgroup(root: Path) -> int | None:
-    """The tightest limit on the way from this process's group to the root, less what is used of it."""
+    """What is left of the tightest memory limit of this process's group and the groups above it."""
     second = [_left(f, "memory.max", "memory.current", "inactive_file") for f in _own_groups(root, "")]
     first = [
         _left(f, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")

@@ -1,4 +1,4 @@
-"""What all files of a batch say together: runs by wasted GPU time, bottlenecks, and rules over all of them."""
+"""What the files of a batch say together: runs by wasted GPU time, bottlenecks, and rules over all files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from traceanalyzer.report.message import Message
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that is done."""
+    """One file whose analysis is done."""
 
     run: str
     outputs: tuple[Output, ...]
@@ -27,15 +27,15 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run in one row; sums and means are over its files that could be analyzed."""
+    """One run as a row; sums and means are over its files that could be analyzed."""
 
     name: str
     files: int
     world_size: int | None
     missing: str
-    """Ranks of the world without a file, as ranges: `2, 5-127`."""
+    """Ranks without a file, as ranges such as `2, 5-127`."""
     first: File
-    """The file of the lowest rank."""
+    """Name of the file of the lowest rank."""
     devices: int | None
     mean_step_ns: float | None
     busy_share: float | None
@@ -46,7 +46,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """How often something bounds the step."""
+    """How often a resource bounds the step."""
 
     bound: str
     files: int
@@ -55,20 +55,20 @@ class Bottleneck:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """A rule over all files."""
+    """One rule with its findings over all files."""
 
     rule: str
     title: Message
-    """That of the file in which it is worth most."""
+    """Title of the finding in the file in which it is worth most."""
     files: int
     runs: int
     low_ns: float | None
-    """Saving over all steps of all files, at least; None where no file tells."""
+    """Least saving over all steps of all files in ns; None where no file tells."""
     high_ns: float | None
 
 
 def assign_runs(catalog: Catalog) -> None:
-    """Group the files that are done or failed; folder by folder, so that few of them are in memory."""
+    """Group done and failed files into runs, folder by folder, so that few of them are in memory."""
     database = catalog.database
     database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
     database.execute(
@@ -90,7 +90,7 @@ def assign_runs(catalog: Catalog) -> None:
 
 
 def ranges(missing: Iterable[tuple[int, int]]) -> str:
-    """`2, 5-127`."""
+    """Write ranges of ranks as text, such as `2, 5-127`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in missing)
 
 
@@ -130,7 +130,7 @@ def everything(catalog: Catalog) -> Iterator[tuple[str, str | None, str | None, 
 
 
 def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
-    """The most frequent first; there are as many as kinds of bottlenecks."""
+    """How often each resource bounds the step, the most frequent first."""
     query = (
         "SELECT bound, count(*), sum(CASE WHEN hollow THEN NULL ELSE wasted END) FROM files"
         " WHERE state = 'done' AND bound IS NOT NULL"
@@ -140,7 +140,7 @@ def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
 
 
 def rules(catalog: Catalog) -> list[RuleRow]:
-    """The rule that is worth most first, then the most frequent; there are as many as rules."""
+    """Rules over all files, the one that is worth most first, then the most frequent."""
     query = (
         "SELECT rule, count(DISTINCT file), count(DISTINCT run), sum(low), sum(high) FROM advice"
         " JOIN files ON files.id = advice.file GROUP BY rule"
@@ -165,7 +165,7 @@ class BatchTotals:
     runs: int
     files: int
     gpu_ns: int | None
-    """Window times GPUs."""
+    """Sum over all files of the window times the number of GPUs, in ns."""
     wasted_ns: int | None
     hollow: int
     """Files with GPUs that had hardly any work, which count in neither."""
@@ -189,7 +189,7 @@ def totals(catalog: Catalog) -> BatchTotals:
 
 
 class _Mean:
-    """Of the values that are known."""
+    """An aggregate function of the database: the mean of the values that are known."""
 
     def __init__(self) -> None:
         self._sum, self._count = 0.0, 0

@@ -1,4 +1,4 @@
-"""Processes of this machine, as many as there are cores and as their files fit into the memory together."""
+"""Runs the files of a batch in processes of this machine, as many as cores and memory allow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from traceanalyzer.batching.worker import Read, Ready, Worker
 from traceanalyzer.errors import UsageError
 
 _RESERVE_SHARE = 0.2
-"""Of the available memory, for everything else that runs."""
+"""Share of the available memory that is left for everything else that runs."""
 
 _UNKNOWN_MEMORY = 4 << 30
-"""Where the system does not say what it has."""
+"""Bytes to assume where the system does not tell its memory."""
 
 
 def budget(limit: str | None) -> int:
@@ -30,12 +30,12 @@ def budget(limit: str | None) -> int:
 
 
 def processes(jobs: int | None, memory: int) -> int:
-    """How many workers: no more than small files for all of them would fit."""
+    """Number of workers: no more than would fit into memory with small files."""
     return max(1, min(jobs or machine.cores(), memory // estimate.PROCESS_BYTES))
 
 
 class WorkerPool:
-    """Runs the files of a queue until none is left."""
+    """Runs the files of a queue in processes until none is left."""
 
     def __init__(self, queue: Dispatch, jobs: int, memory: int, how: BaseContext) -> None:
         self._queue, self._jobs, self._memory = queue, jobs, memory
@@ -43,7 +43,7 @@ class WorkerPool:
         self._workers: list[Worker] = []
 
     def run(self) -> None:
-        """Analyze everything; when this ends, however it ends, no process is left.
+        """Analyze all files; when this returns or raises, no process is left.
 
         Raises:
             UsageError: Workers cannot even start.
@@ -58,7 +58,7 @@ class WorkerPool:
                 worker.stop()
 
     def _start(self) -> bool:
-        """Start what fits; False when nothing is left to wait for.
+        """Start every file that fits into memory. Returns False when nothing is left to wait for.
 
         The largest file that fits goes first, so that a large one is not left for the end. A file larger than all
         memory, and one that a worker died of, waits until it can be alone.
@@ -74,7 +74,7 @@ class WorkerPool:
         return [worker for worker in self._workers if worker.busy_with is not None]
 
     def _room(self) -> int:
-        """Bytes for one more file, which takes an idle worker if there is one."""
+        """Bytes that are free for one more file, which takes an idle worker if there is one."""
         idle = len(self._workers) - len(self._busy())
         return self._memory - sum(w.reserved for w in self._busy()) - max(0, idle - 1) * estimate.IDLE_BYTES
 
@@ -113,12 +113,12 @@ class WorkerPool:
             self._drop(worker)
 
     def _require_ready(self, worker: Worker) -> None:
-        """One that died before its first file would do so again: no file is to blame."""
+        """Stop the batch if a worker died before its first file: the next one would die as well."""
         if not worker.is_ready:
             raise UsageError(f"a worker process {worker.ending()} before its first file; see above") from None
 
     def _retire(self) -> None:
-        """All memory for what comes next."""
+        """Stop all workers, so that all memory is free for the next file."""
         for worker in list(self._workers):
             self._drop(worker)
 

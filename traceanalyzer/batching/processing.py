@@ -1,4 +1,4 @@
-"""One file of a batch: from a task to its reports and its record. The same function here and on a cluster."""
+"""Analyzes one file of a batch and writes its reports and its record; the same code runs on a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMOTE_BLOCK = 8 << 20
 
 
 def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
-    """Analyze a file, write its reports, and last its record. Whatever goes wrong is a reason, never an exception.
+    """Analyze a file, write its reports, and last its record. Any error becomes a reason, never an exception.
 
     Args:
         task: What to do.
@@ -67,7 +67,7 @@ def _load(task: Job, progress: Callable[[int], None]) -> Trace | TableDocument:
 
 
 def _reason(task: Job, message: str) -> str:
-    """Without the name that the line begins with already."""
+    """The text of an error without the file's name, which the line begins with already."""
     for name in (task.location, task.location.rpartition("/")[2], task.name.rpartition("/")[2]):
         message = message.removeprefix(f"{name}: ")
     return " ".join(message.split())

@@ -1,4 +1,4 @@
-"""Who wants to know how far a batch is: the command line shows it, tests count it."""
+"""The interface for following a batch: the command line shows the progress, tests count it."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told about every event, from one thread."""
+    """Receives every event of a batch, always from the same thread."""
 
     def found(self, files: int) -> None:
-        """So many files have been looked at."""
+        """Called when so many files have been looked at."""
 
     def begin(self, files: int, size_bytes: int) -> None:
-        """So many files wait to be analyzed."""
+        """Called when so many files wait to be analyzed."""
 
     def read(self, size_bytes: int) -> None:
-        """So many more bytes have been read, or will not be."""
+        """Called when so many more bytes have been read, or turn out not to be needed."""
 
     def end(self, name: str, failure: str | None) -> None:
-        """A file has ended, perhaps with a failure."""
+        """Called when a file has ended, with the reason if it failed."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Called with a line that the user should see."""
 
 
 class Silent:
-    """Nobody wants to know."""
+    """Ignores all events, for callers that do not follow the batch."""
 
     def found(self, files: int) -> None:
-        """See `Progress`."""
+        """Ignore how many files were found."""
 
     def begin(self, files: int, size_bytes: int) -> None:
-        """See `Progress`."""
+        """Ignore how many files wait."""
 
     def read(self, size_bytes: int) -> None:
-        """See `Progress`."""
+        """Ignore how much was read."""
 
     def end(self, name: str, failure: str | None) -> None:
-        """See `Progress`."""
+        """Ignore that a file has ended."""
 
     def note(self, text: str) -> None:
-        """See `Progress`."""
+        """Ignore a line for the user."""

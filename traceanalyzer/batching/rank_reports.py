@@ -1,4 +1,4 @@
-"""Runs of several ranks: a report of all of them, from what the workers kept of each.
+"""Writes a report of each run of several ranks, from what the workers kept of each rank.
 
 A worker keeps the few results that comparing ranks needs (some kilobytes a rank), so that nothing is read twice and
 a run of many ranks fits into memory, whatever the formats of the reports are.
@@ -25,7 +25,7 @@ from traceanalyzer.report.model import Report
 
 
 def keep(folder: Folder, name: str, report: Report) -> Output | None:
-    """Write what a report of the run needs of a rank; None if the file is no rank of a larger run."""
+    """Write what the report of the run needs of a rank. Returns None if the file is no rank of a larger run."""
     summary = report.trace
     if summary is None or member.of_report(report) is None:
         return None
@@ -40,7 +40,7 @@ def keep(folder: Folder, name: str, report: Report) -> Output | None:
 
 
 def write(catalog: Catalog, folder: Folder, options: ReportOptions, progress: Progress) -> None:
-    """Write a report of every run of which two ranks or more are there, and book it."""
+    """Write a report of every run that has files of two ranks or more, and record it in the catalog."""
     for run in _runs(catalog):
         try:
             outputs = _join(run, list(_ranks(catalog, run)), folder, options)
@@ -53,7 +53,7 @@ def write(catalog: Catalog, folder: Folder, options: ReportOptions, progress: Pr
 def _join(
     run: str, ranks: list[tuple[int, str, Output | None]], folder: Folder, options: ReportOptions
 ) -> tuple[Output, ...]:
-    """The reports of a run, none if the files say too little; they are called after the file of the lowest rank."""
+    """Write the reports of a run, named after the file of the lowest rank; none if the files say too little."""
     members = dict(_members(folder, ranks))
     if len(members) < 2:
         return ()
@@ -68,7 +68,7 @@ def _runs(catalog: Catalog) -> list[str]:
 
 
 def _ranks(catalog: Catalog, run: str) -> Iterator[tuple[int, str, Output | None]]:
-    """Rank, file, and what was kept of it."""
+    """Rank, file name and kept facts of each rank of a run."""
     query = "SELECT rank, name, record FROM files WHERE run = ? AND state = 'done' AND rank IS NOT NULL ORDER BY rank"
     for rank, name, data in catalog.database.execute(query, (run,)):
         done = record.decode(data)

@@ -1,4 +1,4 @@
-"""What a batch keeps of a file that it has analyzed: proof that its reports are there, and a row of the summary."""
+"""What a batch stores of each analyzed file: the list of its reports, and its row of the summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_WORK_NS = 1_000_000
 
 
 class RowAdvice(msgspec.Struct, frozen=True):
-    """A finding in a few words."""
+    """One finding of a file in a few words."""
 
     rule: str
     severity: str
@@ -25,36 +25,36 @@ class RowAdvice(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A file in the summary; null is unknown."""
+    """One file in the summary; null is unknown."""
 
     name: str
     """Relative to the folder of the inputs."""
     format: str
-    """`kineto` or `key_averages`."""
+    """What the file holds: `kineto` or `key_averages`."""
     size_bytes: int | None
     rank: int | None
     world_size: int | None
     base_ns: int | None
     """Absolute time of the first event, in ns since 1970."""
     device_name: str | None
-    """Of the first accelerator in the file."""
+    """Name of the first accelerator in the file."""
     steps: int | None
     mean_step_ns: float | None
     median_step_ns: float | None
     window_ns: int | None
-    """From the start of the first to the end of the last step."""
+    """Time from the start of the first to the end of the last step, in ns."""
     devices: int | None
-    """GPUs that ran a kernel."""
+    """Number of GPUs that ran a kernel."""
     busy_share: float | None
-    """Mean over them."""
+    """Mean busy share of these GPUs (0 to 1)."""
     idle_ns: int | None
     """Time of the window in which nothing ran on a GPU, summed over the GPUs."""
     exposed_communication_ns: int | None
     """Time of the window in which a GPU ran nothing but collectives, summed over the GPUs."""
     wasted_ns: int | None
-    """Both together: GPU time that was paid for and did no work."""
+    """Idle time plus exposed communication: GPU time that was paid for and did no work, in ns."""
     bound: str | None
-    """What bounds the step: see `report.model.Headline`."""
+    """What bounds the step, as in `report.model.Headline`."""
     headline: Message | None
     advice: tuple[RowAdvice, ...]
     """In the order of the report."""
@@ -72,21 +72,21 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A report that has been written."""
+    """One report that has been written."""
 
     format: str
     name: str
-    """Relative to the folder of the reports."""
+    """Path relative to the folder of the reports."""
     size_bytes: int
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A file that is done; written after its reports, so that it proves them."""
+    """A file that is done; the record is written after its reports, so it proves that they are complete."""
 
     schema_version: int
     generator: Generator
     fingerprint: str
-    """See `request.Options.fingerprint`."""
+    """Identifies input, options and version, as `ReportOptions.fingerprint` computes it."""
     outputs: tuple[Output, ...]
     row: Row
     rank: Output | None = None
@@ -94,22 +94,22 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> tuple[Output, ...]:
-        """Everything that was written of the file."""
+        """Everything that was written for the file."""
         return self.outputs if self.rank is None else (*self.outputs, self.rank)
 
 
 def name_of(name: str) -> str:
-    """Where the record of a file lies in the folder of the reports."""
+    """Path of a file's record within the folder of the reports."""
     return f"{STATE}/{name}.json"
 
 
 def encode(done: Record) -> str:
-    """As a file."""
+    """Encode a record as the content of its file."""
     return msgspec.json.encode(done, order="deterministic").decode() + "\n"
 
 
 def decode(data: bytes) -> Record | None:
-    """From a file; None if it is none of this version, or cut short."""
+    """Decode a record; None if it is of another version, or cut short."""
     try:
         done = msgspec.json.decode(data, type=Record)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Reports as files of the folder."""
+"""Writes reports as files of the output folder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from traceanalyzer.renderers import language
 from traceanalyzer.report.model import Report
 
 _rendering = threading.Lock()
-"""Workers of a cluster may be threads; libraries that draw are not made for them."""
+"""Allows one rendering at a time: workers of a cluster may be threads, and drawing libraries are not thread-safe."""
 
 
 def write(folder: Folder, name: str, report: Report, options: ReportOptions) -> tuple[Output, ...]:
-    """Write a report in all formats that were asked for.
+    """Write a report in every format that was asked for.
 
     Args:
-        folder: Of the reports.
+        folder: Folder of the reports.
         name: What the report is of: a file, or a run.
         report: The report.
         options: Formats and language.
 
     Raises:
-        OutputError: A file cannot be written, or is somebody else's.
+        OutputError: A file cannot be written, or another program wrote it.
     """
     return tuple(_write(folder, name, report, form, options) for form in options.formats)
 

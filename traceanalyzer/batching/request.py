@@ -1,4 +1,4 @@
-"""What a batch is asked for."""
+"""What the user asked a batch to do."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from traceanalyzer.config import Config
 from traceanalyzer.renderers import FORMATS
 
 _WANTED = ("json", "html")
-"""Written unless something else is asked for, as far as this version has them."""
+"""Formats that are written by default, as far as this version has them."""
 
 
 def formats() -> tuple[str, ...]:
-    """Formats that are files."""
+    """Names of the formats that are written as files."""
     return tuple(name for name, suffixes in FORMATS.items() if suffixes)
 
 
 def default_formats() -> tuple[str, ...]:
-    """What is written if nothing is said."""
+    """Formats that are written if the user names none."""
     return tuple(name for name in _WANTED if name in FORMATS)
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What decides the bytes of a report, besides the file."""
+    """Options that decide the bytes of a report, besides the input file."""
 
     formats: tuple[str, ...] = field(default_factory=default_formats)
     top: int | None = None
-    """Rows of each ranking."""
+    """Number of rows of each ranking."""
     skip_warmup: int = 0
-    """Steps at the start that do not count."""
+    """Number of steps at the start that do not count."""
     config: Config = field(default_factory=Config)
     language: str = "en"
-    """Code of the language of what people read."""
+    """Code of the language of the reports."""
 
     def fingerprint(self, name: str, size: int, version: str) -> str:
-        """The same for the same input, options and version of this program, and for nothing else.
+        """Identify the input, the options and the version of this program; equal only if all are equal.
 
         Args:
             name: Of the file, relative.
@@ -53,18 +53,18 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class Request:
-    """One batch."""
+    """Everything that defines one batch."""
 
     inputs: tuple[str, ...]
-    """Files, folders, patterns, URLs."""
+    """Files, folders, patterns and URLs to analyze."""
     output: str
-    """Folder of the reports; a path or a URL."""
+    """Path or URL of the folder of the reports."""
     options: ReportOptions = field(default_factory=ReportOptions)
     jobs: int | None = None
-    """Processes at most; as many as there are processors if None."""
+    """Most processes to use; None for as many as there are processors."""
     memory: str | None = None
-    """What all of them may use: `8G`, `50%`; what is available, less a reserve, if None."""
+    """Memory that all processes may use, such as `8G` or `50%`; None for what is available, less a reserve."""
     cluster: str | None = None
-    """Address of a Dask scheduler that does the work instead."""
+    """Address of a Dask scheduler that runs the jobs instead of local processes; None for none."""
     force: bool = False
-    """Write over files that are not ours."""
+    """Whether to overwrite files that this program did not write."""

@@ -1,4 +1,4 @@
-"""The story of a batch: find, recall, analyze, group, tell."""
+"""Runs a batch: finds the files, skips those that are done, analyzes, groups the ranks, and writes the index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from traceanalyzer.renderers import language
 from traceanalyzer.report.model import Generator
 
 _MARK = f"{STATE}/batch.json"
-"""Says that the pages of a folder are ours."""
+"""File that marks the pages of a folder as written by this program."""
 
 _PAGES = (*index.PAGES, *spreadsheet.PAGES)
 
@@ -35,11 +35,11 @@ class Result:
 
     counts: Counts
     pages: tuple[str, ...]
-    """What was written besides the reports, relative to the folder."""
+    """Paths of the pages that were written besides the reports, relative to the folder."""
 
 
 def run(request: Request, progress: Progress) -> Result:
-    """Do a batch. What was done before and has not changed is not done again.
+    """Run a batch. Files that an earlier run analyzed and that have not changed are not analyzed again.
 
     Raises:
         UnusableInputError: Nothing was found.
@@ -80,7 +80,7 @@ def _nothing(request: Request) -> UnusableInputError:
 
 
 def _claim(folder: Folder, *, force: bool) -> None:
-    """From now on the pages of this folder are ours; before, they must not be somebody else's."""
+    """Mark the folder's pages as ours, after checking that no other program wrote them."""
     if folder.read(_MARK) is not None:
         return
     for page in _PAGES:

@@ -68,7 +68,7 @@ def write_csv(catalog: Catalog, folder: Folder) -> str:
 
 
 def write_parquet(catalog: Catalog, folder: Folder) -> str:
-    """The same rows; an unknown value is null.
+    """Write the same rows as Parquet; an unknown value is null.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.

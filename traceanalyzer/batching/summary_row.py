@@ -1,4 +1,4 @@
-"""A report in one row of the summary."""
+"""Condenses a report to its row of the summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def record(name: str, fingerprint: str, outputs: tuple[Output, ...], rank: Outpu
 
 
 def row(name: str, report: Report) -> Row:
-    """A report in one row."""
+    """Condense a report to one row of the summary."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     window = breakdown.window if breakdown else None
     steps = len(breakdown.steps) if breakdown else None
@@ -50,7 +50,7 @@ def row(name: str, report: Report) -> Row:
 
 
 def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
-    """How much of the GPUs' time did no work; null unless there were GPUs and a window."""
+    """GPU time that did no work, in ns; null unless there were GPUs and a window."""
     metrics = report.result("gpu", GpuMetrics)
     if metrics is None or not metrics.devices or not window_ns:
         nothing = ("devices", "busy_share", "idle_ns", "exposed_communication_ns", "wasted_ns")
@@ -68,7 +68,7 @@ def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
 
 
 def _exposed(communication: Communication | None) -> int:
-    """0 where there were no collectives: then no time was spent in them."""
+    """Exposed communication in ns; 0 where there were no collectives."""
     if communication is None:
         return 0
     return sum(device.window.exposed_ns for device in communication.devices if device.window)

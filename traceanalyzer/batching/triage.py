@@ -1,4 +1,4 @@
-"""Looks at every file that was found: done before, to be analyzed, or none of ours."""
+"""Sorts the files that were found: analyzed before, still to be analyzed, or no input of this program."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from traceanalyzer.inputs.sniffing import HEAD, FileKind, Peek, peek
 from traceanalyzer.inputs.storage import Folder, is_url, open_input
 
 _REQUESTS = 16
-"""To a store, at the same time."""
+"""Number of requests to a store at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _New:
-    """A file that has just entered the catalog."""
+    """A file that has just been added to the catalog."""
 
     found: FoundFile
     number: int
@@ -32,10 +32,10 @@ class _New:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of a file before it is analyzed; exactly one is given."""
+    """What is known of a file before it is analyzed; exactly one field is set."""
 
     recalled: bytes | None = None
-    """Its record: it was analyzed before, and its reports are there."""
+    """Its record, if it was analyzed before and its reports are still there."""
     peek: Peek | None = None
     failure: str | None = None
 
@@ -43,7 +43,7 @@ class _Look:
 def look_at(
     found: Iterable[FoundFile], catalog: Catalog, folder: Folder, options: ReportOptions, progress: Progress
 ) -> None:
-    """Book every file in the catalog; those that wait have an estimate of their memory."""
+    """Book every file in the catalog; those that wait get an estimate of their memory."""
     new = _new(found, catalog, options)
     look = partial(_look, folder=folder)
     for count, (file, seen) in enumerate(_in_order(new, look, is_url(folder.location)), 1):
@@ -62,7 +62,7 @@ def _new(found: Iterable[FoundFile], catalog: Catalog, options: ReportOptions) -
 
 
 def _in_order(files: Iterable[_New], look: partial[_Look], is_far: bool) -> Iterator[tuple[_New, _Look]]:
-    """Looks in the order of the files; where an answer takes a while, several at the same time."""
+    """Look at files in their order; at several at the same time where each answer takes a while."""
     waiting: deque[tuple[_New, Future[_Look]]] = deque()
     with ThreadPoolExecutor(_REQUESTS) as threads:
         for file in files:
@@ -95,7 +95,7 @@ def _look(file: _New, folder: Folder) -> _Look:
 
 
 def _recall(file: _New, folder: Folder) -> bytes | None:
-    """The record of a file that has not changed and whose reports are as they were written."""
+    """The record of a file that has not changed and whose reports are as they were written; else None."""
     data = folder.read(record.name_of(file.found.name))
     done = record.decode(data) if data else None
     if done is None or done.fingerprint != file.fingerprint:

@@ -1,4 +1,4 @@
-"""A process that analyzes files for a batch: its two ends, and the pipe between them."""
+"""A process that analyzes files for a batch: the parent's end, the worker's end, and the pipe between them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from traceanalyzer.batching.job import Job, JobOutcome
 
 _RECYCLE_TASKS = 200
 _RECYCLE_BYTES = 384 << 20
-"""What a process has once used it hardly gives back; so much more than it needs between files is too much."""
+"""Peak memory beyond which a worker is replaced, because a process hardly gives memory back."""
 
 _TELL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Bytes that have been read since the last message."""
+    """Message of the worker: bytes that it has read since its last message."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The worker has started: from now on it is a file that it dies of."""
+    """Message of the worker that it has started; if it dies from now on, its file is the cause."""
 
 
 def context(formats: Sequence[str]) -> BaseContext:
-    """How processes start: from a server that imports all modules once, so that a new one costs nothing.
+    """How worker processes start: forked from a server that has imported all modules, so that a new one is cheap.
 
     The server starts here, beside what the caller does next.
 
@@ -59,7 +59,7 @@ def context(formats: Sequence[str]) -> BaseContext:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """What starts here ignores Ctrl-C from its first moment on: the parent decides what it means."""
+    """Let processes that start here ignore Ctrl-C from the beginning, because the parent handles it."""
     if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
         yield
         return
@@ -71,7 +71,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 class Worker:
-    """The parent's end: a process, and the file that it is busy with."""
+    """The parent's end of a worker: the process, and the file that it analyzes."""
 
     def __init__(self, how: BaseContext) -> None:
         self.connection, theirs = how.Pipe()
@@ -84,7 +84,7 @@ class Worker:
         """Bytes of memory that its file may need."""
 
     def give(self, task: Job, reserved: int) -> bool:
-        """Let it analyze a file; False if it has died since its last one."""
+        """Let it analyze a file. Returns False if it has died since its last one."""
         try:
             self.connection.send(task)
         except OSError:
@@ -93,7 +93,7 @@ class Worker:
         return True
 
     def take(self) -> Ready | Read | tuple[JobOutcome, bool]:
-        """Its next message: that it is there, bytes, or an outcome, and whether it wants to be replaced.
+        """Its next message: that it has started, bytes read, or an outcome, and whether it should be replaced.
 
         Raises:
             EOFError: It died.
@@ -104,7 +104,7 @@ class Worker:
             raise EOFError from None
 
     def ending(self) -> str:
-        """How it died."""
+        """One line that says how the process died."""
         self.process.join()
         code = self.process.exitcode or 0
         with contextlib.suppress(ValueError):
@@ -112,14 +112,14 @@ class Worker:
         return f"ended with exit code {code}"
 
     def stop(self) -> None:
-        """End it, whatever it is doing: files appear whole or not at all."""
+        """Kill the process whatever it is doing; files are written completely or not at all."""
         self.connection.close()
         self.process.kill()
         self.process.join()
 
 
 def _serve(connection: Connection) -> None:
-    """The worker's end: one file after another until there is no parent."""
+    """The worker's loop: analyze one file after another until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from traceanalyzer.batching import processing  # noqa: PLC0415 - only the worker needs numpy
@@ -136,7 +136,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed cannot say so; its workers must not outlive it."""
+    """Make the worker end when the parent is killed, which cannot tell it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -144,7 +144,7 @@ def _end_with_parent() -> None:
 
 
 class _Teller:
-    """Tells the parent how much has been read, but not after every read."""
+    """Tells the parent how much has been read, but not after every single read."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

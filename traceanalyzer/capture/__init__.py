@@ -1,4 +1,4 @@
-"""Records traces: `profile`, `ThroughputMeter` and `annotate` for code, `traceanalyzer capture` without any.
+"""Records traces: `profile`, `ThroughputMeter` and `annotate` in code, `traceanalyzer capture` without any.
 
 It only writes trace files and meets the analysis through their format. torch is imported when something is recorded.
 """
@@ -18,7 +18,7 @@ _HOMES = {"ThroughputMeter": "throughput", "annotate": "annotation", "profile": 
 
 
 def __getattr__(name: str) -> Any:
-    """Import on demand: the modules of the agent shall not need any of this."""
+    """Import on demand, because the modules of the agent must not need any of this."""
     from importlib import import_module  # noqa: PLC0415
 
     if name not in _HOMES:

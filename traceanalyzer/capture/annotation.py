@@ -1,4 +1,4 @@
-"""Named ranges in the trace."""
+"""Puts named ranges into the trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from traceanalyzer.capture import require
 
 @contextlib.contextmanager
 def annotate(name: str) -> Iterator[None]:
-    """A named range, on the host and above the kernels that are launched in it.
+    """Mark a named range, on the host and above the kernels that are launched in it.
 
     Works as a context manager and as a decorator:
 

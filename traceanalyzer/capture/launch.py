@@ -1,4 +1,4 @@
-"""Runs a program with the hook in it, passes signals on, and collects what its processes have recorded."""
+"""Starts a program with the capture in it, passes signals on, and collects what its processes have recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FROM_THE_KERNEL = 128
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What one process of the program said; see `agent.notes`."""
+    """What one process of the program reported; see `agent.notes`."""
 
     rank: int | None = None
     trace: str | None = None
@@ -50,17 +50,17 @@ class Note(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """How the program ended, and what is left of it."""
+    """How the program ended, and what it left behind."""
 
     code: int
-    """Its exit code; 128 and the number of the signal that ended it."""
+    """Exit code of the program; 128 and the number of the signal that ended it."""
     traces: tuple[Path, ...]
-    """In the order of ranks."""
+    """Paths of the traces, in the order of ranks."""
     warnings: tuple[str, ...]
 
 
 def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
-    """Run a program and record it.
+    """Run a program and record its steps.
 
     Args:
         command: The program and its arguments.
@@ -81,7 +81,7 @@ def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
 
 
 def _require_torch(command: Sequence[str]) -> None:
-    """A Python that has no torch need not be started; other programs may start one that has."""
+    """Refuse a Python that has no torch; other programs may start one that has."""
     if not Path(command[0]).name.startswith("python") or shutil.which(command[0]) is None:
         return
     look = subprocess.run([command[0], "-c", _LOOK_FOR_TORCH], capture_output=True, check=False)  # noqa: S603 - what the user asked for
@@ -91,7 +91,7 @@ def _require_torch(command: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A hidden folder for this run; the folder that was made for it goes if nothing came into it."""
+    """Make a hidden folder for this run; the folder that was made for the traces is removed if it stays empty."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     scratch = folder.resolve() / f".capture-{secrets.token_hex(8)}"
     try:
@@ -114,7 +114,7 @@ def _environment(settings: Settings) -> Mapping[str, str]:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run it to its end; its terminal and streams are ours, and signals to us are for it."""
+    """Run the program to its end, with our terminal and streams; signals to us are passed to it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with _signals() as (child_mask, pass_on):
@@ -134,7 +134,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess.Popen[bytes]], None]]]:
-    """Signals wait until they are passed on. What the terminal sends, it sends to the program, too."""
+    """Keep signals until they are passed on; those of the terminal reach the program anyway."""
     if not hasattr(signal, "sigtimedwait"):
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -199,7 +199,7 @@ def _cut_short(note: Note) -> str:
 
 
 def _whole_runs(notes: list[Note], scratch: Path, settings: Settings) -> tuple[list[Path], str]:
-    """Nothing made enough steps: what was recorded from the start, of the ranks if there are any."""
+    """Take recordings of everything, of the ranks if there are any, if no process made enough steps."""
     found = [note for note in notes if note.whole_run]
     found = [note for note in found if note.rank is not None] or found
     traces = []

@@ -1,4 +1,4 @@
-"""`profile`: records some steps of a training, with what the trace alone cannot know."""
+"""`profile`: records some steps of a training, with facts that the trace alone cannot know."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         profile_memory: Every allocation.
         with_modules: Modules of TorchScript models. (Those of others come with stacks.)
         with_flops: Floating-point operations of convolutions and matrix products.
-        limit_s: As long as nobody knows whether the block makes steps, it is recorded for so many seconds.
+        limit_s: Most seconds to record while no steps have been detected.
 
     Raises:
         MissingDependencyError: torch is not installed.
@@ -118,7 +118,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
 
 
 class _Run:
-    """One time through the block."""
+    """One execution of the profiled block."""
 
     def __init__(self, torch: Any, settings: Settings) -> None:
         try:

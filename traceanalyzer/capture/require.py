@@ -1,4 +1,4 @@
-"""torch, which everything here needs and nothing else does."""
+"""Imports torch, which recording needs and nothing else does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from traceanalyzer.errors import MissingDependencyError
 
 
 def torch() -> Any:
-    """The module.
+    """The module torch; a clear error if it is not installed.
 
     Raises:
         MissingDependencyError: It is not installed; the message says how to install it.

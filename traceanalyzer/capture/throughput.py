@@ -1,4 +1,4 @@
-"""How many samples and steps per second, with the profiler and without."""
+"""Measures samples and steps per second, with the profiler and without."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traceanalyzer.capture.agent import facts
 
 @dataclass(frozen=True)
 class Throughput:
-    """What was measured in one state of the profiler."""
+    """What was measured with the profiler on, or with it off."""
 
     steps: int
     samples: int
@@ -20,12 +20,12 @@ class Throughput:
 
     @property
     def samples_per_s(self) -> float | None:
-        """None before the first step."""
+        """Samples per second; None before the first step."""
         return self.samples / self.seconds if self.seconds else None
 
     @property
     def steps_per_s(self) -> float | None:
-        """None before the first step."""
+        """Steps per second; None before the first step."""
         return self.steps / self.seconds if self.seconds else None
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class ThroughputMeter:
         self._close()
 
     def step(self, samples: int = 0) -> None:
-        """A step of that many samples has ended."""
+        """Note that a step with so many samples has ended."""
         state = self._is_profiled()
         if self._left > 0:
             self._left -= 1
@@ -84,13 +84,13 @@ class ThroughputMeter:
 
     @property
     def plain(self) -> Throughput:
-        """Without a profiler."""
+        """What was measured without a profiler."""
         self._close()
         return self._sums[False]
 
     @property
     def profiled(self) -> Throughput:
-        """With one."""
+        """What was measured while a profiler was on."""
         self._close()
         return self._sums[True]
 
@@ -107,7 +107,7 @@ class ThroughputMeter:
         self._since = time.perf_counter()
 
     def _close(self) -> None:
-        """The time in which the devices catch up belongs to the steps that came before."""
+        """Add the time in which the devices catch up to the steps before."""
         if self._sums[self._state].steps:
             begin = time.perf_counter()
             facts.synchronize(self._torch)

@@ -14,7 +14,7 @@ from traceanalyzer.cli import one_line
 
 @contextmanager
 def showing(*, quiet: bool) -> Iterator[Progress]:
-    """Something that can be told how far the batch is."""
+    """Show the progress on standard error while the block runs, in a form that fits the terminal."""
     if quiet:
         yield Silent()
     elif not sys.stderr.isatty():
@@ -25,7 +25,7 @@ def showing(*, quiet: bool) -> Iterator[Progress]:
 
 
 class _Lines(Silent):
-    """Failures and notes only."""
+    """Prints failures and notes only, for output that is no terminal."""
 
     def end(self, name: str, failure: str | None) -> None:
         """One line for a failure."""
@@ -33,12 +33,12 @@ class _Lines(Silent):
             self.note(f"{name}: {failure}")
 
     def note(self, text: str) -> None:
-        """One line."""
+        """Print one line for a note."""
         click.echo(one_line(text), err=True)
 
 
 class _Bar(_Lines):
-    """Files, bytes, rate and remaining time."""
+    """A progress bar with files, bytes, rate and remaining time."""
 
     def __init__(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - rich is slow to import
@@ -72,20 +72,20 @@ class _Bar(_Lines):
         self._progress.stop()
 
     def found(self, files: int) -> None:
-        """While files are looked at."""
+        """Show how many files have been looked at."""
         self._progress.update(self._task, files=f"{files} files")
 
     def begin(self, files: int, size_bytes: int) -> None:
-        """What there is to do."""
+        """Set how much there is to do."""
         self._total = files
         self._progress.reset(self._task, total=size_bytes, description="analyzing", files=f"0/{files} files")
 
     def read(self, size_bytes: int) -> None:
-        """Bytes of one or another file."""
+        """Move the bar by so many bytes of some file."""
         self._progress.update(self._task, advance=size_bytes)
 
     def end(self, name: str, failure: str | None) -> None:
-        """A file more."""
+        """Count one more file, and print its failure if there is one."""
         self._ended += 1
         self._progress.update(self._task, files=f"{self._ended}/{self._total} files")
         super().end(name, failure)

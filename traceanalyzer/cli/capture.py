@@ -109,7 +109,7 @@ def _say(text: str) -> None:
 
 
 def _relative(trace: Path) -> Path:
-    """As the user would write it."""
+    """Path of a trace as the user would write it."""
     here = Path.cwd()
     return trace.relative_to(here) if trace.is_relative_to(here) else trace
 

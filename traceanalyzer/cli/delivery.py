@@ -1,4 +1,4 @@
-"""Where a report goes: the screen, files, folders, in the formats that were asked for."""
+"""Writes reports where the user wants them: to the screen, files or folders, in one or more formats."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Assets:
-    """Charts in files, which Markdown shows."""
+    """Where to put charts as files, which the Markdown report links to."""
 
     folder: Path
     form: str
-    """`svg` or `png`."""
+    """Format of the files: `svg` or `png`."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """How reports are written."""
+    """How reports are written: language, format options, and whether to overwrite."""
 
     language: Language
     top: int | None = None
@@ -103,7 +103,7 @@ class Delivery:
             self._put(folder / name, text)
 
     def _put(self, path: Path, content: str | bytes) -> None:
-        """Write a file, and say so."""
+        """Write a file, and tell the user."""
         if isinstance(content, str):
             output.write(path, content, force=self.force)
         else:

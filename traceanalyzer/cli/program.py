@@ -18,7 +18,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 class _Lazy(click.Group):
-    """A group that imports a command when it is called, so that the others cost nothing."""
+    """A group of commands that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -64,7 +64,7 @@ def group() -> None:
 
 
 def run(arguments: list[str]) -> None:
-    """As `group.main`, which would turn a closed pipe into exit code 1.
+    """Run the group of commands; unlike `group.main`, it does not turn a closed pipe into exit code 1.
 
     Raises:
         UsageError: What click found wrong.

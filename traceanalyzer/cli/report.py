@@ -23,7 +23,7 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
 TABLE = "table"
-"""The format of .txt files: not a rendering of the report, but what torch would print of the trace."""
+"""Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
 
 FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 

@@ -1,4 +1,4 @@
-"""`traceanalyzer rules`: what is looked for, and what each rule means."""
+"""`traceanalyzer rules`: lists the rules and explains each one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output: documents are UTF-8, a full disk is one line, and a closed pipe is nobody's fault."""
+"""Standard output: documents are UTF-8, a full disk gives one line, and a closed pipe is no error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from traceanalyzer.errors import OutputError
 
 
 def put(text: str) -> None:
-    """Print a document. It is UTF-8 whatever the console: it goes to a file or a program."""
+    """Print a document as UTF-8 whatever the console, because it goes to a file or a program."""
     with guarded():
         if sys.stdout.isatty():
             sys.stdout.write(text)
@@ -21,7 +21,7 @@ def put(text: str) -> None:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """For whatever writes to standard output.
+    """Handle a closed pipe and a full disk for code that writes to standard output.
 
     Raises:
         OutputError: It is closed, or cannot be written. A pipe that its reader closed is `main`'s to handle.

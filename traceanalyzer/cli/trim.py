@@ -1,4 +1,4 @@
-"""`traceanalyzer trim`: a trace cut to some steps or a time range."""
+"""`traceanalyzer trim`: cuts a trace to some steps or a time range."""
 
 from __future__ import annotations
 

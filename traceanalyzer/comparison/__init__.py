@@ -1,8 +1,8 @@
-"""Two measurements side by side: what changed, by how much, and whether anybody can tell.
+"""Compares two measurements: what changed, by how much, and whether the change is more than noise.
 
 | module | what it is |
 |---|---|
-| `inputs` | traces, saved reports, documents and folders, read |
+| `sides` | traces, saved reports, documents and folders, read |
 | `measurement` | one side as figures per step; `traces` and `printed` make them |
 | `comparability`, `shapes` | whether the sides are of the same work |
 | `verdict`, `statistics`, `student` | step times: tests that hold for few steps |
@@ -43,7 +43,7 @@ def diff(
         base: Before: a trace, a saved report (`report -o x.json`), a folder with the traces of a run, a report in
             memory, or a run of a document with tables (`notes.md#run-1`).
         head: After. None: `base` is a document with two runs.
-        limit: A slower step by more than this share is a regression; None: no one asks.
+        limit: A slower step by more than this share is a regression; None if there is no limit.
         steps: The steps of traces that count.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         progress: From the name of a file to what takes the number of bytes after each read.
@@ -87,7 +87,7 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
 
 
 def compare(base: Measurement, head: Measurement, limit: float | None = None) -> Difference:
-    """Everything that can be said of two sides."""
+    """Compare two sides that have been read."""
     conditions = comparability.check(base, head)
     times = verdict.compare(base, head)
     judged = verdict.judge(base, head, times, conditions, limit)
@@ -115,7 +115,7 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
 
 
 def _gpus(base: Measurement, head: Measurement) -> tuple[GpuUse, ...]:
-    """By number; where each side has one device, its number does not matter."""
+    """Devices of both sides by number; where each side has one device, its number does not matter."""
     fields = ("utilization", "busy_share", "est_sm_efficiency", "tensor_core_share")
     if len(base.gpus) == len(head.gpus) == 1:
         (number, one), (other,) = *base.gpus.items(), head.gpus.values()

@@ -1,4 +1,4 @@
-"""Are the two sides of the same work, on the same machine, seen in the same way?
+"""Checks whether the two sides are of the same work, on the same machine, seen in the same way.
 
 A score is the mean of how much is alike, condition by condition; what is unknown does not count. Sides that have no
 work in common are not alike at all, whatever else is. Some conditions are required: on another device, among another
@@ -27,7 +27,7 @@ _WEIGHTS = {
     "step-count": 1,
     "options": 1,
 }
-"""Own choice: what changes the time of a step most counts most."""
+"""Weight of each condition (own choice: what changes the time of a step most counts most)."""
 
 _SHAPES_IN_COMMON = 0.05
 """Own choice: of the operators' time; another model shares a few small tensors with any other."""
@@ -102,7 +102,7 @@ _OPTIONS = (
 
 
 def check(base: Measurement, head: Measurement) -> Comparability:
-    """All conditions, and what they say together."""
+    """Check all conditions, and compute their score."""
     checks = [c for c in (find(base, head) for find in _CONDITIONS) if c is not None]
     known = [(c.similarity, _WEIGHTS[c.id]) for c in checks if c.similarity is not None and c.id in _WEIGHTS]
     score = sum(s * w for s, w in known) / sum(w for _, w in known) if known else None
@@ -147,7 +147,7 @@ def _world_size(base: Measurement, head: Measurement) -> Check | None:
 
 
 def _ranks(base: Measurement, head: Measurement) -> Check | None:
-    """The sides hold only common ranks already, if there are any."""
+    """Whether the same ranks are there; sides that share ranks hold only these by now."""
     if not base.side.ranks and not head.side.ranks:
         return None
     same, other, none = _RANKS
@@ -172,7 +172,7 @@ def _step_count(base: Measurement, head: Measurement) -> Check:
 
 
 def _shapes(base: Measurement, head: Measurement) -> Check:
-    """By time, over the operators that both sides have: an operator that was replaced is no other shape."""
+    """Share of the time in common shapes, over operators of both sides: a replaced operator is no other shape."""
     share = shapes.shared(*_by_shape(base, head))
     same, other, unknown = _SHAPES
     if share is None:
@@ -181,7 +181,7 @@ def _shapes(base: Measurement, head: Measurement) -> Check:
 
 
 def _sizes(base: Measurement, head: Measurement) -> Check | None:
-    """A model that was changed has other shapes, too; another amount of data shows in one ratio everywhere."""
+    """Whether one ratio explains the other shapes: that is another amount of data, not another model."""
     tables = _by_shape(base, head)
     if shapes.shared(*tables) is None:
         return None

@@ -1,4 +1,4 @@
-"""Which findings are gone, which are new, and did a fix bring what was promised?"""
+"""Which findings are fixed, which are new, and whether a fix saved what was predicted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MESSAGES = {
     ),
 }
 _SLACK = 0.1
-"""Of the prediction, where nothing tells the noise: own choice."""
+"""Share of the prediction by which the measurement may differ where no noise is known (own choice)."""
 
 
 _STATUS = ("fixed", "new", "kept")
@@ -85,7 +85,7 @@ def _by_rule(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 def _matched(
     before: list[Finding], after: list[Finding]
 ) -> tuple[list[tuple[Finding, Finding]], list[Finding], list[Finding]]:
-    """Findings of one rule in pairs: those about the same place, then the others in order; and what is left."""
+    """Pair findings of one rule: first those about the same place, then the others in order; returns the rest, too."""
     pairs, left, others = [], [], list(after)
     for finding in before:
         same = next((other for other in others if _place(other) == _place(finding)), None)
@@ -119,7 +119,7 @@ def _change(status: str, finding: Finding, measured: float | None) -> FindingCha
 
 
 def _relief(finding: Finding, base: Resources | None, head: Resources | None) -> float | None:
-    """By how much the resource of a finding shrank."""
+    """By how much time the resource of a finding became shorter, in ns; None if unknown."""
     if finding.saving is None or base is None or head is None:
         return None
     one, two = (getattr(side, f"{finding.saving.resource}_ns", None) for side in (base, head))
@@ -161,7 +161,7 @@ def _agreement(predicted: Interval, measured: float, reached: Interval) -> str:
 
 
 def _most(fixed: Iterable[FindingChange], resources: Resources | None) -> float:
-    """The sum of savings, of each resource no more than there was of it."""
+    """Sum of the savings, where those of each resource add up to no more than there was of it."""
     sums: defaultdict[str | None, float] = defaultdict(float)
     for change in fixed:
         if change.predicted_wall_ns is not None:

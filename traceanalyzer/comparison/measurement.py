@@ -1,4 +1,4 @@
-"""What is compared: the figures of one side, whatever they were read from, per step."""
+"""The figures of one side per step, whatever they were read from."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from traceanalyzer.report.model import Finding, RecordingOptions, Resources
 
 @dataclass(frozen=True)
 class Key:
-    """By what rows of the two sides are matched."""
+    """What identifies a row, so that rows of two sides can be matched."""
 
     name: str
     detail: str | None = None
-    """Input shapes."""
+    """Input shapes; None where rows are not told apart by them."""
     owner: str | None = None
     """The operator that launches a kernel."""
 
@@ -25,18 +25,18 @@ Table = Mapping[Key, Cost]
 
 @dataclass(frozen=True)
 class Ranked:
-    """All operators, kernels or modules of a side."""
+    """Costs of all operators, kernels or modules of a side."""
 
     rows: Table
     ambiguous: int = 0
-    """Rows that no name identifies, and that are left out."""
+    """Number of rows that no name identifies, and that are left out."""
     hidden_ns: float = 0.0
-    """Per step, what rows that are not printed may take; 0: everything is there."""
+    """Most time per step in ns that rows which are not printed may take; 0 if everything is there."""
 
 
 @dataclass(frozen=True)
 class StepRow:
-    """One step: how long it took and its parts, in ns."""
+    """Duration and parts of one step, in ns."""
 
     duration_ns: float
     parts: Mapping[str, float]
@@ -44,7 +44,7 @@ class StepRow:
 
 @dataclass(frozen=True)
 class MeasuredGpu:
-    """How busy a device is; None is unknown."""
+    """How busy one device is; None is unknown."""
 
     utilization: float | None
     busy_share: float | None
@@ -54,7 +54,7 @@ class MeasuredGpu:
 
 @dataclass(frozen=True)
 class MeasuredMemory:
-    """Peaks of one device; None is unknown."""
+    """Peak memory of one device; None is unknown."""
 
     allocated_bytes: int | None
     reserved_bytes: int | None
@@ -62,15 +62,15 @@ class MeasuredMemory:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One side."""
+    """The figures of one side of a comparison."""
 
     side: Side
     runs: tuple[tuple[StepRow, ...], ...]
-    """Per capture its steps in the order of time; of several ranks, the means over the ranks. Empty for tables."""
+    """Steps of each capture in the order of time; of several ranks the means over the ranks. Empty for tables."""
     total_ns: float | None
-    """Time of a step, where no single steps are known (a printed table): an estimate."""
+    """Estimated time of a step in ns, where no single steps are known (a printed table); else None."""
     parts: Mapping[str, float | None]
-    """Of `total_ns`, overlapping."""
+    """Parts of `total_ns` in ns, which overlap."""
     rankings: Mapping[str, Ranked]
     memory: Mapping[str, MeasuredMemory]
     gpus: Mapping[int, MeasuredGpu]
@@ -86,7 +86,7 @@ class Measurement:
 
     @property
     def step_ns(self) -> float | None:
-        """The mean time of a step."""
+        """Mean time of a step in ns; None without steps."""
         steps = self.steps
         return mean(step.duration_ns for step in steps) if steps else self.total_ns
 
@@ -98,6 +98,6 @@ def mean(values: Iterable[float]) -> float:
 
 
 def known_mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is known; None where nothing is."""
+    """The mean of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None

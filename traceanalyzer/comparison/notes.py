@@ -1,4 +1,4 @@
-"""What a reader must know to trust the figures."""
+"""Notes for a reader who wants to know how far the figures can be trusted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OUTLIER = 1.5
 def collect(
     base: Measurement, head: Measurement, times: StepTime | None, rankings: tuple[Ranking, ...]
 ) -> tuple[Message, ...]:
-    """All notes that apply."""
+    """Collect all notes that apply to a comparison."""
     return (*_of_steps(base, head, times), *_of_tables(base, head, rankings))
 
 

@@ -1,4 +1,4 @@
-"""Which part of the step makes the difference?"""
+"""Finds which part of the step makes the difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from traceanalyzer.trace.table import F64
 
 _LEVEL = 0.05
 _MAIN = 0.5
-"""Own choice: a part that makes half of the change is its reason."""
+"""Share of the change from which on a part is its reason (own choice: a half)."""
 
 _REASON = Text(
     "diff-reason",
@@ -40,7 +40,7 @@ _SPREAD = Text(
 
 
 def compare(base: Measurement, head: Measurement) -> tuple[ChangedPart, ...]:
-    """Every part that occurs on a side; those of steps sum to the mean step."""
+    """Compare every part that occurs on a side; those of steps sum to the mean step."""
     if base.steps and head.steps:
         return _of_steps(base, head)
     known = [part for part in PART_LABELS if base.parts.get(part) is not None or head.parts.get(part) is not None]
@@ -65,7 +65,7 @@ def _part(
 
 
 def _is_clear(base: Measurement, head: Measurement, part: str) -> bool | None:
-    """Beyond the noise, at a level that allows for the number of parts."""
+    """Whether the change is beyond the noise, at a level that allows for the number of parts."""
     one, two = ([[step.parts[part] for step in run] for run in side.runs] for side in (base, head))
     if min(len(base.steps), len(head.steps)) < LEAST_STEPS:
         return None
@@ -75,7 +75,7 @@ def _is_clear(base: Measurement, head: Measurement, part: str) -> bool | None:
 
 
 def _are_apart(before: F64, after: F64) -> bool:
-    """The sides are further apart than each is wide, outliers left out: no drift within a side explains that."""
+    """Whether the sides are further apart than each is wide without outliers; no drift within a side explains that."""
     gap = max(before.min() - after.max(), after.min() - before.max())
     return bool(gap > max(np.subtract(*np.quantile(side, (0.75, 0.25))) for side in (before, after)))
 

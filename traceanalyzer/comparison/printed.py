@@ -1,4 +1,4 @@
-"""The figures of a side that is a printed table: sums over a run, and no timeline."""
+"""The figures of a side that is a printed table: sums over a run, without a timeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceanalyzer.report.model import Report
 
 
 def runs(report: Report) -> tuple[PrintedRun, ...]:
-    """The runs of a document."""
+    """The runs of a document of printed tables."""
     return report.result("runs", tuple[PrintedRun, ...]) or ()
 
 
@@ -40,7 +40,7 @@ def listing(report: Report) -> str:
 
 
 def measure(report: Report, run: PrintedRun) -> Measurement:
-    """One run of a document."""
+    """Turn one run of a document into a measurement."""
     steps = run.steps
     resources = next((h.resources for h in report.headlines if h.run == run.id), None)
     return Measurement(
@@ -72,7 +72,7 @@ def _per(value: int | None, steps: int) -> float | None:
 
 
 def _hidden(run: PrintedRun) -> float:
-    """Time per step in rows that are not printed, on the device and on the host; the larger one."""
+    """Time per step in rows that are not printed, on the device or on the host, whichever is larger."""
     device = (run.device_hidden_share or 0.0) * (run.device_ns or 0)
     return max(device, (run.cpu_hidden_share or 0.0) * (run.cpu_ns or 0)) / run.steps
 
@@ -99,7 +99,7 @@ def _by_shape(run: PrintedRun) -> Ranked:
 
 
 def _unprinted(run: PrintedRun, whole_ns: float) -> float:
-    """What the rows of the table by shape leave of the device time."""
+    """Device time that the rows of the table by shape do not explain."""
     return max(0.0, (run.device_ns or 0) - whole_ns) / run.steps
 
 

@@ -1,4 +1,4 @@
-"""Which operators, shapes, kernels and modules appeared, vanished, slowed down or sped up?"""
+"""Finds operators, shapes, kernels and modules that appeared, vanished, slowed down or sped up."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from traceanalyzer.report.difference import Change, Cost, Ranking
 KEYS = ("operators", "operators_by_shape", "kernels", "kernels_by_operator", "modules")
 
 _LEAST_OWN = 0.05
-"""Of its own time. Own choice: device times of equal kernels differ by a few percent from run to run."""
+"""Least share of a row's own time that counts as a change (own choice: equal kernels differ by a few percent)."""
 
 _LEAST_STEP = 0.0005
-"""Of the step. Own choice: half a per mille is what the largest of a hundred rows may move without anybody noticing."""
+"""Least share of the step that counts as a change (own choice: what the largest of a hundred rows may move)."""
 
 _LEAST_CALLS = 0.005
-"""Of the calls: fewer are calls outside of steps."""
+"""Least share of the calls that counts as a change; fewer are calls outside of steps."""
 
 _HIDDEN = 0.1
 """A row that takes less than ten times what the other table does not print may be there and not printed."""
 
 
 def compare(base: Measurement, head: Measurement) -> tuple[Ranking, ...]:
-    """All rankings that at least one side has rows for and both could have."""
+    """Compare all rankings that both sides can have and at least one has rows for."""
     step = max(base.step_ns or 0.0, head.step_ns or 0.0)
     return tuple(
         _compare(key, base.rankings[key], head.rankings[key], step)
@@ -43,7 +43,7 @@ def _compare(name: str, base: Ranked, head: Ranked, step: float) -> Ranking:
 
 
 def _order(row: Change) -> tuple[bool, float, str, str, str]:
-    """What was only not printed comes last: nobody knows how much it changed."""
+    """Sort key: the largest change first; rows that are only not printed come last, because their change is unknown."""
     size = max(abs(row.device_change_ns or 0.0), abs(row.host_change_ns or 0.0))
     return row.status == "not-printed", -size, row.name, row.detail or "", row.owner or ""
 
@@ -65,7 +65,7 @@ def _change(key: Key, base: Ranked, head: Ranked, step: float) -> Change | None:
 
 
 def _difference(base: Cost | None, head: Cost | None, field: str) -> float | None:
-    """What is not there takes no time."""
+    """Head minus base; a row that does not occur takes no time."""
     one = 0.0 if base is None else getattr(base, field)
     two = 0.0 if head is None else getattr(head, field)
     return None if one is None or two is None else two - one

@@ -1,4 +1,4 @@
-"""Do the operators of two sides work on the same shapes, and if not, on more or less of the same?"""
+"""Compares the shapes that the operators of two sides work on, and by how much their sizes differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 def shared(base: Table, head: Table) -> float | None:
-    """The share of the operators' time that is in shapes of both sides, over operators that both sides have.
+    """Share of the operators' time that is in shapes of both sides, over operators that both sides have.
 
     The smaller one of the two sides' shares; None where nothing is known.
     """
@@ -57,13 +57,13 @@ def _share(table: Table, other: Table, common: Collection[str]) -> float | None:
 
 
 def _time(table: Table) -> Callable[[Key], float]:
-    """Time of a row: on the device, if the side has one."""
+    """Time of a row in ns: on the device, if the side has one."""
     field = "device_ns" if any(cost.device_ns for cost in table.values()) else "host_ns"
     return lambda key: getattr(table[key], field) or 0.0
 
 
 def _by_name(table: Table, other: Table) -> dict[str, list[Key]]:
-    """The rows that the other side does not have."""
+    """Rows that the other side does not have, by operator."""
     found: defaultdict[str, list[Key]] = defaultdict(list)
     for key in table:
         if key not in other:
@@ -72,7 +72,7 @@ def _by_name(table: Table, other: Table) -> dict[str, list[Key]]:
 
 
 def _first_shapes(keys: Collection[Key]) -> Iterator[Shape]:
-    """Of each row, the shape of its first tensor that has dimensions."""
+    """For each row, the shape of its first tensor that has dimensions."""
     for key in keys:
         try:
             decoded = msgspec.json.decode((key.detail or "").encode())

@@ -1,4 +1,4 @@
-"""What the two sides are given as: traces, saved reports, documents with tables, and folders of them."""
+"""Reads what is compared: traces, saved reports, documents with tables, and folders of them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _RUN = "#"
 
 @dataclass(frozen=True)
 class Given:
-    """One side as it was read."""
+    """One side as it was read, before anything is compared."""
 
     name: str
     reports: tuple[Report, ...]
-    """Of a document one, of a run one per trace."""
+    """Reports of the side: one of a document, one per trace of a run."""
     run: str | None = None
-    """The run of a document that was asked for, `run-2` or `2`."""
+    """The run of a document that was asked for, such as `run-2` or `2`; None if none was."""
     ignored: tuple[str, ...] = ()
-    """Files of a folder that are no traces."""
+    """Files of a folder that are not part of the comparison."""
 
     @property
     def is_printed(self) -> bool:
-        """The side is a document with printed tables."""
+        """Whether the side is a document with printed tables."""
         return self.reports[0].source.format == "key_averages"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are turned into reports."""
+    """Options by which files become reports."""
 
     config: Config
     steps: StepChoice
@@ -52,7 +52,7 @@ class Reading:
 
 
 def open_side(path: str, reading: Reading) -> Given:
-    """Read one side.
+    """Read one side from a file, a folder, or `DOCUMENT#RUN`.
 
     Args:
         path: A file, a folder, or `DOCUMENT#RUN`.
@@ -73,7 +73,7 @@ def open_side(path: str, reading: Reading) -> Given:
 
 
 def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
-    """The two runs of one document.
+    """Take both runs of one document as the two sides.
 
     Raises:
         UsageError: It is no document, or holds another number of runs.
@@ -89,13 +89,13 @@ def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """A run is named behind the last `#`, unless there is a file of that whole name."""
+    """Split off the run behind the last `#`, unless there is a file of that whole name."""
     file, mark, run = path.rpartition(_RUN)
     return (file, run) if mark and file and run and not os.path.lexists(path) else (path, None)
 
 
 def _folder(folder: Path, reading: Reading) -> Given:
-    """All traces below a folder; where there are none, all saved reports."""
+    """Read all traces below a folder; where there are none, all saved reports."""
     if not os.access(folder, os.R_OK | os.X_OK):
         raise UnusableInputError(f"{folder}: cannot be listed: Permission denied")
     files = sorted(f for f in folder.rglob("*") if f.is_file() and f.name.lower().endswith(_SUFFIXES))

@@ -32,7 +32,7 @@ _LARGEST_CORRELATION = 0.95
 
 @dataclass(frozen=True)
 class Tested:
-    """A change with what is known of its chance."""
+    """A change with its interval and its probability by chance."""
 
     change: float
     interval: tuple[float, float] | None
@@ -40,7 +40,7 @@ class Tested:
 
 
 def welch(base: F64, head: F64, level: float, inflation: float = 1.0) -> Tested:
-    """The difference of the means, for unequal variances.
+    """Test the difference of the means, for unequal variances.
 
     Args:
         base: At least two values.
@@ -60,7 +60,7 @@ def welch(base: F64, head: F64, level: float, inflation: float = 1.0) -> Tested:
 
 
 def rank_sum(base: F64, head: F64, level: float, inflation: float = 1.0) -> Tested:
-    """The shift between two samples by ranks; exact for small samples, ties included."""
+    """Test the shift between two samples by ranks; exact for small samples, ties included."""
     pairs = np.sort((head[:, None] - base[None, :]).ravel())
     shift = float(np.median(pairs))
     doubled = _doubled_ranks(np.concatenate((base, head)))
@@ -78,7 +78,7 @@ def rank_sum(base: F64, head: F64, level: float, inflation: float = 1.0) -> Test
 
 
 def inflation(*runs: Sequence[float]) -> float:
-    """The factor on standard errors because neighbouring values of the runs are alike; 1 if they are not.
+    """Factor on standard errors because neighbouring values of the runs are alike; 1 if they are not.
 
     Args:
         runs: Values in the order of time, one sequence per run.

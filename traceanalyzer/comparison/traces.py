@@ -28,7 +28,7 @@ from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resour
 _MARKED = "ProfilerStep"
 
 Figures = tuple[Key, float, float | None, float | None]
-"""Of one row of one trace: calls, device ns and host ns, in all of its steps."""
+"""Key of a row of one trace, with its calls, device time and host time in all steps, in ns."""
 
 
 def measure(
@@ -37,7 +37,7 @@ def measure(
     """Bring the reports of one side together.
 
     Args:
-        name: Of the side.
+        name: Name of the side.
         reports: Of traces, in a fixed order.
         ranks: The ranks that both sides have; None if ranks do not matter.
         ignored: Files that are not part of it.
@@ -223,7 +223,7 @@ def _resources(reports: Sequence[Report]) -> Resources | None:
 
 
 def _findings(reports: Sequence[Report]) -> tuple[Finding, ...]:
-    """Of several traces, each finding once: as the trace says it in which it is worth most."""
+    """Each finding of several traces once, in the words of the trace in which it is worth most."""
     best: dict[tuple[str, int], Finding] = {}
     for report in reports:
         count: defaultdict[str, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""Did steps become faster or slower, or can nobody tell?
+"""Did steps become faster or slower, or is it inconclusive?
 
 Two tests share the 5 % of false alarms that are allowed: the typical step (rank-sum) takes most of them, because it is
 what outliers leave alone; the mean has the rest, because what happens in every tenth step is a change, too.
@@ -16,16 +16,16 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
 LEAST_STEPS = 5
-"""A side with fewer is inconclusive: with four, no division into two sides is rarer than 1 in 35."""
+"""A side with fewer steps is inconclusive: with four, no division into two sides is rarer than 1 in 35."""
 
 _TYPICAL_LEVEL = 0.04
 _MEAN_LEVEL = 0.01
 _INTERVAL_LEVEL = 0.05
 LEAST_CHANGE = 0.01
-"""Of the base. Own choice: below, no one acts, and two runs of the same program differ by as much."""
+"""Least share of the base that counts as a change (own choice: runs of one program differ by as much)."""
 
 _PRINTED_CHANGE = 0.2
-"""Of the base, where only sums over steps are known. Own choice: runs of one program on one machine differ by less."""
+"""Least share of the base that counts as a change where only sums over steps are known (own choice)."""
 
 TOLERANCE = 0.03
 """Of the base. Own choice: where the intervals of median and mean lie within this on both sides, nothing changed."""
@@ -83,7 +83,7 @@ _UNDECIDED = Text(
 
 
 def compare(base: Measurement, head: Measurement) -> StepTime | None:
-    """The step times of both sides, as far as there are any."""
+    """Compare the step times of both sides; None if a side has no single steps."""
     if not base.steps or not head.steps:
         return None
     unit, one, two = _values(base, head)
@@ -129,12 +129,12 @@ def _shift(change: float, base: float, tested: Tested | None, method: str) -> Sh
 def judge(
     base: Measurement, head: Measurement, times: StepTime | None, comparability: Comparability, limit: float | None
 ) -> Verdict:
-    """The verdict on step times.
+    """Decide on the verdict from step times.
 
     Args:
         base: Before.
         head: After.
-        times: Of `compare`.
+        times: Step times, as `compare` returns them.
         comparability: Of the two sides.
         limit: What counts as a regression, as a share of the base; None for `TOLERANCE`.
     """
@@ -150,7 +150,7 @@ def judge(
 
 
 def _tested(times: StepTime, tolerance: float) -> Verdict:
-    """What the two tests say together."""
+    """Combine what both tests say."""
     typical, average = _is_change(times.median, _TYPICAL_LEVEL), _is_change(times.mean, _MEAN_LEVEL)
     if typical and average and (times.median.change_ns > 0) != (times.mean.change_ns > 0):
         return _inconclusive(times, _CONTRADICTION())

@@ -1,4 +1,4 @@
-"""Which files a batch is about: folders of any depth, files, patterns and URLs, in the order of their names."""
+"""Finds the files of a batch in folders of any depth, files, patterns and URLs, in the order of their names."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _MAGIC = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file that may be an input, or a place that cannot be looked into."""
+    """A file that may be an input, or a place that cannot be read."""
 
     location: str
-    """Path or URL, from any working directory."""
+    """Path or URL that works from any working directory."""
     name: str
-    """Relative to the folder that all arguments have in common, safe for every file system and page."""
+    """Path relative to the folder that all arguments share, safe for every file system and page."""
     size: int
     version: str
-    """Changes with the content: time of the last change in ns, or the tag of a store."""
+    """A value that changes with the content: time of the last change in ns, or the tag of a store."""
     is_named: bool
-    """An argument names this very file: it counts whatever is in it."""
+    """Whether an argument names this very file, which then counts whatever it holds."""
     identity: str
-    """The same for a file that is reached by two ways."""
+    """A value that is equal for a file that is reached in two ways."""
     failure: str | None = None
-    """Why it cannot be looked into."""
+    """Why it cannot be read; None if it can."""
 
 
 def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[FoundFile]:
-    """Every file that the arguments lead to. A file may come twice where arguments overlap.
+    """Find every file that the arguments lead to. A file may come twice where arguments overlap.
 
     Args:
         arguments: Files, folders, patterns (`**` for any depth), URLs.
@@ -101,7 +101,7 @@ def _find_local(path: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
 
 
 def _walk(folder: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
-    """Depth first, in the order of names. Each folder once: a link may lead back, or to where we have been."""
+    """Walk depth first, in the order of names, each folder once, because links may lead back."""
     real = os.path.realpath(folder)
     if real in visited:
         return
@@ -130,7 +130,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_end(entry: os.DirEntry[str]) -> bool:
-    """No pipe or device; a link that leads nowhere is told."""
+    """Whether reading the entry ends: no pipe or device; a broken link is kept, so that it is reported."""
     try:
         return stat.S_ISREG(entry.stat().st_mode)
     except OSError:

@@ -12,7 +12,7 @@ _COMPRESSED = ".gz"
 
 _TRACE_NAME = re.compile(r"(?<![a-z])trace(?![a-z])|(?<![a-z])rank[-_]?\d|kineto|\.json\.tmp$")
 _LONGEST_PART = 150
-"""Bytes of a part of a path; with a digest and two suffixes it stays below the 255 of all file systems."""
+"""Most bytes of a part of a path; with a digest and two suffixes it stays below the 255 of all file systems."""
 
 _DIGEST = 12
 _RESERVED = frozenset('<>:"\\|?*')
@@ -25,17 +25,17 @@ def plain_name(name: str) -> str:
 
 
 def may_be_input(name: str) -> bool:
-    """Whether a file of this name in a folder is worth a look."""
+    """Whether a file of this name in a folder may be a trace or a document."""
     return not name.startswith(".") and plain_name(name).endswith(TRACE_SUFFIXES + TEXT_SUFFIXES)
 
 
 def looks_like_trace(name: str) -> bool:
-    """Whether the name says that it is a trace, so that a file that is none has lost one."""
+    """Whether the name promises a trace, so that a file without one counts as damaged."""
     return _TRACE_NAME.search(plain_name(name)) is not None
 
 
 def safe(path: str) -> str:
-    """A relative path, "/" between its parts, that every file system and every page can hold.
+    """Turn a path into a relative one, "/" between its parts, that every file system and page can hold.
 
     Plain names stay as they are; others keep what can be kept, and a digest tells them apart.
     """
@@ -53,7 +53,7 @@ def _safe_part(part: str) -> str:
 
 
 def report_name(name: str, suffix: str) -> str:
-    """Where the report of a file is written, relative to the folder of the reports.
+    """Path of the report of a file, relative to the folder of the reports.
 
     It depends on nothing but the file's own name, so that further files change no name.
     """

@@ -18,7 +18,7 @@ from itertools import groupby
 _RANK = re.compile(r"(?<![a-z])(?<!local.)(?<!local)(?:global[-_.]?)?rank[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _TENSOR_PARALLEL = re.compile(r"(?<![a-z])TP[-_](\d{1,5})(?!\d)", re.IGNORECASE)
 _OTHER_PARALLEL = re.compile(r"(?<![a-z])(?:DP|PP|EP|CP)[-_]?\d", re.IGNORECASE)
-"""With a second axis, the number of the first is no rank."""
+"""Matches names with a second axis of parallelism, whose first number is no rank."""
 
 _WORLD = re.compile(r"(?:_|-)(?:of|world|ws|world[-_]size)[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _HANDLER = re.compile(r"\A(?P<worker>.+)\.(?P<stamp>\d{10,19})\.pt\.trace\.json(?:\.gz)?", re.IGNORECASE | re.DOTALL)
@@ -29,30 +29,30 @@ _ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class RankFile:
-    """A file, as far as it matters here."""
+    """What grouping needs to know of a file."""
 
     name: str
     """Relative path, "/" between its parts."""
     rank: int | None = None
-    """From `distributedInfo`."""
+    """Rank as recorded in `distributedInfo`; None if it is not recorded."""
     world_size: int | None = None
     base_ns: int | None = None
-    """Absolute start of the recording."""
+    """Absolute start of the recording in ns; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """The ranks of one run."""
+    """The files of the ranks of one run."""
 
     name: str
-    """Unique among the runs of a batch."""
+    """Name that is unique among the runs of a batch."""
     ranks: tuple[tuple[int | None, str], ...]
-    """Rank and file, by rank; one entry with None where nothing is said of ranks."""
+    """Rank and file, by rank; one entry with None where no rank is known."""
     world_size: int | None
 
     @property
     def missing(self) -> tuple[tuple[int, int], ...]:
-        """Ranks of the world that have no file, as ranges: first and last."""
+        """Ranks that have no file, as ranges of first and last."""
         here = sorted({rank for rank, _ in self.ranks if rank is not None})
         before, after = [-1, *here], [*here, self.world_size or 0]
         return tuple((a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
@@ -60,11 +60,11 @@ class RankGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a file stands among others."""
+    """What the name of a file tells about its run."""
 
     folder: str
     stem: str
-    """What the files of one run have in common in their names."""
+    """The part of the name that all files of one run share."""
     rank: int | None
     world_size: int | None
     stamp: int | None
@@ -72,14 +72,14 @@ class _Place:
 
 
 def group(members: Iterable[RankFile]) -> tuple[RankGroup, ...]:
-    """The runs of some files, in the order of their names."""
+    """Group files into runs, in the order of their names."""
     places = sorted((_place(member) for member in members), key=lambda place: (place.folder, place.member.name))
     runs = [run for _, here in groupby(places, lambda place: place.folder) for run in _of_folder(list(here))]
     return tuple(sorted(runs, key=lambda run: run.name))
 
 
 def folder_of(member: RankFile) -> str | None:
-    """Files of one run have the same; None for a file that is a run of its own.
+    """The folder by which a file is grouped; None for a file that is a run of its own.
 
     A batch of many files is grouped folder by folder, so that it need not be held in memory.
     """
@@ -116,7 +116,7 @@ def _rank_in(text: str) -> int | None:
 
 
 def _world_in(text: str) -> int | None:
-    """`_of_8` counts only beside a rank."""
+    """Number of ranks in a name: `_of_8` counts only beside a rank."""
     found = _WORLD.search(text) if _rank_in(text) is not None else None
     return int(found[1]) if found else None
 
@@ -161,7 +161,7 @@ def _key(place: _Place) -> tuple[str, int]:
 
 
 def _merged(families: list[list[_Place]]) -> list[list[_Place]]:
-    """Names of hosts differ in letters, too: families of one world that have no rank in common are one."""
+    """Join families of files that only differ in the host's name: same number of ranks, and no rank in common."""
     merged: list[list[_Place]] = []
     for family in families:
         ranks = {place.rank for place in family}
@@ -177,12 +177,12 @@ def _merged(families: list[list[_Place]]) -> list[list[_Place]]:
 
 
 def _cycles(family: list[_Place]) -> list[list[_Place]]:
-    """A family holds one run, or several one after another: a rank occurs once in each."""
+    """Split a family into runs that follow each other: a rank occurs once in each."""
     return _by_time(family) if all(place.stamp is not None for place in family) else _by_order(family)
 
 
 def _by_time(family: list[_Place]) -> list[list[_Place]]:
-    """Ranks write at nearly the same time; a rank that occurs again begins the next run."""
+    """Split by time: ranks write at nearly the same time, and a rank that occurs again begins the next run."""
     cycles: list[list[_Place]] = []
     seen: set[int | None] = set()
     for place in sorted(family, key=lambda place: (place.stamp or 0, place.member.name)):
@@ -195,7 +195,7 @@ def _by_time(family: list[_Place]) -> list[list[_Place]]:
 
 
 def _by_order(family: list[_Place]) -> list[list[_Place]]:
-    """Without times: the first file of each rank, the second of each, ..."""
+    """Split without times: the first file of each rank, then the second of each, and so on."""
     cycles: list[list[_Place]] = []
     count: dict[int | None, int] = {}
     for place in sorted(family, key=lambda place: _natural(place.member.name)):
@@ -208,6 +208,6 @@ def _by_order(family: list[_Place]) -> list[list[_Place]]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """`step_10` after `step_9`: texts and numbers take turns."""
+    """Sort key by which `step_10` comes after `step_9`: texts and numbers take turns."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if i % 2 else (0, part) for i, part in enumerate(parts)]

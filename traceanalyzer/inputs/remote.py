@@ -1,4 +1,4 @@
-"""Files behind fsspec URLs (https://filesystem-spec.readthedocs.io): object stores and file systems of clusters."""
+"""Reads and writes behind fsspec URLs (https://filesystem-spec.readthedocs.io): object stores, cluster storage."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _EXTRAS = {
     "az": "azure", "abfs": "azure", "abfss": "azure", "adl": "azure",
     "hdfs": "hdfs",
 }  # fmt: skip
-"""Which extra brings a protocol; fsspec itself is in each."""
+"""The installable extra that brings each protocol; each of them installs fsspec, too."""
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
-"""An object appears whole or not at all; elsewhere a file is written beside its place and moved."""
+"""Protocols where a file appears completely or not at all; elsewhere it is written beside its place and moved."""
 
 _HEAD = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """An entry of a listing."""
+    """One file in a remote listing."""
 
     url: str
     size: int
     version: str
-    """Changes with the content: the store's tag, or the time of the last change."""
+    """A value that changes with the content: the store's tag, or the time of the last change."""
 
 
 def open_file(url: str, block_bytes: int) -> IO[bytes]:
-    """Open for reading, from the start to the end with a small cache."""
+    """Open a remote file for reading from start to end, with a small cache."""
     fs, path = _resolve(url)
     with _as_os_error():
         return cast("IO[bytes]", fs.open(path, "rb", block_size=block_bytes, cache_type="readahead"))
 
 
 def find(url: str) -> Iterator[RemoteFile]:
-    """A file, the files of a folder of any depth, or those that a pattern matches, in the order of their names.
+    """The file, the files of a folder of any depth, or those that match a pattern, in the order of their names.
 
     Raises:
         OSError: Nothing is there, or it cannot be listed.
@@ -67,7 +67,7 @@ def find(url: str) -> Iterator[RemoteFile]:
 
 
 class RemoteFolder:
-    """A folder behind a URL; see `storage.Folder`."""
+    """A folder behind a URL, with the interface of `storage.Folder`."""
 
     def __init__(self, url: str, *, force: bool = False) -> None:
         self.location = url.rstrip("/")
@@ -76,7 +76,7 @@ class RemoteFolder:
         self._is_object_store = self.location.split("://", 1)[0].lower() in _OBJECT_STORES
 
     def write(self, name: str, text: str) -> None:
-        """See `Folder`."""
+        """Write a file completely or not at all."""
         path = self._path(name)
         with self._writing(name):
             if not self._force and not self._is_ours(path):
@@ -87,7 +87,7 @@ class RemoteFolder:
 
     @contextmanager
     def creating(self, name: str) -> Iterator[IO[bytes]]:
-        """See `Folder`."""
+        """Write one of our pages in pieces; it appears as a whole when the block ends."""
         with tempfile.NamedTemporaryFile("w+b") as file:
             yield cast("IO[bytes]", file)
             file.flush()
@@ -95,7 +95,7 @@ class RemoteFolder:
                 self._put(self._path(name), lambda target: self._fs.put_file(file.name, target))
 
     def read(self, name: str) -> bytes | None:
-        """See `Folder`."""
+        """Bytes of a file, or None if there is none."""
         try:
             with _as_os_error():
                 return cast("bytes", self._fs.cat_file(self._path(name)))
@@ -103,7 +103,7 @@ class RemoteFolder:
             return None
 
     def size(self, name: str) -> int | None:
-        """See `Folder`."""
+        """Size of a file in bytes, or None if there is none."""
         try:
             with _as_os_error():
                 return int(self._fs.info(self._path(name))["size"])
@@ -112,7 +112,7 @@ class RemoteFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Object stores have no locks; two batches write the same bytes under the same names."""
+        """Do nothing: object stores have no locks, and two batches write the same bytes to the same names."""
         self._fs.invalidate_cache()
         yield
 
@@ -151,7 +151,7 @@ class RemoteFolder:
 
 
 def _resolve(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path on it."""
+    """File system of a URL, and the path on it."""
     protocol = url.split("://", 1)[0].lower()
     extra = _EXTRAS.get(protocol)
     try:
@@ -169,7 +169,7 @@ def _resolve(url: str) -> tuple[Any, str]:
 
 
 def _before_path(url: str, path: str) -> str:
-    """What stands before a path in a URL: the protocol, and in some the server; a path alone has lost it."""
+    """What precedes a path in a URL (the protocol, sometimes the server), which a bare path has lost."""
     return url.removesuffix(path) if url.endswith(path) else url.split("://", 1)[0] + "://"
 
 
@@ -182,7 +182,7 @@ def _version(entry: dict[str, Any]) -> str:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Libraries of stores raise what they like; callers know one family."""
+    """Turn the many errors of storage libraries into OSError, which callers handle."""
     try:
         yield
     except (OSError, OutputError):

@@ -74,7 +74,7 @@ def read_report(source: Peekable, name: str | None = None) -> Report:
 
 
 def decode(data: bytes, name: str) -> Report:
-    """The report in a JSON text.
+    """Decode the report in a JSON text.
 
     Args:
         data: The text, with or without a byte order mark.

@@ -1,4 +1,4 @@
-"""What is in a file, from its first bytes: a trace, a text with tables, or nothing of ours."""
+"""Tells from its first bytes what a file holds: a trace, a text with tables, or nothing that is read here."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from traceanalyzer import output
 from traceanalyzer.inputs.file_names import TEXT_SUFFIXES, looks_like_trace, plain_name
 
 HEAD = 1 << 18
-"""Plain bytes that are looked at: the header of a trace and a few hundred events."""
+"""Plain bytes that are examined: the header of a trace and a few hundred events."""
 
 LONGEST_TEXT = 256 << 20
-"""Bytes of a text that are searched for tables, as in the reader."""
+"""Bytes of a text that are searched for tables, the same as in the reader."""
 
 _TEXT_CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -29,13 +29,13 @@ _TABLE = re.compile(rb"Self(?:\s|\xc2\xa0|\xe3\x80\x80|&nbsp;)*CPU|CPU total")
 """Columns of all printed tables (torch/autograd/profiler_util.py, `_build_table`; before 1.8 CPU total)."""
 
 _OVERLAP = 64
-"""Bytes that are searched again with the next piece, so that no column is cut in two."""
+"""Bytes that are searched again with the next piece, so that no column name is cut in two."""
 
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{')
 _RANK = re.compile(rb'"rank"\s*:\s*"?(\d{1,9})\b')
 _WORLD = re.compile(rb'"world_size"\s*:\s*"?(\d{1,9})\b')
 _INFO_REACH = 4096
-"""Rank and world size stand before the list of groups, which may be long."""
+"""Number of bytes within which rank and world size stand; the list of groups behind them may be long."""
 
 
 class FileKind(Enum):
@@ -48,18 +48,18 @@ class FileKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """What the first bytes say."""
+    """What the first bytes of a file tell."""
 
     kind: FileKind
     plain_bytes: int
-    """Size without compression; of compressed files an estimate."""
+    """Size without compression in bytes; of compressed files an estimate."""
     events_per_byte: float = 0.0
     rank: int | None = None
     world_size: int | None = None
 
 
 def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Peek:
-    """Look at a file.
+    """Read the first bytes of a file and tell what it is.
 
     Args:
         file: Opened, at its start. Of a trace little is read; a text is searched for tables.
@@ -89,12 +89,12 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
 
 
 def _is_report(head: bytes) -> bool:
-    """A report of this program; a trace that it wrote is a trace."""
+    """Whether it is a report of this program; a trace that this program wrote is a trace."""
     return output.is_ours(head) and not _EVENTS.search(head)
 
 
 def _is_other_json(head: bytes, *, is_whole: bool) -> bool:
-    """JSON of some other program. What is empty or broken may have been a trace, and its loss must be told."""
+    """Whether it is JSON of some other program. Empty or broken files may have been traces, so they are reported."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if _EVENTS.search(text) or not text:
         return False
@@ -115,7 +115,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _finds_table(head: bytes, file: IO[bytes] | None) -> bool:
-    """Search a text; tables often stand at the end of a long log."""
+    """Whether a text holds a table; tables often stand at the end of a long log."""
     kept, done = b"", 0
     piece = head
     while piece:
@@ -137,7 +137,7 @@ def _ranks(head: bytes) -> tuple[int | None, int | None]:
 
 
 def _inflate(raw: bytes) -> tuple[bytes, int]:
-    """The plain head, and how many compressed bytes it took."""
+    """Decompress the head. Returns it with the number of compressed bytes that it took."""
     inflate = zlib.decompressobj(wbits=31)
     try:
         head = inflate.decompress(raw, HEAD)
@@ -147,7 +147,7 @@ def _inflate(raw: bytes) -> tuple[bytes, int]:
 
 
 def _plain_size(file: IO[bytes], head: bytes, used: int, size: int) -> int:
-    """The size that gzip notes at its end, modulo 2^32 and for the last member only, or the ratio of the head."""
+    """Size without compression: gzip's own note (of the last member, modulo 2^32), or the ratio of the head."""
     by_ratio = size * len(head) / max(used, 1)
     at = file.tell()
     file.seek(max(0, size - 4))

@@ -1,4 +1,4 @@
-"""Where a batch reads and writes: paths of this machine, and, through `remote`, fsspec URLs."""
+"""Where a batch reads and writes: paths of this machine and, through `remote`, fsspec URLs."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ class Folder(Protocol):
     """A folder of reports; names are relative, with "/" between their parts."""
 
     location: str
-    """For messages, and for workers that open the same folder."""
+    """Path or URL, for messages and for workers that open the same folder."""
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, whole or not at all.
+        """Write a file completely or not at all.
 
         Raises:
-            OutputError: It cannot be written, or is somebody else's.
+            OutputError: It cannot be written, or another program wrote it.
         """
 
     def creating(self, name: str) -> AbstractContextManager[IO[bytes]]:
-        """Write one of our pages in pieces; it appears, whole, when the block ends.
+        """Write one of our pages in pieces; it appears as a whole when the block ends.
 
         Raises:
             OutputError: It cannot be written.
         """
 
     def read(self, name: str) -> bytes | None:
-        """A file's bytes, None if there is none."""
+        """Bytes of a file, or None if there is none."""
 
     def size(self, name: str) -> int | None:
-        """A file's size in bytes, None if there is none."""
+        """Size of a file in bytes, or None if there is none."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """As long as the block lasts, no other batch writes here, as far as the file system can tell.
+        """Keep other batches from writing here while the block runs, as far as the file system allows it.
 
         Raises:
             OutputError: Another one does.
@@ -58,17 +58,17 @@ class Folder(Protocol):
 
 
 def is_url(location: str) -> bool:
-    """Whether it needs fsspec; `file://` does not."""
+    """Whether a location needs fsspec; `file://` does not."""
     return _URL.match(location) is not None and not location.lower().startswith("file://")
 
 
 def local_path(location: str) -> str:
-    """A path, from a path or a `file://` URL."""
+    """Turn a path or a `file://` URL into a path."""
     return unquote(urlsplit(location).path) if location.lower().startswith("file://") else location
 
 
 def open_folder(location: str, *, force: bool = False) -> Folder:
-    """The folder of the reports; nothing is created yet.
+    """Open the folder of the reports; nothing is created yet.
 
     Raises:
         MissingDependencyError: A URL whose library is not installed.
@@ -100,7 +100,7 @@ def open_input(location: str, block_bytes: int) -> Iterator[IO[bytes]]:
 
 
 class LocalFolder:
-    """A folder of this machine."""
+    """A folder of this machine, with the interface of `Folder`."""
 
     def __init__(self, path: str, *, force: bool = False) -> None:
         self._root = Path(path).absolute()
@@ -108,24 +108,24 @@ class LocalFolder:
         self.location = str(self._root)
 
     def write(self, name: str, text: str) -> None:
-        """See `Folder`."""
+        """Write a file completely or not at all."""
         output.write(self._prepared(name), text, force=self._force)
 
     @contextmanager
     def creating(self, name: str) -> Iterator[IO[bytes]]:
-        """See `Folder`."""
+        """Write one of our pages in pieces; it appears as a whole when the block ends."""
         with output.writing(self._prepared(name), force=True) as file:
             yield file
 
     def read(self, name: str) -> bytes | None:
-        """See `Folder`."""
+        """Bytes of a file, or None if there is none."""
         try:
             return (self._root / name).read_bytes()
         except OSError:
             return None
 
     def size(self, name: str) -> int | None:
-        """See `Folder`."""
+        """Size of a file in bytes, or None if there is none."""
         try:
             return (self._root / name).stat().st_size
         except OSError:
@@ -133,7 +133,7 @@ class LocalFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """See `Folder`. What an interrupted batch left half-written is removed first."""
+        """Lock the folder while the block runs; what an interrupted batch left half-written is removed first."""
         with _locked(self._prepared(f"{STATE}/lock")):
             self._sweep()
             try:
@@ -170,7 +170,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _lock(file: io.FileIO) -> bool:
-    """Whether nobody else holds the lock; file systems without locks are trusted."""
+    """Whether the lock was obtained; file systems without locks are trusted."""
     with contextlib.suppress(ImportError, OSError):
         fcntl = import_module("fcntl")
         try:

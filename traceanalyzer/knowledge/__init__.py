@@ -1,1 +1,1 @@
-"""What the field knows about names, shapes and devices: data sheets, kernel classes, collectives, operator models."""
+"""What is known about names, shapes and devices: data sheets, kernel classes, collectives, operator models."""

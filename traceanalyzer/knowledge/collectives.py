@@ -1,4 +1,4 @@
-"""What the name of a collective tells, how large its messages are, and which traffic they mean.
+"""Tells from the name of a collective what it does, how large its messages are, and what traffic they cause.
 
 Sizes and factors are those of nccl-tests (doc/PERFORMANCE.md there), so that figures compare with its output.
 """
@@ -24,7 +24,7 @@ _OPERATIONS = (
     "send",
     "recv",
 )
-"""By what they contain: `all_gather` must come before `gather`."""
+"""Operations by a part of their name; `all_gather` must come before `gather`."""
 
 _SIZES = {
     **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
@@ -38,7 +38,7 @@ _SIZES = {
 
 @cache
 def operation(name: str) -> str | None:
-    """What a collective does, from the name that c10d, an annotation or a kernel gives it; None if it does not tell.
+    """What a collective does, by the name that c10d, an annotation or a kernel gives it; None if it does not tell.
 
     `_allgather_base`, `nccl:all_gather`, `c10d::allgather_`, `ncclDevKernel_AllGather_RING_LL` are `all_gather`.
     """

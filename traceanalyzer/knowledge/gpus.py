@@ -1,4 +1,4 @@
-"""What GPUs can do at most, by their vendors' data sheets.
+"""Peak figures of GPUs, by their vendors' data sheets.
 
 Rates are dense (without structured sparsity), in TFLOP/s, for products that sum in fp32, at boost clock; bandwidth
 is of the device's own memory, in GB/s (10^9 bytes per second). What a data sheet does not give is unknown. Figures
@@ -83,24 +83,24 @@ MI355X          \bMI355X            -      256  8000    78.6   78.6   157.3  157
 
 @dataclass(frozen=True)
 class Gpu:
-    """One model. Rates are in TFLOP/s and named after types; None is unknown."""
+    """One model of a GPU. Rates are in TFLOP/s and named after types; None is unknown."""
 
     name: str
     source: str
-    """The vendor's document that has the figures."""
+    """Document of the vendor that has the figures."""
     sm_count: int | None = None
-    """Streaming multiprocessors or compute units."""
+    """Number of streaming multiprocessors or compute units."""
     bandwidth: float | None = None
-    """Of the device's memory, in GB/s."""
+    """Bandwidth of the device's memory in GB/s."""
     fp64: float | None = None
-    """On vectors; a product of fp64 on matrix units is `fp64_matrix`."""
+    """Rate on vectors; a product of fp64 on matrix units is `fp64_matrix`."""
     fp64_matrix: float | None = None
     fp32: float | None = None
-    """On vectors."""
+    """Rate on vectors, without matrix units."""
     fp32_matrix: float | None = None
     tf32: float | None = None
     fp16: float | None = None
-    """On matrix units, as all types below."""
+    """Rate on matrix units, as for all types below."""
     bf16: float | None = None
     fp8: float | None = None
     int8: float | None = None
@@ -155,7 +155,7 @@ def only(devices: Iterable[Device]) -> Gpu | None:
 
 @cache
 def _rows() -> tuple[tuple[re.Pattern[str], tuple[int, int], Gpu], ...]:
-    """Pattern of the name, bounds of the memory (0 to 0: any), and figures of each line."""
+    """Lines of the table: pattern of the name, bounds of the memory (0 to 0: any), and figures."""
     rows = []
     for line in _TABLE.strip().splitlines()[1:]:
         name, pattern, memory, sms, *rates, source = re.split(r" {2,}", line)

@@ -1,4 +1,4 @@
-"""What the name of a kernel tells: whether it communicates, whether it uses tensor cores.
+"""Tells from a kernel's name whether it communicates, and whether it uses tensor cores.
 
 Tables of patterns, first match wins; tests/trace/test_kernel_names.py holds an example of each line.
 """
@@ -48,7 +48,7 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), used) for pattern, used i
 
 @lru_cache(maxsize=1 << 16)
 def is_communication(name: str) -> bool:
-    """A kernel of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
+    """Whether a kernel is one of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
     return _COMMUNICATION.search(name) is not None
 
 

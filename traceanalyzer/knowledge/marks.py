@@ -18,38 +18,38 @@ COLLECTIVES = frozenset(
 """Host ranges that count as communication in the step breakdown, as the TensorBoard plugin had them."""
 
 DATA_PARALLEL = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
-"""Wrappers of the whole model: no rows of operator tables."""
+"""Wrappers of the whole model, which are no rows of operator tables."""
 
 
 def step_number(name: str) -> int | None:
-    """N of `ProfilerStep#N`."""
+    """The number N of a mark `ProfilerStep#N`."""
     match = _STEP.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def is_step(name: str) -> bool:
-    """A step that the profiler's schedule marked."""
+    """Whether it is a step that the profiler's schedule marked."""
     return step_number(name) is not None
 
 
 def is_dataloader(name: str) -> bool:
-    """The wait for a batch: `enumerate(DataLoader)#<Iter>.__next__` or `enumerate(DataPipe)#<name>`."""
+    """Whether it is the wait for a batch: `enumerate(DataLoader)#<Iter>.__next__`, `enumerate(DataPipe)#<name>`."""
     loader = name.startswith("enumerate(DataLoader)#") and name.endswith(".__next__")
     return loader or name.startswith("enumerate(DataPipe)#")
 
 
 def is_optimizer_step(name: str) -> bool:
-    """`Optimizer.step#<class>.step`."""
+    """Whether it is a step of an optimizer: `Optimizer.step#<class>.step`."""
     return name.startswith("Optimizer.step")
 
 
 def is_optimizer(name: str) -> bool:
-    """Anything of an optimizer: its step, `Optimizer.zero_grad#<class>.zero_grad`."""
+    """Whether it is any call of an optimizer: its step, or `Optimizer.zero_grad#<class>.zero_grad`."""
     return name.startswith("Optimizer.")
 
 
 def is_collective(name: str) -> bool:
-    """A host range of a collective."""
+    """Whether it is a host range of a collective."""
     return name in COLLECTIVES
 
 

@@ -1,4 +1,4 @@
-"""What an operator's input shapes alone imply: elements of its output, and elements read and written.
+"""What input shapes alone tell of a call: elements of its output, and elements read and written.
 
 Only operators whose output follows from the shapes alone have a model; all others have none. Elements are
 counted, not bytes: printed tables have shapes but no types. `op_models` knows more where a trace says more.
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Split a text into the set of its words."""
     return frozenset(text.split())
 
 
@@ -35,11 +35,11 @@ UNARY = words(
 
 @dataclass(frozen=True)
 class Implied:
-    """Elements that a call works on."""
+    """Numbers of elements that a call works on."""
 
     output: int
     moved: int
-    """Elements of all inputs and of the output, each once."""
+    """Number of elements of all inputs and of the output, each once."""
 
 
 def parse(text: str | None) -> list[Shape] | None:
@@ -65,7 +65,7 @@ def _shape(value: object) -> Shape | None:
 
 
 def implied(operator: str, shapes: list[Shape]) -> Implied | None:
-    """The elements of one call, or None where there is no model."""
+    """Elements of one call of an operator, or None where there is no model."""
     name = operator.removeprefix("aten::")
     tensors = [shape for shape in shapes if shape]
     output = _output(name, shapes, tensors)

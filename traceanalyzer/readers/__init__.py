@@ -1,4 +1,4 @@
-"""From files to traces and table documents. One package per format; the content decides which one reads."""
+"""Reads files into traces and table documents, one package per format; the content decides which one reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from traceanalyzer.trace.model import Loss, Trace
 
 _HEAD = 1 << 20
 _LONGEST_TEXT = 256 << 20
-"""Bytes of a text that are searched for tables; no document of people is as long."""
+"""Most bytes of a text that are searched for tables; no document of people is as long."""
 
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
@@ -29,7 +29,7 @@ def read(source: Source) -> Trace | TableDocument:
 
 
 def _is_trace(source: Source) -> bool:
-    """JSON with an event list, or JSON so long that the list may come later."""
+    """Whether it is JSON with an event list, or JSON so long that the list may come later."""
     head = source.peek(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith(b"["):
         return _ARRAY_OF_OBJECTS.match(head) is not None  # a log line may begin with a bracket, too

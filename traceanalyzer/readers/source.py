@@ -1,4 +1,4 @@
-"""Where bytes come from: a file, standard input, or a gzip stream of either (RFC 1952)."""
+"""Reads bytes from a file, standard input, or a gzip stream of either (RFC 1952)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Source(io.RawIOBase):
 
     @property
     def is_empty(self) -> bool:
-        """There is nothing to read (known only before the first read)."""
+        """Whether there is nothing to read (known only before the first read)."""
         return not self._head
 
     def readable(self) -> bool:
@@ -96,7 +96,7 @@ class Source(io.RawIOBase):
 
 
 class _Gunzip:
-    """Inflates members one after another; damage ends the stream and is noted, never raised.
+    """Decompresses gzip members one after another; damage ends the stream and is noted, never raised.
 
     Works on raw deflate with its own header and checksum handling, because zlib's gzip mode throws away
     the last block that it inflated when the checksum after it is wrong.

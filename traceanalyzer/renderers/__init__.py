@@ -21,7 +21,7 @@ FORMATS = {
 """Formats that are text, and their suffixes; each is a module of this package, imported when it is used."""
 
 BINARY = {"csv": (), "xlsx": (".xlsx",)}
-"""Formats that are no single text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
+"""Formats that are not one text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
 
 
 class _Ranked(Protocol):

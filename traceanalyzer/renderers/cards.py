@@ -1,4 +1,4 @@
-"""Findings in lines of text, for the terminal and for Markdown."""
+"""Words findings as lines of text, for the terminal and for Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARE = Text("card-share", "Share of the step")
 
 @dataclass(frozen=True)
 class TextSpot:
-    """Where something was seen: what it is, its name in the trace, and what is known of it."""
+    """A place where something was seen: what it is, its name in the trace, and what is known of it."""
 
     kind: str
     name: str
@@ -40,7 +40,7 @@ class TextSpot:
 
 @dataclass(frozen=True)
 class TextProof:
-    """A value that crossed a threshold."""
+    """A measured value that crossed a threshold."""
 
     text: str
     where: tuple[TextSpot, ...]
@@ -48,7 +48,7 @@ class TextProof:
 
 @dataclass(frozen=True)
 class TextCard:
-    """A finding in words."""
+    """One finding as lines of text."""
 
     rule: str
     run: str | None
@@ -58,7 +58,7 @@ class TextCard:
     time: str | None
     share: str | None
     saves: str | None
-    """One sentence: what it saves, or why nothing yet; None where nothing can be said."""
+    """One sentence on what it saves, or why nothing yet; None where nothing can be said."""
     summary: str
     advice: str
     not_when: str
@@ -70,7 +70,7 @@ class TextCard:
 
 
 def card(finding: Finding, language: Language) -> TextCard:
-    """The finding in the reader's language."""
+    """Word a finding in the reader's language."""
     saving = finding.saving
     time = None if saving is None or finding.latent else finding_texts.saved_time(saving, language)
     share = None if saving is None or finding.latent else finding_texts.saved_share(saving, language)

@@ -1,4 +1,4 @@
-"""The charts of a report as files that its Markdown shows."""
+"""Draws the charts of a report as files that its Markdown shows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _WORD = re.compile(r"[^\w.-]+")
 
 @dataclass(frozen=True)
 class Asset:
-    """One file."""
+    """One chart as a file."""
 
     section: str
-    """The id of the section that shows it."""
+    """Id of the section that shows it."""
     name: str
-    """Of the file, without its folder."""
+    """Name of the file without its folder."""
     text: str
-    """What it shows, for those who do not see it."""
+    """Description of the chart for readers who do not see it."""
     data: bytes
 
 
 def draw(report: Report, language: Language, form: str, stem: str) -> Iterator[Asset]:
-    """Every chart of the report.
+    """Draw every chart of the report.
 
     Args:
         report: The report.

@@ -1,4 +1,4 @@
-"""From a report to its charts: what is drawn, and what it says in words."""
+"""Prepares the charts of a report: what is drawn, and what the chart says in words."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ALLOCATED = Text("figure-memory-allocated", "Allocated")
 _RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
 
 OUTLIER_SHARE = 0.2
-"""A step that takes so much more than the median stands out (own choice; q-warmup-included begins at 0.5)."""
+"""Share beyond the median from which on a step stands out (own choice; q-warmup-included begins at 0.5)."""
 
 _MOST_STEPS = 1000
 _MOST_DEVICES = 4
 
 
 def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
-    """Each chart, with the id of the section that it belongs to."""
+    """Prepare each chart, with the id of the section that it belongs to."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     if breakdown is not None:
         shown = (

@@ -1,4 +1,4 @@
-"""Charts as files of their own: with what a page would write beside them, and readable on dark ground.
+"""Draws charts as files of their own, with title and legend, and readable on a dark ground.
 
 SVG leaves the text to the reader's fonts, and follows the reader's theme. PNG is drawn with the fonts of this machine.
 """
@@ -40,7 +40,7 @@ DARK = {
 
 _TITLE, _LINE, _GAP = 26, 18, 6
 _CELL = 7.2
-"""Width of a character of ordinary text, at most; a Chinese one has two cells."""
+"""Most pixels of a character of ordinary text; a Chinese one has two cells."""
 
 _SHARP = 2
 """Dots of a PNG per CSS pixel."""
@@ -52,21 +52,21 @@ _BESIDE_SVG = "<svg xmlns:xlink"
 
 @dataclass(frozen=True)
 class Words:
-    """What stands above a chart."""
+    """Texts that stand above a chart."""
 
     title: str
     lines: tuple[str, ...]
     legend: tuple[tuple[Series, ...], ...]
-    """In rows."""
+    """Entries of the legend, row by row."""
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """Height of the texts in pixels."""
         return _TITLE + _LINE * (len(self.lines) + len(self.legend)) + _GAP
 
 
 def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
-    """The format that it has become, and the file.
+    """Draw a chart as a file. Returns the format that it has become, and the file.
 
     Args:
         chart: What to draw.
@@ -88,7 +88,7 @@ def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A font that has no bold face needs no warning."""
+    """Suppress matplotlib's warning about fonts without a bold face."""
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -130,7 +130,7 @@ def _rows(series: tuple[Series, ...], width: int) -> Iterator[tuple[Series, ...]
 
 
 def _cells(part: Series) -> int:
-    """Of an entry of the legend, with its square and the gap after it."""
+    """Width of an entry of the legend in cells, with its square and the gap after it."""
     from rich.cells import cell_len  # noqa: PLC0415 - slow to import
 
     return cell_len(part.label) + 5

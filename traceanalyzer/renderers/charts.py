@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn by matplotlib: the only module that imports it, and only when something is drawn.
+"""Draws charts as SVG with matplotlib, which is imported only here, and only when something is drawn.
 
 The same chart gives the same bytes. Text stays text, so that every script comes from the reader's fonts, and each
 colour has one role, so that a page can put its own in place of it.
@@ -35,7 +35,7 @@ PALETTE = {
     "grid": "#d8dde4",
     "paper": "#ffffff",
 }
-"""A colour per role. No two are equal: a page tells the role by the colour."""
+"""A colour for each role. No two are equal: a page tells the role by the colour."""
 
 WIDE, NARROW = 880, 360
 """Widths in CSS pixels: for a screen, for a phone."""
@@ -55,17 +55,17 @@ _BOXES = ("Last Resort", "LastResort", "Adobe Blank")  # they have every charact
 
 @dataclass(frozen=True)
 class Series:
-    """One part of what is drawn."""
+    """One of the parts that a chart draws."""
 
     label: str
     role: str
-    """As in `PALETTE`."""
+    """Role of the part, as in `PALETTE`."""
     values: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """Bars side by side in the order of time, each of parts; or a line where there are too many for bars."""
+    """Stacked bars side by side in the order of time; or a line where there are too many for bars."""
 
     id: str
     title: str
@@ -74,9 +74,9 @@ class Stacks:
     labels: tuple[str, ...]
     series: tuple[Series, ...]
     level: float
-    """Drawn as a line across."""
+    """Value that is drawn as a line across."""
     marked: tuple[int, ...]
-    """Bars that stand out."""
+    """Positions of bars that stand out."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Bars:
     description: str
     labels: tuple[str, ...]
     texts: tuple[str, ...]
-    """The value of each, with its unit."""
+    """Value of each bar as text, with its unit."""
     series: Series
 
 
@@ -101,14 +101,14 @@ class Curves:
     description: str
     unit: str
     times_ns: tuple[tuple[float, ...], ...]
-    """Of each series."""
+    """Times of each series in ns."""
     series: tuple[Series, ...]
 
 
 Chart = Stacks | Bars | Curves
 
 MOST_BARS = 150
-"""More are thinner than their gaps (own choice)."""
+"""Most bars of a chart; more would be thinner than their gaps (own choice)."""
 
 
 def svg(chart: Chart, language: Language, width: int = WIDE) -> str:

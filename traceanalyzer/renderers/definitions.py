@@ -1,4 +1,4 @@
-"""What each number means, in a sentence: for reports that travel without the documentation (docs/metrics.md)."""
+"""Explains each number in a sentence, for reports that travel without the documentation (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
         ),
     ),
 )
-"""By the analysis that a report must have for them to mean anything."""
+"""Terms by the analysis that a report must have for them to mean anything."""
 
 _SAVING = (
     (
@@ -287,6 +287,6 @@ _SAVING = (
 
 
 def of(report: Report, language: Language) -> list[tuple[str, str]]:
-    """Terms of this report and what they mean."""
+    """Terms of this report with their meaning."""
     pairs = [pair for key, known in _DEFINITIONS if report.analyses.get(key) is not None for pair in known]
     return [(language.text(term), language.text(say)) for term, say in (*pairs, *(_SAVING if report.findings else ()))]

@@ -1,4 +1,4 @@
-"""What findings say beside their own messages, in words: what they save, how sure they are, how it was calculated."""
+"""Words what findings save, how sure they are, and how the saving was calculated."""
 
 from __future__ import annotations
 
@@ -74,17 +74,17 @@ def combined_time(combined: Combined, language: Language) -> str | None:
 
 
 def combined_share(combined: Combined, language: Language) -> str | None:
-    """The same of the step."""
+    """Share of the step that all fixes save together; None where that is nothing."""
     return _interval(*combined.wall_share, "share", (_SHARE_UP_TO, _SHARES), language)
 
 
 def own_time(saving: Saving, language: Language) -> str | None:
-    """What it takes off its own resource, per step, whatever the others take."""
+    """Time per step that it takes off its own resource, whatever the others take."""
     return _interval(*saving.direct_ns_per_step, "ns", (_UP_TO, _RANGE), language)
 
 
 def _interval(low: float, high: float, unit: str, texts: tuple[Text, Text], language: Language) -> str | None:
-    """The shortest true way to say it; None for what would be shown as 0."""
+    """The shortest true wording of an interval; None for what would be shown as 0."""
     up_to, between = texts
     shown = [language.quantity(value, unit) for value in (low, high)]
     if high <= 0 or shown[1] == language.quantity(0, unit):
@@ -117,7 +117,7 @@ def is_page(link: str) -> bool:
 
 
 def resource_name(key: str, language: Language) -> str:
-    """The name of a resource; a new one's own key."""
+    """Name of a resource; the key itself where it is a new one."""
     return word(RESOURCES, key, language)
 
 

@@ -1,4 +1,4 @@
-"""The report as JSON, the contract that other programs read (docs/report.schema.json)."""
+"""Renders the report as JSON, the contract that other programs read (docs/report.schema.json)."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from traceanalyzer.report.model import Report
 
 
 def render(report: Report) -> str:
-    """Indented JSON with a final newline; the same report gives the same bytes."""
+    """Encode a report as indented JSON with a final newline; the same report gives the same bytes."""
     return msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n"

@@ -1,4 +1,4 @@
-"""The reader's language: texts from a catalog, and numbers and units as the language writes them.
+"""Texts, numbers and units in the reader's language.
 
 English needs no catalog: every message carries it. The others come from `traceanalyzer/locales`, opened when such a
 language is asked for.
@@ -52,7 +52,7 @@ _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank
 
 
 class Language:
-    """English, and what every language can do."""
+    """English, and the interface of every language."""
 
     code = "en"
     html_lang = "en"
@@ -62,7 +62,7 @@ class Language:
         return message.text
 
     def text(self, text: Text | Message, **params: Any) -> str:
-        """A text with these quantities; a message, such as a title that names something, as it is."""
+        """A text with these quantities filled in; a message, such as a title with a name, is worded as it is."""
         return self.say(text(**params) if isinstance(text, Text) else text)
 
     def quantity(self, value: Any, unit: str) -> str:
@@ -76,7 +76,7 @@ class Language:
         return self._amount(value, unit)
 
     def labelled(self, label: Text | Message, value: str) -> str:
-        """A fact in one line."""
+        """Write a label and its value in one line."""
         return self.text(_LABELLED, label=self.text(label), value=value)
 
     def list(self, items: Iterable[str]) -> str:
@@ -91,7 +91,7 @@ ENGLISH = Language()
 
 
 class Translated(Language):
-    """A language with a catalog."""
+    """A language that has a catalog."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Translated(Language):
             return message.text  # a saved report may be of another version, or of nobody's making
 
     def list(self, items: Iterable[str]) -> str:
-        """With the comma of the language."""
+        """Join items with the comma of the language."""
         return self._symbols.separator.join(items)
 
     def _form(self, entry: Entry, params: Mapping[str, Any]) -> str:
@@ -179,7 +179,7 @@ def of(code: str) -> Language:
 
 
 def _known(code: str) -> str | None:
-    """The code that an alias stands for."""
+    """The code of a language that an alias stands for."""
     language, _, region = code.replace("_", "-").lower().partition("-")
     if language == "zh":
         return "zh" if region in _SIMPLIFIED else None
@@ -188,7 +188,7 @@ def _known(code: str) -> str | None:
 
 
 def _environment() -> str:
-    """As gettext finds it: the first variable that is set; `ru_RU.UTF-8@x` is ru_RU."""
+    """Language of the environment as gettext finds it: the first variable that is set; `ru_RU.UTF-8@x` is ru_RU."""
     set_ = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     value = next(filter(None, set_), "")
     return _known(value.partition(".")[0].partition("@")[0]) or "en"

@@ -1,4 +1,4 @@
-"""Names out of a trace are hostile: they may hold escapes, markup and line breaks, and run to kilobytes."""
+"""Makes names out of a trace safe to show: they may hold escapes, markup, line breaks, and kilobytes of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several quantities in one unit: the operands of a sum, the ticks of an axis."""
+"""Writes several quantities in one unit: the operands of a sum, the ticks of an axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMERIC = re.compile(r"[\d.,\s\u00a0\u202f]+")
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit that was chosen for all of them."""
+    """A unit that was chosen for several quantities."""
 
     factor: int
     label: str
@@ -26,12 +26,12 @@ class Scale:
         return f"{value / self.factor:.{digits}f}".replace(".", self.decimal)
 
     def text(self, value: float, digits: int) -> str:
-        """`174.76 ms`."""
+        """The value with the name of this unit, such as `174.76 ms`."""
         return f"{self.number(value, digits)} {self.label}"
 
 
 def scale(language: Language, largest: float, unit: str) -> Scale:
-    """The unit in which the largest of them is at least one.
+    """Choose the unit in which the largest quantity is at least one.
 
     Args:
         language: The reader's.

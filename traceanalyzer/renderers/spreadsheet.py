@@ -1,4 +1,4 @@
-"""Every table of a report with all its rows, for those who go on in a spreadsheet: CSV files, or one workbook."""
+"""Exports every table of a report with all its rows: as CSV files, or as one workbook."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ALL = 10**9
 _SHEET_NAME = 31
 """Characters that a workbook allows for the name of a sheet."""
 _SHEET_ROWS = 1_048_576 - 1
-"""Rows that a workbook allows, without the header."""
+"""Most rows that a workbook allows, without the header."""
 _CELL = 32_767
 """Characters that a workbook allows in a cell."""
 _CREATED = datetime(2000, 1, 1, tzinfo=UTC)
-"""Part of the file, so it must not change."""
+"""Date of creation in the file; it is fixed, so that the same report gives the same bytes."""
 
 _WITH_UNIT = Text("spreadsheet-column", "{title} [{unit}]", note="head of a column; unit is ns, bytes or share")
 _SAVES_LOW = Text("spreadsheet-saves-low", "Saves at least")
@@ -41,7 +41,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table in plain values; times are ns, sizes bytes, shares fractions."""
+    """One table of plain values; times are ns, sizes bytes, shares fractions."""
 
     name: str
     head: tuple[str, ...]
@@ -102,7 +102,7 @@ def _title(column: SectionColumn, table: SectionTable, language: Language) -> st
 
 
 def _value(value: Any, language: Language) -> Cell:
-    """Numbers as they are; names without control characters."""
+    """Convert a value: numbers as they are, names without control characters."""
     if isinstance(value, bool):
         return language.quantity(value, "bool")
     if value is None or isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Jinja2 templates: layout only, no words and no arithmetic."""
+"""Loads Jinja2 templates, which hold layout only: no words and no arithmetic."""
 
 from __future__ import annotations
 

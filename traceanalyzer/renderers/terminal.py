@@ -1,4 +1,4 @@
-"""The first screen, for a terminal of 80 columns or a log file."""
+"""Prints the first screen on a terminal of 80 columns or to a log file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INDENT = 2
 
 
 class _Console(Console):
-    """Rich ends the program with exit code 1 when the reader of the output is gone; that is `main`'s to decide."""
+    """A console that leaves a closed output to `main`, where Rich would end the program with exit code 1."""
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 - called while a BrokenPipeError is handled
@@ -49,7 +49,7 @@ def render(report: Report, top: int | None = None, width: int = WIDTH, *, langua
 
 
 def plain(draw: Callable[[TextIO], None]) -> str:
-    """What is drawn on a stream."""
+    """Run a drawing function, and return what it drew as plain text."""
     stream = io.StringIO()
     draw(stream)
     return stream.getvalue()
@@ -153,7 +153,7 @@ def _section(section: Section, level: Level, console: Console, language: Languag
 
 
 def _title(section: Section, shown: Section, width: int, language: Language) -> RichText:
-    """With the number of rows where the screen cut them."""
+    """Title of a section, with the number of rows where the screen cut them."""
     title = RichText(fit(clean(language.text(section.title)), width - 20), style="bold cyan")
     for whole, table in zip(section.tables, shown.tables, strict=True):
         if len(table.rows) < len(whole.rows):

@@ -1,4 +1,4 @@
-"""The most valuable findings on the first screen."""
+"""Draws the most valuable findings on the first screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
 
 SHOWN = 3
-"""More do not fit a screen; the other formats have them all."""
+"""Number of findings on the screen; the other formats have them all."""
 
 _MORE = Text(
     "terminal-more-findings",
@@ -26,7 +26,7 @@ _STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "gr
 def draw(
     findings: tuple[Finding, ...], width: int, language: Language, *, is_brief: bool = False
 ) -> Iterator[RenderableType]:
-    """The first ones, and how many there are besides.
+    """Draw the first findings, and say how many there are besides.
 
     Args:
         findings: In the order of the report.

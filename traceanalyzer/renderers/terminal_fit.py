@@ -1,4 +1,4 @@
-"""What fits on the first screen: less and less of everything, then fewer sections."""
+"""Decides what fits on the first screen: less and less of everything, then fewer sections."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 from traceanalyzer.report.section import Section
 
 LINES = 59
-"""Of one screen (own choice: what a terminal on a laptop's screen shows at once)."""
+"""Number of lines of a screen (own choice: what a terminal on a laptop shows at once)."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """How much is shown."""
+    """How much of each section is shown."""
 
     rows: int | None = None
-    """Of a table; None is what was asked for."""
+    """Most rows of a table; None is what was asked for."""
     is_brief: bool = False
-    """Of findings, only what they save and what to do."""
+    """Whether findings only say what they save and what to do."""
     has_facts: bool = True
     messages: int = 50
-    """Of a section; more fill any screen."""
+    """Most messages of a section."""
     lines: int | None = None
-    """Of a message."""
+    """Most lines of a message."""
 
 
 LEVELS = (
@@ -35,7 +35,7 @@ LEVELS = (
 )
 
 _KEPT = frozenset({"headline", "findings", "overview", "gpu", "runs", "warnings"})
-"""Sections that are always there."""
+"""Sections that are always shown."""
 
 
 def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
@@ -50,7 +50,7 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
 
 
 def cut(section: Section, level: Level) -> Section:
-    """As much of the section as the level allows; one row per figure is no ranking, and is kept."""
+    """Cut a section to a level; a table with one row per figure is no ranking, and is kept."""
     tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = section.facts if level.has_facts else ()
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

@@ -1,4 +1,4 @@
-"""Tables and bars in columns of a terminal: names give way when the line is full, numbers never."""
+"""Draws tables and bars on a terminal: names give way when the line is full, numbers never."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BAR_WIDTH = 36
 _LEAST_NAME = 16
 _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
-"""What every other kernel's name begins with, and nobody reads."""
+"""Words that begin the names of most kernels and say nothing."""
 
 _KEPT = {
     "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
@@ -53,7 +53,7 @@ _KEPT = {
 
 
 def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
-    """Pieces of a whole: label, value, share, bar."""
+    """Draw the pieces of a whole: label, value, share, bar."""
     full, sliver = ("#", ".") if is_ascii else ("\u2588", "\u258f")
     rows = [
         (language.text(p.label), language.quantity(p.value, p.unit), language.quantity(p.share, "share")) for p in parts
@@ -69,7 +69,7 @@ def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_a
 
 
 def table(shown: SectionTable, width: int, language: Language) -> Iterator[RenderableType]:
-    """The columns that fit, and how many do not."""
+    """Draw the columns that fit, and say how many do not."""
     kept = _KEPT.get(shown.id)
     columns = [(i, c) for i, c in enumerate(shown.columns) if kept is None or c.title.id in kept]
     while len(columns) > 2 and _room(shown, columns, width, language) < _LEAST_NAME * _names(columns):
@@ -96,7 +96,7 @@ def _names(columns: list[tuple[int, SectionColumn]]) -> int:
 
 
 def _room(shown: SectionTable, columns: list[tuple[int, SectionColumn]], width: int, language: Language) -> int:
-    """What the other columns leave for names; each column but the last has blanks after it."""
+    """Cells that the other columns leave for names; each column but the last has blanks after it."""
     others = INDENT[3] + _GAP * (len(columns) - 1)
     for i, column in columns:
         if not column.is_name:
@@ -115,7 +115,7 @@ def _cell(shown: SectionTable, number: int, i: int, column: SectionColumn, width
 
 
 def fit(name: str, width: int) -> str:
-    """The name in at most `width` cells; a Chinese character takes two."""
+    """Shorten a name to at most `width` cells; a Chinese character takes two."""
     limit = width
     while cell_len(fitted := shorten(name, limit)) > width:
         limit -= 1

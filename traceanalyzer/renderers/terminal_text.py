@@ -1,4 +1,4 @@
-"""Paragraphs on a terminal: wrapped as their script wants it, indented, and never longer than they may be."""
+"""Lays out paragraphs on a terminal: wrapped as their script wants it, indented, and limited in length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from traceanalyzer.renderers.names import clipped
 from traceanalyzer.renderers.wrapping import wrap
 
 _LONGEST = 2000
-"""Characters of a paragraph (own choice: a screen)."""
+"""Most characters of a paragraph (own choice: a screen)."""
 
 
 def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines: int | None = None) -> RichText:
-    """The text in lines of the width of the console.
+    """Wrap a text to lines of the width of the console.
 
     Args:
         text: What to say, which may hold names out of a trace.

@@ -1,4 +1,4 @@
-"""The text of `key_averages().table()` as torch 2.13 prints it: `_build_table` in torch/autograd/profiler_util.py.
+"""Prints `key_averages().table()` as torch 2.13 does: `_build_table` in torch/autograd/profiler_util.py.
 
 Not a report: the input is `KeyAverages`, and every blank is torch's.
 """
@@ -39,7 +39,7 @@ SORT_KEYS = (
     *_SORT_FIELDS,
     *(key.replace("device", word) for word in _DEVICE_WORDS for key in _SORT_FIELDS if "device" in key),
 )
-"""What `sort_by` may be: torch's names, where cuda, xpu and privateuse1 all mean the device there is."""
+"""Values of `sort_by`: torch's names, where cuda, xpu and privateuse1 all mean the device there is."""
 
 
 def render(
@@ -50,7 +50,7 @@ def render(
     name_width: int | None = NAME_WIDTH,
     shapes_width: int | None = SHAPES_WIDTH,
 ) -> str:
-    """The table; empty where there are no events.
+    """Render the table as text; empty where there are no events.
 
     Args:
         averages: The rows and what the columns depend on.
@@ -89,7 +89,7 @@ def _sorted(rows: Sequence[EventAverage], sort_by: str | None) -> Sequence[Event
 
 @dataclass(frozen=True)
 class _Totals:
-    """What shares are shares of: sums over all rows, shown or not."""
+    """Totals that the shares refer to: sums over all rows, shown or not."""
 
     self_cpu_us: float
     self_device_us: float
@@ -101,7 +101,7 @@ class _Totals:
 
 
 def _added(rows: Sequence[EventAverage], field: str) -> float:
-    """One after the other: `sum` rounds differently in newer releases of Python."""
+    """Add values one after the other, because `sum` rounds differently in newer releases of Python."""
     total = 0.0
     for row in rows:
         total += getattr(row, field)
@@ -110,7 +110,7 @@ def _added(rows: Sequence[EventAverage], field: str) -> float:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column: its header, what it says of a row, and its width."""
+    """A column of the table: its header, the text of a row, and its width."""
 
     header: str
     text: Callable[[EventAverage], str]

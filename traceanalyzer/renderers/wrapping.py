@@ -1,4 +1,4 @@
-"""Lines of at most so many cells: Chinese breaks between characters, other scripts at blanks."""
+"""Wraps text to lines of at most so many cells: Chinese breaks between characters, other scripts at blanks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rich.cells import cell_len, chop_cells
 
 _WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
-"""What may not begin a line."""
+"""Characters that must not begin a line."""
 
 _OPENING = "〈《「『【〔〖〘〚（［｛"
-"""What may not end one."""
+"""Characters that must not end a line."""
 
 _PIECE = re.compile(
     rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[^\s{_WIDE}]+[{_CLOSING}]*|\s+",
@@ -31,6 +31,6 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """What stays together, none of it longer than a line."""
+    """Parts of a text that stay together, none of them longer than a line."""
     for match in _PIECE.finditer(text):
         yield from chop_cells(match[0], width) if cell_len(match[0]) > width else (match[0],)

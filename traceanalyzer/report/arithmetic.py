@@ -1,4 +1,4 @@
-"""Sums that are shown: operands are rounded alike, so that a reader who recalculates gets the shown result."""
+"""Calculations that are shown: operands are rounded alike, so that a reader gets the shown result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Arithmetic, Operand
 
 _DIGITS = 5
-"""Of the largest operand (own choice: 174.76 ms says enough, and no ranking depends on the sixth)."""
+"""Significant digits of the largest operand (own choice: 174.76 ms says enough)."""
 
 
 def difference(minuend: tuple[Message, float], subtrahends: Iterable[tuple[Message, float]]) -> Arithmetic:
-    """`minuend - max(subtrahends)`, rounded as it will be shown.
+    """Compute `minuend - max(subtrahends)`, rounded as it will be shown.
 
     Args:
         minuend: Its name and ns.

@@ -1,4 +1,4 @@
-"""Difference: what changed between two measurements. Plain data, like the report; its JSON is a contract, too."""
+"""Difference: what changed between two measurements. Plain data like the report, and its JSON is a contract, too."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ PART_LABELS = {
 """Parts of the step, and of the profiled time of a printed table."""
 
 Interval = tuple[float, float]
-"""At least, at most."""
+"""Lower and upper end of an interval."""
 
 
 class Side(msgspec.Struct, frozen=True):
     """One of the two measurements."""
 
     name: str
-    """Of the file, folder or run, without its path."""
+    """Name of the file, folder or run, without its path."""
     format: str
-    """`kineto` or `key_averages`."""
+    """What was read: `kineto` for traces, `key_averages` for printed tables."""
     run: str | None
-    """The run of a table document; null for traces."""
+    """Id of the run in a document of printed tables; null for traces."""
     title: str | None
-    """Heading of that run in its document."""
+    """Heading of that run in its document; null for traces or without a heading."""
     traces: int
+    """Number of traces that the figures are of; 1 for printed tables."""
     ranks: tuple[int, ...]
-    """The ranks that the figures are of; empty where the files name none."""
+    """Ranks that the figures are of; empty where the files name none."""
     ranks_left_out: tuple[int, ...]
-    """Ranks that the other side does not have."""
+    """Ranks of this side that the other side does not have; they are left out of the figures."""
     steps: int
-    """Steps that the figures per step are of."""
+    """Number of steps that the figures per step are of, over all traces."""
     steps_from: str | None
+    """How the steps were found; null where the traces differ in it, or there are none."""
     devices: tuple[str, ...]
-    """Names of the accelerators."""
+    """Names of the accelerators, in the order of the alphabet."""
     ignored: tuple[str, ...]
-    """Files of the folder that are neither traces nor reports."""
+    """Files of the folder that are not part of the comparison."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -60,10 +62,11 @@ class Check(msgspec.Struct, frozen=True):
     """`work` (only where nothing is in common), `gpu`, `world-size`, `ranks`, `steps-from`, `step-count`, `shapes`,
     `sizes`, `calls` or `options`."""
     similarity: float | None
-    """1 is equal, 0 has nothing in common; null: unknown, at least on one side."""
+    """How alike both sides are, from 0 (nothing in common) to 1 (equal); null if unknown on a side."""
     required: bool
-    """Times cannot be compared at all where this is 0."""
+    """Whether times cannot be compared at all where the similarity is 0."""
     message: Message
+    """What was compared, and how both sides differ."""
 
 
 class Comparability(msgspec.Struct, frozen=True):
@@ -72,6 +75,7 @@ class Comparability(msgspec.Struct, frozen=True):
     score: float | None
     """Mean of the known similarities, weighted; 0 where no work is in common, null where nothing is known."""
     checks: tuple[Check, ...]
+    """The conditions that were checked."""
 
     @property
     def obstacle(self) -> Check | None:
@@ -85,130 +89,169 @@ class Comparability(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """Step times of one side."""
+    """Statistics of the step times of one side."""
 
     count: int
-    """Steps, or captures where there are enough of them."""
+    """Number of steps, or of captures where there are enough of them."""
     mean_ns: float
+    """Mean duration of a step in ns."""
     median_ns: float
+    """Median duration of a step in ns."""
     min_ns: float
+    """Duration of the shortest step in ns."""
     max_ns: float
+    """Duration of the longest step in ns."""
 
 
 class Shift(msgspec.Struct, frozen=True):
     """The change of one statistic, head minus base."""
 
     change_ns: float
+    """Change in ns per step; below 0 where head is faster."""
     change_share: float | None
-    """Of the base."""
+    """Change over the statistic of the base; -0.1 is 10 % faster. Null where the base is 0."""
     interval_ns: Interval | None
-    """With 95 % confidence; null where there are too few steps for one."""
+    """Interval in ns that holds the change with 95 % confidence; null where there are too few steps for one."""
     p: float | None
-    """Probability of a difference as large or larger if nothing changed; null with a single step."""
+    """Probability of a difference as large or larger if nothing changed (0 to 1); null with a single step."""
     method: str
-    """`welch` of the mean, `rank-sum` of the typical step."""
+    """The test behind it: `welch` of the mean, `rank-sum` of the typical step."""
 
 
 class StepTime(msgspec.Struct, frozen=True):
     """How long a step takes on both sides."""
 
     unit: str
-    """What was compared: `step`, or `capture` (means of whole traces)."""
+    """What was compared: `step` for single steps, or `capture` for the means of whole traces."""
     base: Sample
+    """Step times of the base."""
     head: Sample
+    """Step times of the head."""
     mean: Shift
+    """Change of the mean, with Welch's test."""
     median: Shift
+    """Change of the median, with the rank-sum test."""
     inflation: float
-    """By which intervals were widened because neighbouring steps are alike; 1: they are not."""
+    """Factor by which intervals were widened because neighbouring steps are alike; 1 where they are not."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The answer."""
+    """Whether the step became faster or slower."""
 
     outcome: str
-    """`no-change`, `faster`, `slower` or `inconclusive`."""
+    """The verdict: `no-change`, `faster`, `slower` or `inconclusive`."""
     statistic: str | None
-    """What it rests on: `median`, `mean`, or `total` (a printed table); null where nothing could be compared."""
+    """What the verdict rests on: `median`, `mean`, or `total` (a printed table); null where nothing could be
+    compared."""
     change_ns: float | None
-    """Of that statistic, head minus base, per step."""
+    """Change of that statistic in ns per step, head minus base; null where nothing could be compared."""
     change_share: float | None
+    """Change over the statistic of the base; -0.1 is 10 % faster. Null where nothing could be compared."""
     reason: Message
+    """Why the verdict is what it is."""
 
 
 class ChangedPart(msgspec.Struct, frozen=True):
     """One part of the step, as a mean over the steps; the parts sum to the step."""
 
     id: str
-    """As in the step breakdown: `kernel`, `dataloader`, ...; in a table `host`, `device`, ..., which overlap."""
+    """Part of the step as in the step breakdown (`kernel`, `dataloader`, ...), or `host`, `device`, ... of a table,
+    which overlap."""
     base_ns: float | None
+    """Mean time per step of the base in ns; null if unknown."""
     head_ns: float | None
+    """Mean time per step of the head in ns; null if unknown."""
     change_ns: float | None
+    """Head minus base in ns per step; null if one of both is unknown."""
     change_share: float | None
-    """Of the change of the step; null in a table."""
+    """Share of the change of the whole step that this part makes; null in a table, or if the step did not change."""
     clear: bool | None
-    """The change is beyond the noise of the steps; null where that cannot be told."""
+    """Whether the change is beyond the noise of the steps; null where that cannot be told."""
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What something takes per step."""
+    """Time and calls per step of an operator, kernel or module."""
 
     calls: float | None
+    """Mean number of calls per step; null if unknown."""
     device_ns: float | None
+    """Device time per step in ns; null if unknown."""
     host_ns: float | None
+    """Host time per step in ns; null if unknown, and for kernels."""
 
 
 class Change(msgspec.Struct, frozen=True):
     """An operator, kernel or module that is not what it was."""
 
     name: str
+    """Name of the operator or kernel, or the path of the module."""
     detail: str | None
-    """Input shapes."""
+    """Input shapes, where rows are told apart by them; else null."""
     owner: str | None
-    """The operator that launches a kernel."""
+    """The operator that launches a kernel; null in other rankings."""
     status: str
     """`appeared`, `vanished`, `slower`, `faster`, `calls` (only their number changed), or `not-printed`; where host and
     device changed in opposite directions what changed more: `host-faster`, `host-slower`, `device-faster` or
     `device-slower`."""
     base: Cost | None
+    """Cost on the side of the base; null where it is not there."""
     head: Cost | None
+    """Cost on the side of the head; null where it is not there."""
     device_change_ns: float | None
+    """Change of the device time in ns per step, head minus base; null if unknown."""
     host_change_ns: float | None
+    """Change of the host time in ns per step, head minus base; null if unknown."""
 
 
 class Ranking(msgspec.Struct, frozen=True):
     """Everything of one kind that changed, the largest change first."""
 
     key: str
-    """`operators`, `operators_by_shape`, `kernels`, `kernels_by_operator` or `modules`."""
+    """What the rows are: `operators`, `operators_by_shape`, `kernels`, `kernels_by_operator` or `modules`."""
     rows: tuple[Change, ...]
+    """Everything that changed, the largest change first; what was only not printed comes last."""
     same: int
-    """How many did not change."""
+    """Number of rows that did not change."""
     ambiguous: int
-    """Rows of a printed table whose names are cut, so that they cannot be matched."""
+    """Number of rows of a printed table whose names are cut, so that they cannot be matched."""
 
 
 class MemoryPeak(msgspec.Struct, frozen=True):
     """Peak memory of one device; null is unknown."""
 
     device: str
+    """`CPU`, or `GPU` and the id of the device."""
     base_allocated_bytes: int | None
+    """Peak of the bytes that the allocator had handed out, on the side of the base."""
     head_allocated_bytes: int | None
+    """Peak of the bytes that the allocator had handed out, on the side of the head."""
     base_reserved_bytes: int | None
+    """Peak of the bytes that the allocator held from the driver, on the side of the base."""
     head_reserved_bytes: int | None
+    """Peak of the bytes that the allocator held from the driver, on the side of the head."""
 
 
 class GpuUse(msgspec.Struct, frozen=True):
-    """How busy one device is; null is unknown."""
+    """How busy one device is on both sides; null is unknown."""
 
     device: int
+    """Number of the device as in the traces."""
     base_utilization: float | None
+    """Share of the window (0 to 1) in which a kernel ran, on the side of the base."""
     head_utilization: float | None
+    """Share of the window (0 to 1) in which a kernel ran, on the side of the head."""
     base_busy_share: float | None
+    """Share of the window (0 to 1) in which a kernel, copy or fill ran, on the side of the base."""
     head_busy_share: float | None
+    """Share of the window (0 to 1) in which a kernel, copy or fill ran, on the side of the head."""
     base_est_sm_efficiency: float | None
+    """Estimated share of the multiprocessors (0 to 1) that had a block, on the side of the base."""
     head_est_sm_efficiency: float | None
+    """Estimated share of the multiprocessors (0 to 1) that had a block, on the side of the head."""
     base_tensor_core_share: float | None
+    """Share of kernel time (0 to 1) on matrix units by kernel names, on the side of the base."""
     head_tensor_core_share: float | None
+    """Share of kernel time (0 to 1) on matrix units by kernel names, on the side of the head."""
 
 
 class FindingChange(msgspec.Struct, frozen=True):
@@ -217,52 +260,70 @@ class FindingChange(msgspec.Struct, frozen=True):
     status: str
     """`fixed`, `new` or `kept`; where the sides cannot be compared `base-only`, `head-only` or `both`."""
     rule: str
+    """Id of the rule that found it."""
     severity: str
+    """How much it matters: `critical`, `high`, `medium`, `low` or `info`."""
     title: Message
+    """The finding in a few words."""
     resource: str | None
-    """What it relieves: `loader`, `host`, `gpu` or `communication`."""
+    """The resource that its fix relieves: `loader`, `host`, `gpu` or `communication`; null without a saving."""
     predicted_wall_ns: Interval | None
-    """What a step was to get shorter by."""
+    """Predicted time in ns by which a step gets shorter with the fix, at least and at most; null without a saving."""
     predicted_direct_ns: Interval | None
-    """What its resource was to get shorter by."""
+    """Predicted time in ns per step that the fix takes off its resource, at least and at most; null without a
+    saving."""
     measured_direct_ns: float | None
-    """What its resource got shorter by; null unless fixed, or where unknown."""
+    """Time in ns per step by which its resource became shorter; null unless fixed, or where unknown."""
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What the fixed findings promised together, and what the step got shorter by."""
+    """What the fixed findings predicted together, beside what was measured."""
 
     predicted_ns: Interval
+    """Time in ns by which a step was to get shorter, at least and at most."""
     measured_ns: float
+    """Time in ns by which the mean step became shorter; below 0 where it became longer."""
     measured_interval_ns: Interval | None
+    """Interval in ns that holds the measured gain with 95 % confidence; null where there is none."""
     agreement: str
     """`as-predicted`: the measured saving lies in the predicted interval; `less` or `more`: it lies outside, and so
     does all of its own interval; `cannot-tell`: it lies outside, but may lie inside within the noise."""
     message: Message
+    """The comparison in one sentence."""
 
 
 class Gate(msgspec.Struct, frozen=True):
     """The answer to --fail-on-regression."""
 
     limit_share: float
+    """Largest share by which steps may become slower."""
     outcome: str
-    """`passed`, `regression` or `inconclusive`."""
+    """Result of the gate: `passed`, `regression` or `inconclusive`."""
     reason: Message
+    """Why the gate decides so."""
 
 
 class Difference(msgspec.Struct, frozen=True):
     """Everything that renderers need; times are ns per step, changes are head minus base."""
 
     schema_version: int
+    """Version of this schema; it changes where a field changes its meaning."""
     generator: Generator
+    """The program that wrote the difference."""
     base: Side
+    """The measurement before the change."""
     head: Side
+    """The measurement after the change."""
     comparability: Comparability
+    """Whether both measurements are of the same work on the same machine."""
     verdict: Verdict
+    """Whether the step became faster or slower."""
     gate: Gate | None
+    """The answer to `--fail-on-regression`; null where it was not asked for."""
     step_time: StepTime | None
-    """Null for printed tables, which hold no single steps."""
+    """Step times of both sides; null for printed tables, which hold no single steps."""
     parts: tuple[ChangedPart, ...]
+    """Parts of the step that occur on a side, with their change."""
     attribution: Message | None
     """Which part makes the difference; null where the noise is larger than it, or the sides have nothing in common."""
     notes: tuple[Message, ...]
@@ -272,5 +333,8 @@ class Difference(msgspec.Struct, frozen=True):
     prediction: Prediction | None
     """Null where nothing was promised, or the verdict is inconclusive."""
     gpus: tuple[GpuUse, ...]
+    """How busy each device is on both sides."""
     memory: tuple[MemoryPeak, ...]
+    """Peak memory of each device on both sides."""
     rankings: tuple[Ranking, ...]
+    """Operators, kernels and modules that changed."""

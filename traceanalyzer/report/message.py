@@ -17,10 +17,11 @@ class Message(msgspec.Struct, frozen=True):
     """One text in a report."""
 
     id: str
+    """Id of the text; catalogs hold its translations under it."""
     params: dict[str, Any]
-    """Raw quantities; the template names the unit of each."""
+    """Raw quantities of the text by name; the template of the text names the unit of each."""
     text: str
-    """English, for readers without a catalog."""
+    """The text in English, for readers without a catalog."""
 
     def __str__(self) -> str:
         return self.text
@@ -32,9 +33,9 @@ class Text:
 
     id: str
     english: str
-    """Fields name their unit: `{lost:bytes} were lost`."""
+    """The English text; its fields name their unit: `{lost:bytes} were lost`."""
     note: str = ""
-    """What a translator must know."""
+    """What a translator must know to translate it."""
     one: str = ""
     """The English singular, for texts whose wording depends on their first field of the unit `count`."""
 
@@ -64,7 +65,7 @@ def deciding_field(template: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it, so that a report that was written and read is the same."""
+    """Convert a value to what JSON holds, so that a report that is read back is the same."""
     return msgspec.to_builtins(value) if isinstance(value, Message | tuple) else value
 
 

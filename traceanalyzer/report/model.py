@@ -1,4 +1,4 @@
-"""Report: what we say about a trace. Plain data; its JSON is a contract (docs/report.schema.json)."""
+"""Report: what is said about a trace. Plain data; its JSON is a contract (docs/report.schema.json)."""
 
 from __future__ import annotations
 
@@ -16,172 +16,210 @@ R = TypeVar("R")
 
 
 class Generator(msgspec.Struct, frozen=True):
-    """Who wrote the report."""
+    """The program that wrote the file."""
 
     name: str
+    """Name of the program."""
     version: str
+    """Version of the program."""
 
 
 class ReportSource(msgspec.Struct, frozen=True):
-    """What was read."""
+    """The file that was read."""
 
     name: str
-    """File name without its folder."""
+    """Name of the file without its folder."""
     format: str
-    """`kineto` or `key_averages`."""
+    """What was read: `kineto` for a trace, `key_averages` for printed tables, `kineto-ranks` for all traces of a
+    run."""
     size_bytes: int | None
-    """As stored, compressed or not; null for a stream."""
+    """Size of the file as stored, compressed or not, in bytes; null for a stream."""
 
 
 class ReportDevice(msgspec.Struct, frozen=True):
     """An accelerator, as far as the file describes it."""
 
     id: int
+    """Number of the device as in the trace."""
     name: str | None
+    """Name of the device; null if the file does not tell."""
     vendor: str | None
+    """`NVIDIA`, `AMD` or `Intel`, by the name and properties of the device; null if unknown."""
     memory_bytes: int | None
+    """Memory of the device in bytes; null if the file does not tell."""
     compute_capability: str | None
+    """Compute capability as `major.minor`; null if the file does not tell."""
     sm_count: int | None
+    """Number of multiprocessors; null if the file does not tell."""
 
 
 class RecordingOptions(msgspec.Struct, frozen=True):
     """What the profiler recorded; null is unknown."""
 
     record_shapes: bool | None
+    """Whether input shapes were recorded."""
     with_stack: bool | None
+    """Whether Python stacks were recorded."""
     profile_memory: bool | None
+    """Whether allocations of memory were recorded."""
     with_modules: bool | None
+    """Whether the hierarchy of modules was asked for."""
     with_flops: bool | None
+    """Whether estimates of floating-point operations were recorded."""
 
 
 class TraceSummary(msgspec.Struct, frozen=True):
-    """The trace in a few facts."""
+    """A trace in a few facts: its size, devices, rank and options."""
 
     events: int
-    """Events in the tables: slices and memory records."""
+    """Number of events that were read: slices with a duration, records of memory, and ends of flows."""
     span_ns: int
-    """From the start of the first to the end of the last event."""
+    """Time from the start of the first to the end of the last event, in ns."""
     base_ns: int | None
-    """Absolute time of the first event in ns since 1970, where the file gives an origin."""
+    """Absolute time of the first event in ns since 1970; null where the file gives no origin."""
     devices: tuple[ReportDevice, ...]
+    """The accelerators that the file describes."""
     rank: int | None
+    """Rank of the process among those that train together; null if the file does not tell."""
     world_size: int | None
+    """Number of ranks that train together; null if the file does not tell."""
     options: RecordingOptions
+    """What the profiler was asked to record."""
     steps_from: str | None
-    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`; null: none."""
+    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
+    none."""
 
 
 class ReportWarning(msgspec.Struct, frozen=True):
     """Something that was lost or is doubtful, how often, and what it means."""
 
     id: str
+    """Id of the warning; the documentation lists them."""
     count: int
+    """How often it was seen, in the unit that the message names."""
     message: Message
+    """What was lost or is doubtful, and what it means."""
 
 
 class Skipped(msgspec.Struct, frozen=True):
     """An analysis or rule that could not run, and why."""
 
     id: str
+    """Key of the analysis or id of the rule."""
     reason: Message
+    """Why it could not run."""
 
 
 class CodePlace(msgspec.Struct, frozen=True):
-    """Where something was seen."""
+    """A place in the trace or table that a finding points at."""
 
     kind: str
-    """`step`, `operator`, `kernel`, `copy`, `call` (of the runtime), `module`, `python`, `time`, `memory`, `row`."""
+    """What the place is: `step`, `operator`, `kernel`, `copy`, `call` (of the runtime), `module`, `python`, `time`,
+    `memory` or `row`."""
     name: str
-    """As in the trace: a step's number, an operator, a kernel, `file.py(12): function`."""
+    """Name as in the trace: a step's number, an operator, a kernel, `file.py(12): function`."""
     shapes: str | None = None
-    """Input shapes as recorded, where they matter."""
+    """Input shapes as recorded, where they matter; else null."""
     value: float | None = None
+    """What was measured at this place, in `unit`; null where there is nothing to tell."""
     unit: str = ""
-    """Of the value, as in `report.units`."""
+    """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None
-    """Since the first event of the trace."""
+    """When it happened, in ns since the first event of the trace; null where that does not matter."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
     """A value that crossed a threshold, and where."""
 
     subject: Message
-    """What was measured."""
+    """What was measured, as a text."""
     observed: float
+    """The value that was measured, in `unit`."""
     threshold: float
+    """The value that it had to cross for the finding, in `unit`."""
     unit: str
-    """Of both, as in `report.units`."""
+    """Unit of the observed value and of the threshold, such as `ns` or `share`."""
     where: tuple[CodePlace, ...]
-    """At most five, the most important first."""
+    """Places where it was seen, at most five, the most important first."""
 
 
 class Operand(msgspec.Struct, frozen=True):
     """A named time of a calculation."""
 
     name: Message
+    """What the time is of."""
     ns: int
-    """Per step."""
+    """The time in ns per step."""
 
 
 class Arithmetic(msgspec.Struct, frozen=True):
-    """`minuend - max(subtrahends) = result`, each as shown: what is shown adds up."""
+    """The calculation `minuend - max(subtrahends) = result`, with the figures that readers see."""
 
     minuend: Operand
+    """The time from which is subtracted."""
     subtrahends: tuple[Operand, ...]
+    """The times of which the greatest is subtracted."""
     result_ns: int
+    """The difference in ns per step, as it is shown."""
 
 
 class Saving(msgspec.Struct, frozen=True):
-    """What a change is worth, as intervals: at least, at most."""
+    """What a change is worth, as intervals of the least and the most."""
 
     direct_ns_per_step: tuple[float, float]
-    """What it takes off its own resource."""
+    """Time in ns per step that the change takes off its own resource."""
     wall_ns_per_step: tuple[float, float]
-    """What a step gets shorter by: never more than the other resources allow."""
+    """Time in ns by which a step gets shorter: never more than the other resources allow."""
     wall_share: tuple[float, float]
-    """The same over the step (in a table: over the profiled time)."""
+    """Share of the step (0 to 1) by which it gets shorter, at least and at most; in a table, of the profiled time."""
     basis: Message
-    """How it was estimated, and why the lower end is 0 where it is."""
+    """How the saving was estimated, and why the lower end is 0 where it is."""
     arithmetic: Arithmetic | None
-    """The bound by the other resources, where it has been applied."""
+    """The bound by the other resources, where it has been applied; else null."""
     resource: str
-    """What the change relieves: `loader`, `host`, `gpu` or `communication`."""
+    """The resource that the change relieves: `loader`, `host`, `gpu` or `communication`."""
 
 
 class Finding(msgspec.Struct, frozen=True):
     """One piece of advice with its evidence."""
 
     rule: str
+    """Id of the rule that found it."""
     run: str | None
-    """The run of a table document; null for a trace."""
+    """Id of the run in a document of printed tables; null for a trace."""
     severity: str
-    """`critical`, `high`, `medium`, `low` or `info`."""
+    """How much it matters: `critical`, `high`, `medium`, `low` or `info`."""
     confidence: str
-    """`A`: exact evidence, `B`: inferred from names and shapes, `C`: a heuristic."""
+    """How sure it is. `A`: exact evidence, `B`: inferred from names and shapes, `C`: a heuristic."""
     latent: bool
-    """It saves nothing before something else has been fixed: see `blocked_by`."""
+    """Whether it saves nothing before something else has been fixed: see `blocked_by`."""
     blocked_by: str | None
     """The resource that bounds the step now; null unless latent."""
     title: Message
+    """The finding in a few words."""
     summary: Message
+    """What was found, in a few sentences with figures."""
     advice: Message
+    """What to do about it."""
     not_when: Message
     """When the advice does not apply."""
     code: str | None
-    """A line to start from."""
+    """A line of code to start from; null where there is none."""
     links: tuple[str, ...]
-    """Official documentation."""
+    """Addresses of official documentation."""
     evidence: tuple[Evidence, ...]
+    """Measured values that crossed a threshold, and where."""
     saving: Saving | None
-    """Null for a risk, or where nothing can be said."""
+    """What the fix is worth; null for a risk, or where nothing can be said."""
 
 
 class Relief(msgspec.Struct, frozen=True):
     """One fix of the combined bound."""
 
     rule: str
+    """Id of the rule whose finding is fixed."""
     finding: int
-    """Position in the report's findings."""
+    """Position in the report's findings, counted from 0."""
     wall_ns_per_step: tuple[float, float]
     """What it adds to the fixes before it; what it is worth alone is the finding's own saving. 0 where it only makes
     room for those after it."""
@@ -191,56 +229,71 @@ class Combined(msgspec.Struct, frozen=True):
     """All fixes together, in the order that is worth most first; the critical resource is looked up after each."""
 
     fixes: tuple[Relief, ...]
+    """The fixes that add something, the one that is worth most first."""
     wall_ns_per_step: tuple[float, float]
+    """Time in ns by which a step gets shorter with all fixes, at least and at most."""
     wall_share: tuple[float, float]
+    """Share of the step (0 to 1) by which it gets shorter with all fixes, at least and at most."""
     next_bottleneck: str
-    """The resource that bounds the step after all of them."""
+    """The resource that bounds the step after all fixes."""
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """What one step takes of each resource, in ns; they overlap, so they do not sum to the step."""
+    """Time per step that each resource is in use, in ns; resources overlap, so they do not sum to the step."""
 
     step_ns: float
-    """In a table: max(host, device) of the profiled time."""
+    """Duration of a step in ns; in a table max(host, device) of the profiled time."""
     gpu_ns: float | None
-    """Time in which the busiest device works, communication included; null: unknown."""
+    """Time per step in ns in which the busiest device works, communication included; null if unknown."""
     host_ns: float | None
-    """Time in which the host neither waits for a device nor for the loader."""
+    """Time per step in ns in which the host waits neither for a device nor for the loader; null if unknown."""
     loader_ns: float | None
-    """Time in which the host waits for the loader."""
+    """Time per step in ns in which the host waits for the loader; null if unknown."""
     communication_ns: float | None
+    """Time per step in ns in which the busiest device runs collective kernels, of several ranks without waiting for
+    each other; null if unknown, and in a table."""
 
 
 class Headline(msgspec.Struct, frozen=True):
     """What bounds a run, in one sentence."""
 
     run: str | None
+    """Id of the run in a document of printed tables; null for a trace."""
     bound: str
     """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none`."""
     message: Message
+    """What bounds the step, in one sentence with figures."""
     share: float | None
-    """Of the step, that the bound takes."""
+    """Share of the step (0 to 1) that the bound takes; null if it is unknown."""
     resources: Resources
+    """Time per step of each resource."""
     combined: Combined | None
-    """Null where no finding saves anything."""
+    """What all fixes are worth together; null where no finding saves anything."""
 
 
 class Report(msgspec.Struct, frozen=True, dict=True):
     """Everything that renderers need; the JSON round trip is the identity."""
 
     schema_version: int
+    """Version of this schema; it changes where a field changes its meaning."""
     generator: Generator
+    """The program that wrote the report."""
     source: ReportSource
+    """The file that the report is about."""
     trace: TraceSummary | None
+    """The trace in a few facts; null for printed tables."""
     warnings: tuple[ReportWarning, ...]
+    """What was lost or is doubtful, with its consequences."""
     analyses: dict[str, Any]
     """Per analysis its result: typed where it was computed, plain data where the report was read back from JSON.
     `result` gives the typed view of both."""
     headlines: tuple[Headline, ...]
-    """One of a trace, one per run of a table document; empty where nothing could be measured."""
+    """What bounds the run: one headline for a trace, one per run of a table document; empty where nothing could be
+    measured."""
     findings: tuple[Finding, ...]
     """By severity, then by what each saves by itself; latent and informational ones last."""
     skipped: tuple[Skipped, ...]
+    """Analyses and rules that could not run, with the reason."""
 
     def result(self, key: str, kind: type[R]) -> R | None:
         """The result of an analyzer as its own type, or None if it was skipped.

@@ -1,4 +1,4 @@
-"""What a report shows, apart from how: sections of facts and tables. Every renderer lays out the same ones."""
+"""Sections: what a report shows, apart from how it is laid out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from traceanalyzer.report.model import Finding
 
 @dataclass(frozen=True)
 class SectionColumn:
-    """One column of a table."""
+    """One column of a table in a section."""
 
     title: Text | Message
-    """A message where it names something out of the trace."""
+    """Title of the column; a message where it names something out of the trace."""
     unit: str
-    """As in `units.render`; "" is text."""
+    """Unit as in `units.render`; "" is text."""
     is_name: bool = False
-    """A name out of the trace: long, hostile, and shown in full only where there is room."""
+    """Whether it holds names out of the trace: long, possibly hostile, in full only where there is room."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SectionTable:
     columns: tuple[SectionColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
     total_rows: int
-    """How many rows there are in all; those that are not shown are in the JSON report."""
+    """Number of all rows; those that are not shown are in the JSON report."""
     row_units: tuple[str, ...] = ()
     """In a table whose rows are quantities of different units: the unit of each row, from its second cell on."""
 
@@ -59,7 +59,7 @@ class SectionPart:
 
 @dataclass(frozen=True)
 class Section:
-    """One question and its answer."""
+    """One question with its answer."""
 
     id: str
     title: Text | Message
@@ -69,4 +69,4 @@ class Section:
     tables: tuple[SectionTable, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_detail: bool = False
-    """Not on the first screen."""
+    """Whether it is left out of the first screen."""

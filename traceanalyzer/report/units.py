@@ -1,4 +1,4 @@
-"""Quantities as people read them. Everything else in the package is plain integers and fractions."""
+"""Writes quantities as people read them; everything else in the package is plain integers and fractions."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ _SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"
 UNKNOWN = "unknown"
 PERCENT = "%"
 SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT)
-"""What may follow a number."""
+"""Units that may follow a number."""
 
 
 def nanoseconds(value: float) -> str:
-    """`148.7 ms`: four significant digits in the unit that fits."""
+    """A time such as `148.7 ms`: four significant digits in the unit that fits."""
     return _scaled(value, _TIME)
 
 
 def size(value: float) -> str:
-    """`96.61 MiB`: powers of 1024."""
+    """A number of bytes such as `96.61 MiB`, in powers of 1024."""
     return _scaled(value, _SIZE)
 
 
 def share(value: float) -> str:
-    """`67.82 %` for 0.6782."""
+    """A share in percent, such as `67.82 %` for 0.6782."""
     return f"{100 * value:.2f} %"
 
 
 def count(value: float) -> str:
-    """`12,345` things; a mean of some that is not whole, `2.333`."""
+    """A number of things such as `12,345`; a mean that is not whole is `2.333`."""
     return f"{round(value):,}" if isinstance(value, int) or value.is_integer() else _significant(value)
 
 
 def number(value: float) -> str:
-    """`1.234`: four significant digits; without decimals where it is whole."""
+    """A number such as `1.234`: four significant digits; without decimals where it is whole."""
     return count(value)
 
 
 def text(value: object) -> str:
-    """The value as it is; several, one after another."""
+    """The value unchanged; several values are joined."""
     return ", ".join(map(text, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def yes_no(value: object) -> str:
-    """`yes` or `no`."""
+    """Write a truth value as `yes` or `no`."""
     return "yes" if value else "no"
 
 
@@ -71,11 +71,11 @@ def amount(value: float, unit: str) -> tuple[str, str]:
 
 
 UNITS = frozenset(_FORMATS)
-"""What a field of a text or a column may name."""
+"""Units that a field of a text or a column may name."""
 
 
 def _scaled(value: float, units: tuple[tuple[int, str], ...]) -> str:
-    """In the largest unit of which there is at least one, after rounding: 999.96 us are 1.000 ms."""
+    """Scale to the largest unit of which there is at least one, after rounding: 999.96 us are 1.000 ms."""
     whole = round(value) if abs(value) < 1000 else value  # the smallest units are whole
     for factor, unit in units[:-1]:
         if abs(_rounded(whole / factor)) >= 1:

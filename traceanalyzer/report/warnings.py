@@ -1,4 +1,4 @@
-"""What is said about losses while reading (read-...) and about doubts in the trace (q-...)."""
+"""Texts about losses while reading (read-...) and about doubts in the trace (q-...)."""
 
 from __future__ import annotations
 
@@ -245,5 +245,5 @@ _BY_ID = {text.id: text for text in _TEXTS}
 
 
 def warning(id: str, count: int, params: Mapping[str, Any]) -> ReportWarning:  # noqa: A002 - the contract's word
-    """The warning of an id, with the facts of the matter."""
+    """The warning with an id, filled in with the facts."""
     return ReportWarning(id, count, _BY_ID[id](count=count, **params))

@@ -1,7 +1,7 @@
-"""A trace without names that tell whose it is: what people need to share one.
+"""Writes a trace without names that tell whose it is, so that people can share it.
 
-Names of modules, files, functions, hosts, process groups and annotations become keyed hashes, metadata that nobody
-knows is dropped; times, shapes, sizes and the names of PyTorch, of its libraries and of runtime calls stay, so that the
+Names of modules, files, functions, hosts, process groups and annotations become keyed hashes, unknown metadata
+is dropped; times, shapes, sizes and the names of PyTorch, of its libraries and of runtime calls stay, so that the
 analyses say the same.
 """
 
@@ -33,7 +33,7 @@ _METADATA_NAMES = frozenset(
 
 
 class _Event(msgspec.Struct, omit_defaults=True):
-    """What stays of an event; times as they are written, to the last digit."""
+    """The parts of an event that stay; times as they are written, to the last digit."""
 
     ph: str = ""
     cat: str | UnsetType = UNSET
@@ -73,7 +73,7 @@ def anonymize(
 
     Raises:
         UnusableInputError: The input is no trace.
-        OutputError: The target cannot be written, or is somebody else's.
+        OutputError: The target cannot be written, or another program wrote it.
     """
     names = Names(Secret(key), hash_kernels=hash_kernels)
     events, metadata = _Anonymous(names).events, Metadata(names).of
@@ -111,7 +111,7 @@ class _Anonymous:
         return event
 
     def _identity(self, value: object) -> object:
-        """Numbers tell nothing; a text may be the name of a host."""
+        """An id that tells nothing: numbers stay, texts (which may name a host) are hashed."""
         if type(value) is int:
             return value
         if isinstance(value, str):
@@ -120,7 +120,7 @@ class _Anonymous:
 
 
 def _decoded(raw: Raw) -> _Event | None:
-    """An event; fields of another type than usual become texts."""
+    """Decode an event; fields of another type than usual become texts."""
     try:
         return _DECODER.decode(raw)
     except (*NOT_JSON, msgspec.ValidationError):

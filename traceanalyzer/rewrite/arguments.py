@@ -1,4 +1,4 @@
-"""Arguments of events: what the analyses read and what viewers show of it, numbers and known words; nothing else."""
+"""Arguments of events that stay: numbers and known words that analyses read and viewers show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MORE_NUMBERS = (
     "Global rank stride", "num_stages", "Device", "external ts", "wait_on_stream", "wait_on_cuda_event_id",
     "wait_on_cuda_event_record_corr_id", "Trace iteration", "Rank", "Iteration",
 )  # fmt: skip
-"""That viewers show, and no analysis reads."""
+"""Arguments with numbers that viewers show, and no analysis reads."""
 
 _VALUE = rb"-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,5})?|true|false|null|0x[0-9a-fA-F]{1,16}"
 _NUMBER = re.compile(rb'"?(?:' + _VALUE + rb')?"?')
@@ -35,7 +35,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Arguments:
-    """What stands for the arguments of the events of a file."""
+    """Replaces the arguments of the events of a file."""
 
     def __init__(self, names: Names) -> None:
         """Set what stands for names in them."""

@@ -1,4 +1,4 @@
-"""What stands for a name: itself if it is no secret, else a hash that keeps what the analyses read out of it.
+"""Replaces names: public ones stay, others become a hash that keeps what the analyses read out of them.
 
 The analyses find steps, loaders, optimizers, autograd's functions, libraries and kinds of kernels by names. So a hash
 keeps the known parts around what it hides, and a kernel's keeps its class.
@@ -31,7 +31,7 @@ _FLOWS = frozenset({"fwdbwd", "forward_backward", "ac2g", "async_cpu_to_gpu", "a
 
 
 class Names:
-    """Names of one file, or of several with one key."""
+    """Replaces the names of one file, or of several with one key."""
 
     def __init__(self, secret: Secret, *, hash_kernels: bool = False) -> None:
         """Set the key, and whether kernels that the compiler named after operators get hashes, too."""
@@ -112,7 +112,7 @@ class Names:
         return prefix + self._among(known.LOADERS, stem, "loader") + suffix
 
     def thread(self, name: str) -> str:
-        """The name of a thread or stream."""
+        """Replace the name of a thread or stream."""
         if match := known.NAMED_THREAD.fullmatch(name):
             return match[1]
         return name if known.THREAD.fullmatch(name) else self._secret.hide(name, "thread")

@@ -1,4 +1,4 @@
-"""Copies a trace event by event: what a caller keeps or changes is written, in the order of the file.
+"""Copies a trace event by event; a caller decides what is kept or changed, in the order of the file.
 
 The result is an object with one event list, whatever the layout of the input: the form that every viewer reads. What
 is damaged in the input is repaired or left out, as the reader would do it, and counted.
@@ -24,7 +24,7 @@ from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import STDIN, open_source
 
 _COMPRESSION = 6
-"""Of zlib: 9 takes three times as long and saves one percent."""
+"""Level of zlib: 9 takes three times as long and saves one percent."""
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -48,7 +48,7 @@ class Copied:
     """In the input, as far as they could be read."""
     written: int
     lost: int
-    """Damaged events that could not be repaired."""
+    """Number of damaged events that could not be repaired."""
 
 
 def copy(
@@ -75,7 +75,7 @@ def copy(
     Raises:
         UnusableInputError: The input is no trace.
         UsageError: The target has no suffix of a trace.
-        OutputError: The target cannot be written, or is somebody else's.
+        OutputError: The target cannot be written, or another program wrote it.
     """
     if not target.name.lower().endswith((".json", ".json.gz")):
         raise UsageError(f"{target}: a trace is written as .json or .json.gz")
@@ -89,7 +89,7 @@ def copy(
 
 
 def require_file(path: str) -> None:
-    """Refuse standard input.
+    """Refuse standard input, which cannot be read twice.
 
     Raises:
         UsageError: It is standard input, which can be read only once.
@@ -100,7 +100,7 @@ def require_file(path: str) -> None:
 
 @contextmanager
 def _packed(file: IO[bytes], target: Path) -> Iterator[Write]:
-    """What writes; without a time and a name in a compressed file, the same input gives the same bytes."""
+    """Open the output; a compressed one has no time and name, so that the same input gives the same bytes."""
     if not target.name.lower().endswith(".gz"):
         yield file.write
         return
@@ -140,7 +140,7 @@ def _end(write: Write, after: dict[str, Any]) -> None:
 
 
 def _encoded(value: dict[str, Any]) -> Raw:
-    """A repaired event; halves of characters become the replacement character."""
+    """Encode a repaired event; halves of characters become the replacement character."""
     try:
         return Raw(_ENCODER.encode(value))
     except UnicodeEncodeError:

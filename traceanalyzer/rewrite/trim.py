@@ -1,4 +1,4 @@
-"""A trace cut to some steps or a time range.
+"""Cuts a trace to some steps or a time range.
 
 What starts in the range is kept, and what belongs to it: work of the device that runs in the range or was launched in
 it, the calls that launched what is kept, both ends of flows, Python frames around the range, names of processes and
@@ -34,13 +34,13 @@ _NS_PER_US = 1000
 
 
 class _Args(msgspec.Struct, gc=False):
-    """What ties events together."""
+    """Arguments that tie events together."""
 
     correlation: object = UNKNOWN
 
 
 class _Event(msgspec.Struct, gc=False):
-    """What decides whether an event is kept."""
+    """The parts of an event that decide whether it is kept."""
 
     name: object = ""
     ph: object = ""
@@ -56,11 +56,11 @@ _DECODER = msgspec.json.Decoder(_Event)
 
 @dataclass(frozen=True)
 class Range:
-    """What to keep, in the clock of the file."""
+    """The time to keep, in the clock of the file."""
 
     start_ns: int
     end_ns: int
-    """Not part of it."""
+    """End of the range, which is not part of it."""
     launched: frozenset[int]
     """Correlation ids of device work that was launched in the range, whenever it ran."""
     launching: frozenset[int]
@@ -80,7 +80,7 @@ def trim(
     force: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Copied:
-    """Cut a trace.
+    """Write a trace that is cut to some steps or a time range.
 
     Args:
         path: The trace.
@@ -93,7 +93,7 @@ def trim(
     Raises:
         UnusableInputError: The input is no trace.
         UsageError: The trace has no such steps, or nothing in the range.
-        OutputError: The target cannot be written, or is somebody else's.
+        OutputError: The target cannot be written, or another program wrote it.
     """
     require_file(path)
     trace = load(path, progress)
@@ -173,7 +173,7 @@ def _kept(events: Sequence[Raw], chosen: Range) -> Iterator[Raw]:
 
 
 def _decoded(raw: Raw) -> _Event:
-    """What cannot be understood has no time and is left out."""
+    """Decode events; one that cannot be understood has no time and is left out."""
     try:
         return _DECODER.decode(raw)
     except (*NOT_JSON, msgspec.ValidationError):

@@ -1,4 +1,4 @@
-"""The rules, in the order of the documentation. Each is a module of this package; see its docstring."""
+"""The rules, in the order of the documentation; each is a module, and its docstring is its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products whose sides are no multiples of what Tensor Cores load at once, and how slow that makes them."""
+"""Finds products whose sides are no multiples of what Tensor Cores load at once, and how slow that makes them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ALIGNMENT = re.compile(r"align(\d+)")
 class Slow:
     row: RooflineRow
     share: float
-    """Of its roof, over that of aligned products."""
+    """Share of its roof that it reaches, over that of aligned products."""
     saved_ns: Interval
     has_peer: bool
-    """There are aligned products of its type; else it is compared with the roof itself."""
+    """Whether there are aligned products of its type to compare with; else it is compared with the roof itself."""
 
 
 def judge(
@@ -52,7 +52,7 @@ def judge(
 
 
 def _mean_share(rows: list[RooflineRow]) -> float | None:
-    """Of the roof, weighted by time."""
+    """Mean share of the roof, weighted by time."""
     time = sum(row.device_ns for row in rows)
     return sum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
 
@@ -65,7 +65,7 @@ def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
 
 
 def is_candidate(row: RooflineRow, call_ns: float) -> bool:
-    """A product in a type of 8 or 16 bits, of some length, that is not bound by its launch or by a tiny side."""
+    """Whether it is a long enough product in 8 or 16 bits that neither its launch nor a tiny side bounds."""
     found, unit = sides(row.name, row.input_shapes), multiple(row)
     if row.family != "gemm" or found is None or unit is None:
         return False
@@ -77,19 +77,19 @@ def _type(row: RooflineRow) -> str:
 
 
 def multiple(row: RooflineRow) -> int | None:
-    """Of what the sides must be multiples; None for types that need none."""
+    """Number that the sides must be multiples of; None for types that need none."""
     kind = _type(row)
     return _UNIT_FP8 if "Float8" in kind else _UNIT.get(kind)
 
 
 def is_aligned(row: RooflineRow) -> bool:
-    """The inner and the last side are multiples of what is loaded at once; the first one does not matter."""
+    """Whether the inner and the last side are multiples of what is loaded at once; the first one does not matter."""
     found, unit = sides(row.name, row.input_shapes), multiple(row)
     return found is None or unit is None or (found.n % unit == 0 and found.k % unit == 0)
 
 
 def loaded_at_once(facts: Facts) -> dict[tuple[str, str], int]:
-    """Elements that the kernels of a product load at once, where their names tell."""
+    """Number of elements that the kernels of a product load at once, where their names tell."""
     found = facts.find("kernels_by_shape", KernelsByShape)
     loads: dict[tuple[str, str], int] = {}
     for row in found.rows if found else ():

@@ -1,4 +1,4 @@
-"""Copies from the host to devices."""
+"""Copies from the host to devices, as rules see them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_MEMORY = Text(
 
 
 def to_device(copies: Copies) -> list[Copy]:
-    """Copies from the host.
+    """Those of some copies that go from the host to a device.
 
     Raises:
         Missing: There are some, and none says what memory it comes from.

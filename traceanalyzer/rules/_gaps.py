@@ -1,4 +1,4 @@
-"""Operators that take far longer than other calls of their size, or than moving their bytes."""
+"""Finds operators that take far longer than other calls of their size, or than moving their bytes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from traceanalyzer.rules.facts import Facts, Missing
 _MOVING = frozenset({"elementwise", "reduction", "normalization"})
 """Families of operators that memory bounds."""
 _REACHED = 0.5
-"""Own choice: of the memory's bandwidth, what an operator that moves data should reach at least."""
+"""Share of the memory's bandwidth that an operator which moves data should reach at least (own choice)."""
 
 _NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: use group_by_input_shape=True")
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Calls that cost too much; times of the whole recording."""
+    """Calls that cost too much; times are of the whole recording."""
 
     name: str
     shapes: str
@@ -32,7 +32,7 @@ class Gap:
 
 
 def recorded(facts: Facts, limits: Mapping[str, float]) -> list[Gap]:
-    """Of a trace.
+    """Find such calls in a trace.
 
     Raises:
         Missing: It has no kernels or no shapes.
@@ -56,7 +56,7 @@ def recorded(facts: Facts, limits: Mapping[str, float]) -> list[Gap]:
 
 
 def memory_bandwidth(facts: Facts) -> float | None:
-    """By the data sheet, in GB/s; None where it is not known."""
+    """Bandwidth of the memory by the data sheet in GB/s; None where it is not known."""
     found = facts.find("roofline", Roofline)
     return found.roof.bandwidth_gb_per_s if found and found.roof else None
 
@@ -76,7 +76,7 @@ def _floors(facts: Facts, floor_ns: float) -> dict[tuple[str, str, str], float]:
 
 
 def printed(facts: Facts, limits: Mapping[str, float]) -> list[Gap]:
-    """Of a table.
+    """Find such calls in a printed table.
 
     Raises:
         Missing: It is not grouped by shapes.

@@ -1,4 +1,4 @@
-"""Idle time of the device that bounds the step."""
+"""Idle time of the device that bounds the step, as rules see it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ EVENTS = Threshold(
     "own choice, because fewer are a test of one operator, not a program",
 )
 STACKS = 5
-"""By how much recording stacks may slow the host down: two to five times, by PyTorch's issues about with_stack."""
+"""Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
 
 def steady(facts: Facts) -> StepIdle:
-    """The steady steps.
+    """The analysis of the steady steps.
 
     Raises:
         Missing: There is none.
@@ -38,7 +38,7 @@ def steady(facts: Facts) -> StepIdle:
 
 
 def enough(facts: Facts, events: float) -> StepIdle:
-    """The steady steps, if enough ran in them.
+    """The analysis of the steady steps, if enough ran in them.
 
     Raises:
         Missing: There is none, or only a few kernels ran.
@@ -51,13 +51,13 @@ def enough(facts: Facts, events: float) -> StepIdle:
 
 
 def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
-    """The device that works most."""
+    """The figures of the device that works longest within the steps, or None."""
     number = facts.need("resources", StepResources).device
     return next((device for device in found.devices if device.device == number), None)
 
 
 def per_step(facts: Facts, cause: str) -> float | None:
-    """How long it does nothing in a steady step for a cause; None where that is not known."""
+    """Idle time of a steady step for a cause in ns; None where that is not known."""
     found = facts.find("step_idle", StepIdle)
     device = busiest(facts, found) if found and found.steps else None
     if found is None or device is None:

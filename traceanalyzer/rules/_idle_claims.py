@@ -1,4 +1,4 @@
-"""Under which keys idle time of a device is claimed by changes that end it."""
+"""Keys under which changes claim the idle time of a device that they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loading in worker processes is worth."""
+"""Estimates what loading in worker processes is worth."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.rules.change import TimeSaved
 
 CONTENTION = 0.2
-"""Own choice. In the one pair that was measured (ResNet-50, 0 and 4 workers) 12 % of the predicted saving was lost."""
+"""Share of a saving that workers may cost (own choice; 12 % was lost in the one measured pair: ResNet-50, 0 and 4
+workers)."""
 
 FEW_WORKERS = 2
-"""Own choice: where the training itself needs the cores, and their number is not known."""
+"""Workers to advise where the training itself needs the cores, and their number is not known (own choice)."""
 
 
 def code_without_gpu() -> str:
@@ -22,7 +23,7 @@ def with_workers(average: Average, basis: Message, share: float = 1.0) -> TimeSa
     """At most the exposed waiting; at least what one worker beside the rest of the step saves, less a fifth.
 
     Args:
-        average: Of the steps.
+        average: Means over the steps.
         basis: How it was estimated.
         share: Of the waiting that goes away, where there are several loaders.
     """

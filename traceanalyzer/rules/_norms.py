@@ -1,4 +1,4 @@
-"""Convolutions that a batch norm follows, in a trace by their order, in a table by their counts."""
+"""Finds convolutions that a batch norm follows, in a trace by their order, in a table by their counts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _COUNTS = Text(
 
 @dataclass(frozen=True)
 class Norms:
-    """Sums over the recording."""
+    """Sums over the whole recording."""
 
     calls: int
-    """Convolutions that a batch norm follows."""
+    """Number of convolutions that a batch norm follows."""
     with_bias: int
-    """Of these."""
+    """Number of these that have a bias."""
     bias_ns: int
     bias_gradient_ns: int
     norm_ns: int
@@ -45,7 +45,7 @@ class Norms:
 
 
 def recorded(facts: Facts) -> Norms:
-    """Of a trace.
+    """Sums of a trace, by the analysis of convolutions and norms.
 
     Raises:
         Missing: It has no convolutions.
@@ -69,7 +69,7 @@ def recorded(facts: Facts) -> Norms:
 
 
 def printed(facts: Facts) -> Norms | None:
-    """Of a table: as many convolutions as batch norms (and as additions in place, if they have a bias).
+    """Sums of a table: as many convolutions as batch norms (and as additions in place, if they have a bias).
 
     None if it has none of both.
 
@@ -107,5 +107,5 @@ def printed(facts: Facts) -> Norms | None:
 
 
 def norms(facts: Facts) -> Norms | None:
-    """Of either."""
+    """Sums of a trace or of a table."""
     return recorded(facts) if facts.table is None else printed(facts)

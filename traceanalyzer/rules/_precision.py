@@ -1,7 +1,7 @@
-"""Which products run in fp32 outside of Tensor Cores, and which of the rules on precision speaks of them.
+"""Finds products that run in fp32 outside of Tensor Cores, and decides which rule on precision reports them.
 
-`tensor-cores-unused` speaks where Tensor Cores are not used at all, or the GPU is older than Ampere; its card names
-TF32 and mixed precision as two steps. `tf32-disabled` speaks where other products of an Ampere or newer GPU do run
+`tensor-cores-unused` reports it where Tensor Cores are not used at all, or the GPU is older than Ampere; its card names
+TF32 and mixed precision as two steps. `tf32-disabled` reports it where other products of an Ampere or newer GPU do run
 on Tensor Cores (convolutions in TF32, or mixed precision), so that one switch is what is missing. Never both.
 """
 
@@ -96,16 +96,16 @@ class Precision:
     on_tensor_cores_ns: int
     fp32_ns: int
     has_half: bool
-    """Some product is in fp16 or bf16."""
+    """Whether some product is in fp16 or bf16."""
 
     @property
     def uses_tensor_cores(self) -> bool:
-        """Some products run on Tensor Cores."""
+        """Whether some products run on Tensor Cores."""
         return self.on_tensor_cores_ns > _USED * (self.on_tensor_cores_ns + self.fp32_ns)
 
     @property
     def is_a_switch(self) -> bool:
-        """What is missing is TF32 alone: `tf32-disabled` speaks."""
+        """Whether TF32 alone is what is missing: then `tf32-disabled` reports it."""
         return self.capability is not None and self.capability >= AMPERE and self.uses_tensor_cores
 
 
@@ -131,7 +131,7 @@ def fp32_products(
     """Products that could gain: neither bound by memory nor by their launch.
 
     Args:
-        facts: Of the run.
+        facts: What is known of the run.
         limits: The thresholds above.
         tf32: Whether they would be computed in TF32, else in half precision.
         only: The classes of kernels that count.
@@ -209,7 +209,7 @@ def _ratio(device: Gpu | None, *, tf32: bool) -> float:
 
 
 def _is_fp32(name: str, tensor_cores: bool | None) -> bool:
-    """By its own name; what the name does not tell does not count."""
+    """Whether a kernel is of fp32 by its own name; one whose name does not tell is not."""
     is_other = _HALF.search(name) or _OTHER_TYPES.search(name)
     return tensor_cores is False and not is_other and _FP32.search(name) is not None
 

@@ -11,7 +11,7 @@ from traceanalyzer.knowledge.op_shapes import implied, parse
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 
 FP32_BYTES = 4
-"""Tables print no types; this is the usual one."""
+"""Bytes of an element of fp32, the usual type; tables print no types."""
 _OUT_OF_CACHE = 128 * 2**20
 """Bytes of a call that no cache of a GPU holds; own choice: the largest L2 caches have 50 to 126 MB."""
 _FRACTION = 0.5
@@ -47,7 +47,7 @@ def sides(name: str, input_shapes: str | None) -> Sides | None:
 
 
 def work(operator: OperatorFact) -> Work | None:
-    """What one call does; None where it is not modelled."""
+    """Operations and bytes of one call; None where it is not modelled."""
     call = op_models.parse(operator.name, operator.shapes or "", operator.types or "")
     return op_models.work(call) if call else None
 

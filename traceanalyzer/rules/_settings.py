@@ -1,4 +1,4 @@
-"""What a capture recorded of the program's settings, as rules ask for it. Everything is None where it is not known."""
+"""Settings of the program that a capture recorded, as rules ask for them; None is unknown."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from traceanalyzer.rules.facts import Facts
 
 
 def workers(facts: Facts) -> int | None:
-    """Worker processes of the loader that has fewest."""
+    """Number of worker processes of the loader that has fewest."""
     loaders = facts.capture.facts.loaders if facts.capture else None
     known = [loader.workers for loader in loaders or () if loader.workers is not None]
     return min(known, default=None)
 
 
 def all_pinned(facts: Facts) -> bool | None:
-    """Every loader puts its batches into pinned memory."""
+    """Whether every loader puts its batches into pinned memory."""
     loaders = facts.capture.facts.loaders if facts.capture else None
     known = [loader.pin_memory for loader in loaders or () if loader.pin_memory is not None]
     return all(known) if known else None
 
 
 def starting_workers(facts: Facts) -> int | None:
-    """Workers to start with: one per two cores that the program may use."""
+    """Number of workers to start with: one per two cores that the program may use."""
     cpus = facts.capture.facts.host.cpus if facts.capture else None
     return None if cpus is None else max(1, cpus // 2)
 
 
 def uses_autocast(facts: Facts) -> bool | None:
-    """Automatic mixed precision was entered on a GPU."""
+    """Whether automatic mixed precision was entered on a GPU."""
     entered = facts.capture.facts.autocast if facts.capture else None
     return None if entered is None else any(region.device != "cpu" for region in entered)
 
 
 def matmul_tf32(facts: Facts) -> bool | None:
-    """Products of float32 matrices may use TF32."""
+    """Whether products of float32 matrices may use TF32."""
     return facts.capture.facts.numerics.matmul_allows_tf32 if facts.capture else None
 
 
 def wants_cudnn_choice(facts: Facts) -> bool:
-    """The library was asked to measure which algorithm is best, or to be repeatable to the bit."""
+    """Whether cuDNN was asked to measure which algorithm is best, or to be repeatable to the bit."""
     numerics = facts.capture.facts.numerics if facts.capture else None
     return numerics is not None and bool(numerics.cudnn_benchmark or numerics.cudnn_deterministic)
 
 
 def refuses_lists(facts: Facts) -> bool | None:
-    """An optimizer was made with `foreach=False`."""
+    """Whether an optimizer was made with `foreach=False`."""
     optimizers = facts.capture.facts.optimizers if facts.capture else ()
     return any(optimizer.foreach is False for optimizer in optimizers) if optimizers else None
 
 
 def gaps_without_profiler(facts: Facts, device: DeviceInSteps) -> tuple[float, float] | None:
-    """Of the time in which a device waits for the host, at least and at most what is left without the profiler.
+    """Least and greatest share of a device's waiting for the host that is left without the profiler.
 
     By control steps of the same run that were not recorded: what they are shorter by is time that the host took
     longer, because the device is not slowed down. At least half, as where the profiler is known to be cheap.

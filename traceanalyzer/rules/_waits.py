@@ -1,4 +1,4 @@
-"""What waits of the host for the device are worth."""
+"""Estimates what waits of the host for the device are worth."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_STEPS = Text("waits-no-steps", "nothing in the table tells how many steps it 
 
 
 def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
-    """Of waits in a trace: what goes away without them, per step."""
+    """Time per step that goes away without the waits of a trace."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
     return TimeSaved("host", interval, _BASIS(), interval, claims)
 

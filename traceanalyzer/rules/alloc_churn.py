@@ -1,4 +1,4 @@
-"""Much memory is taken and given back all the time.
+"""Large amounts of memory are allocated and freed again and again.
 
 What it detects:
     Operators that do nothing but allocate (`aten::empty` and its kin) take a notable part of the host's time; or the

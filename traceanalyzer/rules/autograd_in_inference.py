@@ -13,7 +13,7 @@ What to do:
 
 How the saving is estimated:
     Mostly memory, which is not given in time. Of the host time of the operators at most a fiftieth; the lower end is
-    0 because nobody measured it here.
+    0 because it was not measured here.
 
 When it is wrong:
     The window of the profiler may end before a backward pass that comes much later, as with features that are collected
@@ -36,7 +36,7 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _AT_MOST = 0.02
-"""Own choice, of the order that bookkeeping of autograd has in an operator of ten microseconds."""
+"""Greatest share of the host time that is saved (own choice: about what autograd's bookkeeping takes)."""
 
 _SUBJECT = Text(
     "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"

@@ -40,7 +40,7 @@ from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _FOR_SURE = 0.5
-"""Own choice: the part of the operators of that size that belongs to it for sure."""
+"""Part of the operators of that size that surely belongs to it (own choice)."""
 _OPERATIONS = 2
 """A multiplication and an addition per element remain."""
 _TFLOPS = 5.0

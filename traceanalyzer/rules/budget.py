@@ -1,4 +1,4 @@
-"""What bounds a saving: no step gets shorter than what the other resources take."""
+"""Bounds savings: no step gets shorter than the time that the other resources take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traceanalyzer.report.model import Arithmetic, Resources, Saving
 from traceanalyzer.rules.change import Interval, TimeSaved
 
 GAIN_SHARE = 0.01
-"""Own choice: what saves less than one percent of a step cannot be told from noise."""
+"""Share of a step below which a saving cannot be told from noise (own choice)."""
 
 _NAMES = {
     "gpu": Text("resource-gpu", "GPU", note="the GPU as a resource, beside a time: 44.05 ms GPU"),
@@ -31,7 +31,7 @@ _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printe
 
 @dataclass(frozen=True)
 class Budget:
-    """What one step takes of each resource, in ns; changes as fixes are applied."""
+    """Time of one step by resource, in ns; it changes as fixes are applied."""
 
     step: float
     gpu: float
@@ -73,7 +73,7 @@ class Budget:
         return "loader" if chain == "host" and self.loader > self.host else chain
 
     def without(self, resource: str, ns: float) -> Budget:
-        """After time of one resource has gone; the step is as before."""
+        """A copy with less time of one resource; the step stays as it is."""
         if resource == "communication":  # hidden behind computation it still has to happen
             return replace(self, gpu=max(0.0, self.gpu - ns))
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
@@ -87,7 +87,7 @@ class Budget:
         return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
-        """What a step gets shorter by.
+        """Time by which a step gets shorter with a change, at least and at most.
 
         In a table nothing tells what overlaps: time of a resource that is not critical is worth nothing there, and
         of the host's and the loader's time at least what the cap leaves and at most all of it.
@@ -105,7 +105,7 @@ class Budget:
         )
 
     def blocker(self, change: TimeSaved) -> str:
-        """What takes longest once the change is made."""
+        """The resource that takes longest once the change is made."""
         return self.without(change.resource, change.direct[1]).critical
 
     def _is_critical(self, resource: str) -> bool:
@@ -113,11 +113,11 @@ class Budget:
         return self.chains[chain] >= max(self.chains.values())
 
     def after(self, change: TimeSaved, direct: float, wall: float) -> Budget:
-        """With the change made."""
+        """A copy with the change made."""
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
     def saving(self, change: TimeSaved) -> Saving:
-        """The change with its bounds."""
+        """What a change is worth within the bounds of the other resources."""
         low, high = self.wall(change)
         return Saving(
             direct_ns_per_step=change.direct,

@@ -1,4 +1,4 @@
-"""What following an advice takes away, before anything bounds it."""
+"""What following a piece of advice saves, before other resources bound it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from traceanalyzer.report.message import Message
 
 Interval = tuple[float, float]
-"""At least, at most; ns per step."""
+"""Least and greatest value in ns per step."""
 
 
 @dataclass(frozen=True)
 class TimeSaved:
-    """Times that go away if the advice is followed."""
+    """Time that goes away if the advice is followed."""
 
     resource: str
     """`loader`, `host`, `gpu` or `communication`: whose time shrinks, and which must be critical to gain from it."""
     direct: Interval
-    """Removed from the resource itself."""
+    """Time that is removed from the resource itself, at least and at most, in ns per step."""
     basis: Message
     """How it was estimated, and why the lower end is 0 where it is."""
     exposed: Interval | None = None
     """The part that nothing hides, where a timeline tells it: a step gets shorter by no more. None: unknown."""
     claims: Mapping[str, float] = field(default_factory=dict)
     """Which time is removed, so that two findings do not claim it twice: a key (`loader`, `idle:synchronization`,
-    `operator:aten::mul`, `kernel:NAME`) to ns per step. Empty: nobody else's."""
+    `operator:aten::mul`, `kernel:NAME`) to ns per step. Empty: time that no other finding claims."""

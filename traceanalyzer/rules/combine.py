@@ -1,4 +1,4 @@
-"""All fixes together: each is applied in turn, and what bounds the step is looked up anew after it."""
+"""Combines all fixes: each is applied in turn, and what bounds the step is determined anew after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traceanalyzer.rules.change import Interval, TimeSaved
 
 @dataclass(frozen=True)
 class Fix:
-    """A change and the finding that asks for it."""
+    """A change with the finding that asks for it."""
 
     rule: str
     finding: int
@@ -77,7 +77,7 @@ class _Most:
 
 
 def _unclaimed(change: TimeSaved, taken: dict[str, Interval]) -> Interval:
-    """What is left of a change's direct times after fixes that removed the same time, surely and at most."""
+    """Time of a change that earlier fixes have not removed already, at least and at most."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
     low, high = (sum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
     return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
@@ -90,6 +90,6 @@ def _claim(change: TimeSaved, taken: dict[str, Interval]) -> None:
 
 
 def _ends(change: TimeSaved, claim: float) -> Interval:
-    """What of a claim surely goes: the same part of it as of the whole."""
+    """Least and greatest time of a claim: the same part of it goes as of the whole."""
     low, high = change.direct
     return (claim * low / high if high else 0.0, claim)

@@ -36,7 +36,7 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _REMAINS = 0.5
-"""Own choice: the part of the changes of layout that goes away for sure."""
+"""Part of the changes of layout that surely goes away (own choice)."""
 _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding", re.IGNORECASE)
 _SUBJECT = Text("conv-layout-transposes-subject", "changes of layout around convolutions, share of the time on the GPU")
 _BASIS = Text(

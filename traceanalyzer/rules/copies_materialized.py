@@ -39,12 +39,12 @@ from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
-"""Own choice: see the page."""
+"""Least part of the time that is saved (own choice, explained on the rule's page)."""
 _COPY, _CLONE = "aten::copy_", "aten::clone"
 _TYPED = frozenset({"aten::to", "aten::_to_copy", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"})
-"""They ask for another type, mostly; without recorded types nobody can tell."""
+"""Operators that mostly ask for another type; without recorded types it cannot be told."""
 _ASKING = ("aten::contiguous", "aten::reshape", "aten::repeat", "aten::tile")
-"""Of a table: none of them calls another one."""
+"""Operators whose rows of a table count; none of them calls another one."""
 
 _SUBJECT = Text("copies-materialized-subject", "copies within the GPU's memory, share of its time")
 _SUBJECT_RUN = Text("copies-materialized-subject-run", "clones of tensors of one shape, one directly after the other")

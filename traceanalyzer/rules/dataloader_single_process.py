@@ -71,7 +71,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _code(facts: Facts) -> str | None:
-    """With as many workers as the machine has room for, where that is known, and without what is there already."""
+    """Code with as many workers as the machine has room for, if known, without settings that are there already."""
     workers = _settings.starting_workers(facts)
     is_on_host = facts.resources.gpu_ns is None
     if workers is None:

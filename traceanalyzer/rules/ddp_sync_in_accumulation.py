@@ -36,7 +36,7 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
-"""Own choice: nobody can tell from one rank what of a collective is waiting."""
+"""Least part of the time that is saved (own choice: one rank's trace does not show what of a collective is waiting)."""
 
 _SUBJECT = Text("ddp-sync-in-accumulation-subject", "backward passes that exchange gradients before the last one")
 _NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not tell which pass exchanges gradients")

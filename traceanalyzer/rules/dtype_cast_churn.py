@@ -37,7 +37,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
-"""Own choice: see the page."""
+"""Least part of the time that is saved (own choice, explained on the rule's page)."""
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
 
 _SUBJECT = Text("dtype-cast-churn-subject", "casts there and back, share of the time in which the GPU works")

@@ -1,4 +1,4 @@
-"""The GPU computes in fp64, which it is made for least.
+"""The GPU computes in fp64, which is its slowest type.
 
 What it detects:
     Kernels in double precision (`dgemm`, `<double, ...>`, or operators whose inputs are doubles), unless the GPU is one
@@ -133,7 +133,7 @@ def _is_product(name: str) -> bool:
 
 
 def _is_other_vendor(facts: Facts) -> bool:
-    """Of AMD and Intel it is the devices for computing centres on which PyTorch runs, and these are made for fp64."""
+    """Whether the GPU is of AMD or Intel, whose devices that PyTorch runs on are made for fp64."""
     devices = facts.summary.devices if facts.summary else ()
     return any(device.vendor not in (None, "NVIDIA") for device in devices)
 

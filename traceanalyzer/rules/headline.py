@@ -1,4 +1,4 @@
-"""What bounds a run, in one sentence."""
+"""Says in one sentence what bounds a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts, Missing
 
 _BUSY = 0.8
-"""Own choice: of a GPU that works for four fifths of a step, it is the GPU's work that has to shrink."""
+"""Share of a step from which on a working GPU bounds it (own choice: four fifths)."""
 _WORTH = 0.15
 """Own choice: a smaller loss does not bound a run; the findings tell what it is worth."""
 _LOSSES = frozenset({"input", "host", "communication"})

@@ -1,4 +1,4 @@
-"""Between operators the host does something long, and the GPU waits.
+"""Between operators the host is busy with something else, and the GPU waits.
 
 What it detects:
     Gaps longer than ten launches take at the program's usual pace (at least 50 us) in which the host runs Python code,

@@ -92,7 +92,7 @@ def _params(device: DeviceInSteps, launches: LaunchFigures, steps: int, total: f
 
 
 def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
-    """Those that run for less time than their launch takes, most often first."""
+    """Kernels that run for less time than their launch takes, the most frequent first."""
     rows = sorted(launches.by_kernel, key=lambda row: (-row.shorter_than_launch, row.name))
     return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 

@@ -35,7 +35,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _RISING = 0.8
-"""Of the steps must end above the one before (own choice: a sawtooth falls as often as it rises)."""
+"""Share of the steps that must end above the one before (own choice: a sawtooth falls as often as it rises)."""
 _SOON = 1000
 """Steps until the device is full that make the risk high (own choice: within an hour of most trainings)."""
 

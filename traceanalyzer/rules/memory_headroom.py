@@ -33,7 +33,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _FILL = 0.8
-"""Of the device's memory: what remains is for fragmentation, workspaces and the context (own choice)."""
+"""Share of the device's memory to fill; the rest is for fragmentation, workspaces and the context (own choice)."""
 
 _PEAK = Text("memory-headroom-peak", "peak of allocated memory, share of the device's")
 _BUSY = Text("memory-headroom-busy", "time in which the GPU works, share of the step")

@@ -2,15 +2,15 @@
 
 What it detects:
     Kernels that take a tenth of the GPU's time or more, whose estimated achieved occupancy is below 30 %, and whose
-    kind lives on occupancy: element by element, reductions, normalization, copies. Products, convolutions, attention
+    kind depends on occupancy: element by element, reductions, normalization, copies. Products, convolutions, attention
     and generated code reach their pace with few threads, and are left out.
 
 Why it matters:
     A GPU hides the latency of memory behind other threads. With few in flight, it waits.
 
 What to do:
-    Look at what limits it: registers per thread, shared memory per block, or blocks that are too small. In a kernel of
-    one's own, change the launch; in a library's, change the shape or let torch.compile make another kernel.
+    Look at what limits it: registers per thread, shared memory per block, or blocks that are too small. In your own
+    kernel, change the launch; in a library's, change the shape or let torch.compile make another kernel.
 
 How the saving is estimated:
     Not at all: occupancy is no time. It says where to look.

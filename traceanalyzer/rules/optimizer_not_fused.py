@@ -18,7 +18,7 @@ How the saving is estimated:
     waits for late launches until the host next waits for the GPU.
 
 When it is wrong:
-    Sparse gradients and optimizers of one's own have no fused form. `foreach` needs memory for one more copy of the
+    Sparse gradients and your own optimizers have no fused form. `foreach` needs memory for one more copy of the
     gradients.
 
 References:
@@ -100,7 +100,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _is_loop(row: Optimizer) -> bool:
-    """It does arithmetic on one parameter at a time, and could do it on lists."""
+    """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
     sparse = any(_SPARSE.search(entry.name) for entry in row.operators) or _SPARSE.search(row.name)
     return row.kind == "step" and not row.list_operators and arithmetic and not sparse
@@ -132,7 +132,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _code(call: str) -> str | None:
-    """With the optimizer that the program uses; None where it is none of torch's."""
+    """Code for the optimizer that the program uses; None where it is none of torch's."""
     found = _CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
     return f"torch.optim.{found[1]}(model.parameters(), lr=lr, {option}=True)" if found and option else None

@@ -6,7 +6,7 @@ What it detects:
     pass repeats because of checkpointing belongs to that backward pass and does not count.
 
 Why it matters:
-    A pass costs what a pass costs, also if its result is dropped.
+    A pass takes its full time even if its result is dropped.
 
 What to do:
     Find the call in the training loop and delete it; or, where its result is wanted for a metric only, compute it
@@ -40,7 +40,7 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.9
-"""Own choice: see the page."""
+"""Least part of the time that is saved (own choice, explained on the rule's page)."""
 
 _DISCARDED = Text("redundant-passes-discarded", "backward passes whose gradients zero_grad throws away")
 _UNUSED = Text("redundant-passes-unused", "updates before which outputs reach no backward pass")
@@ -77,7 +77,7 @@ def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
 
 
 def _change(facts: Facts, device_ns: int, host_ns: int) -> TimeSaved:
-    """On the resource that bounds the step: a pass takes from both."""
+    """The saving on the resource that bounds the step, because a pass takes time of both."""
     on_gpu = bool(device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
     time = facts.gpu_per_step(device_ns) if on_gpu else facts.host_per_step(host_ns)
     return TimeSaved("gpu" if on_gpu else "host", (_LEAST * time, time), _BASIS(least=_LEAST))

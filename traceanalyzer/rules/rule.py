@@ -1,4 +1,4 @@
-"""What a rule is: a noun for a bad state, the texts about it, its thresholds, and how to see it."""
+"""What a rule is: an id for a bad state, the texts about it, its thresholds, and how to detect it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADINGS = (
     "When it is wrong",
     "References",
 )
-"""Of the docstring of a rule's module, which is its page in the documentation."""
+"""Headings of the docstring of a rule's module, which is its page in the documentation."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Threshold:
     key: str
     default: float
     unit: str
-    """As in `report.units`; shares are fractions."""
+    """Unit as in `report.units`; shares are fractions."""
     meaning: str
     source: str
     """Where the number is from; "own choice, because ..." counts."""
@@ -41,19 +41,19 @@ class Draft:
     """What a rule found, before its savings are bounded."""
 
     evidence: tuple[Evidence, ...]
-    """At least one, the deciding one first."""
+    """Measured values that crossed a threshold, at least one, the deciding one first."""
     change: TimeSaved | None = None
     """What following the advice takes away; None: a risk, or nothing that could be told in time."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """What fills the rule's texts."""
+    """Quantities that fill the rule's texts."""
     severity: str | None = None
-    """Of a risk; a saving tells its own."""
+    """Severity of a finding without a saving; else the saving decides."""
     ceiling: str | None = None
-    """The worst that it can be, where the saving is a loose bound."""
+    """Most severe level that it can have, where the saving is a loose bound."""
     confidence: str | None = None
-    """If it differs from the rule's."""
+    """Confidence of this finding, if it differs from the rule's."""
     summary: Text | None = None
-    """If it differs from the rule's; as the next two."""
+    """Text of this finding, if it differs from the rule's; so for the next two."""
     advice: Text | None = None
     code: str | None = None
 
@@ -76,18 +76,18 @@ class Rule:
     not_when: Text
     """When the advice does not apply."""
     severity: str
-    """The range, for the documentation: `low to critical`."""
+    """Range of severities for the documentation, such as `low to critical`."""
     confidence: str
     """`A`: exact evidence, `B`: inferred from names and shapes, `C`: a heuristic."""
     tags: tuple[str, ...]
     """`input`, `host`, `gpu`, `memory`, `communication`, `precision`, `inference`, `training`."""
     since: str
-    """The version that had it first."""
+    """Version of this package that had the rule first."""
     thresholds: tuple[Threshold, ...] = ()
     code: str | None = None
-    """A line to start from."""
+    """A line of code to start from; empty if there is none."""
     links: tuple[str, ...] = ()
-    """Official documentation."""
+    """Addresses of official documentation."""
     trace: Detector | None = None
     table: Detector | None = None
     no_trace: Message | None = None
@@ -103,5 +103,5 @@ class Rule:
 
     @property
     def defaults(self) -> dict[str, float]:
-        """Its thresholds by key."""
+        """Default thresholds of the rule by key."""
         return {threshold.key: threshold.default for threshold in self.thresholds}

@@ -1,4 +1,4 @@
-"""Runs the rules: bounds what their findings are worth, ranks them, and says what could not be judged."""
+"""Runs the rules, bounds what their findings are worth, ranks them, and lists what could not be judged."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MOST_FINDINGS = 1000
 """Of a rule in one run. Own choice: nobody reads more, and a rule that never ends must end."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
-"""Of the upper end of the wall share. Own choice: what a team would stop for, plan, try, or note."""
+"""Severity by the upper end of the wall share (own choice: what a team would stop for, plan, try, or note)."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What rules have to say."""
+    """Everything that the rules found, and what they could not judge."""
 
     headlines: tuple[Headline, ...]
     findings: tuple[Finding, ...]
@@ -146,12 +146,12 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
 
 
 def _is_latent(saving: Saving, step_ns: float) -> bool:
-    """It takes time away that would be worth something, if something else did not bound the step."""
+    """Whether a fix removes time that would be worth something if another resource did not bound the step."""
     return saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(step_ns, 1.0)
 
 
 def _severity(draft: Draft, saving: Saving | None) -> str:
-    """By what a step gains; a risk names its own, and the worse of the two counts, up to the draft's ceiling."""
+    """Severity by what a step gains; a finding's own severity counts if it is worse, up to the draft's ceiling."""
     gain = "info"
     if saving is not None:
         gain = next((name for share, name in _STEPS_OF_SEVERITY if saving.wall_share[1] >= share), "info")
@@ -171,7 +171,7 @@ def _ordered(facts: Facts, judged: Iterable[_Judged], first: int) -> tuple[list[
     """The findings of a run in their order, and what all of them save together.
 
     Args:
-        facts: Of the run.
+        facts: What is known of the run.
         judged: Its findings.
         first: Position of the first of them in the report.
     """

@@ -1,4 +1,4 @@
-"""Which rules run, with which thresholds: those of the package, of third parties, and what a project has chosen."""
+"""Chooses which rules run, with which thresholds, out of those of the package and of third parties."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Why it matters:
 
 What to do:
     Ask for the work as the cheaper call does: swap operands, make the longest contiguous axis the last one, put the
-    broadcast axis elsewhere. Where nothing of that helps, torch.compile generates a kernel for the shape.
+    broadcast axis elsewhere. If none of that helps, torch.compile generates a kernel for the shape.
 
 How the saving is estimated:
     The difference to the cheaper call; in a trace at most that to the time in which memory could move the bytes.

@@ -21,7 +21,7 @@ How the saving is estimated:
 When it is wrong:
     Code that needs the digits of fp32. GPUs before Volta have no Tensor Cores. Kernels of Triton do not tell in their
     names; they count on neither side. Where some products of an Ampere or newer GPU already use Tensor Cores,
-    `tf32-disabled` speaks instead.
+    `tf32-disabled` reports it instead.
 
 References:
     https://docs.pytorch.org/docs/stable/amp.html

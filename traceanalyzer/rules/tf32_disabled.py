@@ -17,8 +17,8 @@ How the saving is estimated:
 
 When it is wrong:
     Code that is sensitive to rounding (solvers, some losses). Products bound by memory do not get faster, because the
-    bytes stay the same. Where nothing runs on Tensor Cores, `tensor-cores-unused` speaks instead and names this step
-    first, so that the same kernels are on one card.
+    bytes stay the same. Where nothing runs on Tensor Cores, `tensor-cores-unused` reports it instead and names this
+    step first, so that the same kernels are in one finding.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices

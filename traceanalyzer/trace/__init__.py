@@ -1,1 +1,1 @@
-"""What was measured: the trace, its tables, and the algebra of intervals and trees."""
+"""Data of a measurement: the trace, its tables, and the algebra of intervals and trees."""

@@ -1,8 +1,8 @@
-"""What a capture recorded beside the events: facts about the program that no trace can know.
+"""Facts about the program that a capture records beside the events, because no trace holds them.
 
 `traceanalyzer.capture` writes them as the first key of the trace, `"traceanalyzer"`; docs/capture.schema.json is made
-from the structs here. Writer and reader meet in that JSON alone: a field that is not there is unknown, and one that
-nobody here knows is passed over.
+from the structs here. Writer and reader meet in that JSON alone: a missing field is unknown, and an
+unknown field is ignored.
 """
 
 from __future__ import annotations
@@ -10,193 +10,238 @@ from __future__ import annotations
 import msgspec
 
 KEY = "traceanalyzer"
-"""Of the block in the metadata of a trace."""
+"""Key of the block in the metadata of a trace."""
 
 VERSION = 1
-"""Of the block. A block of another version is not read."""
+"""Version of the block. A block of another version is not read."""
 
 
 class Versions(msgspec.Struct, frozen=True):
     """Software that the program ran with."""
 
     python: str | None = None
+    """Version of Python, such as `3.12.3`."""
     torch: str | None = None
+    """Version of torch as it calls itself, such as `2.7.0+cu126`."""
     cuda: str | None = None
-    """That torch was built with; null for other builds."""
+    """CUDA version that torch was built with; null for other builds."""
     hip: str | None = None
-    """The same for ROCm."""
+    """ROCm version that torch was built with; null for other builds."""
     cudnn: str | None = None
-    """As torch counts it: 91002 is 9.10.2. On ROCm it is MIOpen's."""
+    """Version of cuDNN as torch counts it: 91002 is 9.10.2. On ROCm it is MIOpen's; null if unknown."""
 
 
 class Host(msgspec.Struct, frozen=True):
     """The machine, without its name."""
 
     cpus: int | None = None
-    """Cores that the process could use; a container may have fewer than the machine."""
+    """Number of cores that the process could use; a container may have fewer than the machine. Null if unknown."""
     threads: int | None = None
-    """Threads that one operator on the CPU uses."""
+    """Number of threads that one operator on the CPU uses; null if unknown."""
 
 
 class CapturedDevice(msgspec.Struct, frozen=True):
     """An accelerator that the process could see."""
 
     kind: str
-    """`cuda` (which is ROCm, too) or `xpu`."""
+    """Kind of the device as torch calls it: `cuda` (which is ROCm, too) or `xpu`."""
     index: int
+    """Number of the device within the process, counted from 0."""
     name: str | None = None
+    """Name of the device as its driver tells it; null if unknown."""
     memory_bytes: int | None = None
+    """Memory of the device in bytes; null if unknown."""
     is_current: bool = False
-    """The one that the process used when the trace was written."""
+    """Whether the process used this device when the trace was written."""
 
 
 class DtypeCount(msgspec.Struct, frozen=True):
     """How many parameters have a type."""
 
     dtype: str
+    """Element type without the prefix `torch.`, such as `bfloat16`."""
     tensors: int
+    """Number of parameters of this type."""
 
 
 class Parameters(msgspec.Struct, frozen=True):
     """Parameters of the optimizers that stepped; without any, of all modules."""
 
     tensors: int
+    """Number of parameters, each once."""
     elements: int
+    """Number of elements of all parameters together."""
     dtypes: tuple[DtypeCount, ...] = ()
+    """Number of parameters by element type, in the order of the types."""
     devices: tuple[str, ...] = ()
-    """Kinds of devices that they are on."""
+    """Kinds of devices that the parameters are on, such as `cpu` and `cuda`."""
 
 
 class CapturedOptimizer(msgspec.Struct, frozen=True):
     """An optimizer that stepped."""
 
     name: str
-    """Of its class."""
+    """Name of the optimizer's class."""
     groups: int
+    """Number of its parameter groups."""
     tensors: int
+    """Number of parameters in all groups."""
     foreach: bool | None = None
-    """As it was asked for; null leaves it to torch, which takes it on accelerators."""
+    """Setting `foreach` of the first group; null leaves the choice to torch, which takes it on accelerators."""
     fused: bool | None = None
-    """As it was asked for; null leaves it to torch, which does not take it."""
+    """Setting `fused` of the first group; null leaves the choice to torch, which does not take it."""
     capturable: bool | None = None
+    """Setting `capturable` of the first group, which CUDA graphs need; null if the optimizer has no such setting."""
 
 
 class Parallel(msgspec.Struct, frozen=True):
     """A way of training on several devices that is in use."""
 
     name: str
-    """`DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel`, `FSDPModule`, `DeepSpeedEngine`."""
+    """Class of the wrapper: `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel`, `FSDPModule` or
+    `DeepSpeedEngine`."""
     devices: int | None = None
-    """Devices that one process drives; null where the wrapper does not say."""
+    """Number of devices that one process drives; null where the wrapper does not say."""
 
 
 class Numerics(msgspec.Struct, frozen=True):
     """How exact and how repeatable arithmetic was asked to be."""
 
     matmul_precision: str | None = None
-    """Of products of float32 matrices: `highest`, `high`, `medium`."""
+    """Precision of products of float32 matrices: `highest`, `high` or `medium`; null if unknown."""
     matmul_allows_tf32: bool | None = None
+    """Whether products of float32 matrices may use TF32 on CUDA; null if torch cannot tell."""
     cudnn_allows_tf32: bool | None = None
+    """Whether cuDNN may use TF32 for float32; null if torch cannot tell."""
     cudnn_benchmark: bool | None = None
+    """Whether cuDNN measures algorithms of convolutions and takes the fastest; null if torch cannot tell."""
     cudnn_deterministic: bool | None = None
+    """Whether cuDNN is limited to deterministic algorithms; null if torch cannot tell."""
     deterministic_algorithms: bool | None = None
+    """Whether torch is limited to deterministic algorithms; null if torch cannot tell."""
 
 
 class Distributed(msgspec.Struct, frozen=True):
     """The default process group."""
 
     rank: int
+    """Rank of this process in the default process group."""
     world_size: int
+    """Number of ranks in the default process group."""
     backend: str
+    """Backend of the group as torch names it, such as `nccl`."""
 
 
 class CapturedLoader(msgspec.Struct, frozen=True):
-    """Settings of a `DataLoader` that was read, as it was used."""
+    """Settings of a `DataLoader` whose batches the program read."""
 
     workers: int | None = None
+    """Number of worker processes; 0 prepares batches in the program's own process. Null if unknown."""
     pin_memory: bool | None = None
+    """Whether batches are put into pinned memory; null if unknown."""
     persistent_workers: bool | None = None
+    """Whether workers live on from epoch to epoch; null if unknown."""
     prefetch_factor: int | None = None
-    """Batches that each worker keeps ready; null without workers."""
+    """Number of batches that each worker keeps ready; null without workers or if unknown."""
     batch_size: int | None = None
+    """Samples in a batch; null if the loader does not tell."""
     drop_last: bool | None = None
+    """Whether a last batch that is not full is left out; null if unknown."""
     epochs: int = 0
-    """How often it was begun from the start."""
+    """How often the program began to read the loader from the start."""
 
 
 class Autocast(msgspec.Struct, frozen=True):
-    """Automatic precision that the program has entered."""
+    """A kind of automatic mixed precision that the program has entered."""
 
     device: str
+    """Kind of device for which it was entered, such as `cuda`."""
     dtype: str
+    """Element type that it chooses for fast operators, such as `float16`."""
 
 
 class StepTimes(msgspec.Struct, frozen=True):
-    """Durations of steps on the wall."""
+    """Durations of steps, measured by the clock of the process."""
 
     steps: int
+    """Number of steps that were measured."""
     mean_ns: int
+    """Mean duration of a step in ns."""
     median_ns: int
+    """Median duration of a step in ns."""
 
 
 class Timing(msgspec.Struct, frozen=True):
     """Steps with the profiler and control steps without; null where there are none."""
 
     before: StepTimes | None = None
-    """Without it, before the recording; the first step of the program is not among them."""
+    """Steps without the profiler before the recording; the first step of the program is not among them."""
     profiled: StepTimes | None = None
-    """The recorded ones."""
+    """Steps that were recorded, with the profiler on."""
     after: StepTimes | None = None
-    """Without it, after the recording; the first step after it is not among them."""
+    """Steps without the profiler after the recording; the first step after it is not among them."""
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for."""
+    """The recording that was asked for, in steps."""
 
     wait: int = 0
+    """Number of steps to let pass before the warm-up."""
     warmup: int = 0
+    """Number of steps directly before the recorded ones, in which program and profiler warm up."""
     steps: int = 0
+    """Number of steps to record."""
 
 
 class CaptureFacts(msgspec.Struct, frozen=True):
     """Everything that a capture recorded beside the events."""
 
     version: int
+    """Version of this block; a block of another version is not read."""
     versions: Versions = Versions()
+    """Versions of the software that the program ran with."""
     host: Host = Host()
+    """The machine that the program ran on, without its name."""
     devices: tuple[CapturedDevice, ...] = ()
-    """Those that the program had initialized."""
+    """Accelerators that the process could see, of the kinds that the program had initialized."""
     parameters: Parameters | None = None
+    """Parameters of the optimizers that stepped; without any, of all modules. Null if unknown."""
     optimizers: tuple[CapturedOptimizer, ...] = ()
+    """Optimizers that stepped, with their settings."""
     parallel: tuple[Parallel, ...] = ()
+    """Wrappers that train on several devices and that the program used."""
     is_compiled: bool | None = None
-    """`torch.compile` was used."""
+    """Whether `torch.compile` was used; null if unknown."""
     is_training: bool | None = None
-    """Some module was in training mode; null without modules."""
+    """Whether some module was in training mode; null without modules."""
     is_grad_enabled: bool | None = None
-    """When the trace was written."""
+    """Whether gradients were enabled when the trace was written; null if unknown."""
     numerics: Numerics = Numerics()
+    """Settings of precision and repeatability when the trace was written."""
     distributed: Distributed | None = None
-    """Null without a process group."""
+    """The default process group; null without one."""
     loaders: tuple[CapturedLoader, ...] | None = None
-    """Those that were read, the most often begun first; null is unknown."""
+    """Loaders that were read, the most often begun first; null if unknown."""
     autocast: tuple[Autocast, ...] | None = None
-    """Null is unknown; empty is "none was entered"."""
+    """Kinds of automatic mixed precision that were entered; empty if none was, null if unknown."""
     has_grad_scaler: bool | None = None
-    """Gradients were scaled, as float16 needs it."""
+    """Whether gradients were scaled, as float16 needs it; null if unknown."""
     backward_per_step: float | None = None
-    """Backward passes per step, above 1 where gradients are accumulated; over the steps of `timing`."""
+    """Backward passes per step, over the steps of `timing`; above 1 where gradients are accumulated. Null if no step
+    counts."""
     batches_per_step: float | None = None
-    """Batches that were read per step, of all loaders together."""
+    """Batches that were read per step, of all loaders together; null if no step counts."""
     steps_from: str | None = None
-    """What marked the steps: `prof.step`, `optimizer`, `dataloader`; null where the whole run is one."""
+    """What marked the steps: `prof.step`, `optimizer` or `dataloader`; null where the whole run is one."""
     steps: int = 0
-    """Whole steps in the trace."""
+    """Number of whole steps in the trace."""
     asked: Asked = Asked()
+    """The recording that was asked for."""
     ended: str | None = None
-    """Why the recording ended: `complete`; or the program ended by `exit`, `exception`, `signal`; or recording
-    `gave-way` to the program's own profiler."""
+    """Why the recording ended: `complete`; because the program ended by `exit`, `exception` or `signal`; or because the
+    recording `gave-way` to the program's own profiler. Null if unknown."""
     timing: Timing = Timing()
+    """Durations of steps with and without the profiler."""
 
 
 def parse(block: object) -> CaptureFacts | None:

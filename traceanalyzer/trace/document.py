@@ -77,7 +77,7 @@ class TableTotals:
     self_cpu_ns: int | None = None
     """`Self CPU time total`: the sum over all events, shown or not, and over all threads."""
     self_device_ns: int | None = None
-    """`Self DEV time total`."""
+    """The printed total `Self DEV time total`."""
     device_total_ns: int | None = None
     """`CUDA time total` of tables without self device times: nested operators count more than once."""
     resolution: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The only interval algebra: sets of half-open intervals [start, end) of integer nanoseconds."""
+"""Sets of half-open intervals [start, end) of integer nanoseconds; all interval algebra is here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Intervals:
 
     @classmethod
     def none(cls) -> Intervals:
-        """The empty set."""
+        """The set that holds no time."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @classmethod

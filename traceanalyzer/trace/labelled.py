@@ -1,4 +1,4 @@
-"""What the host did at every time, as one label per time: the first that applies in an order of labels."""
+"""Labels every time with what the host did: the first of several sets, in order, that contains it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LabelledTime:
     times: I64
     """Where segments start, ascending; the last one has no end."""
     label: U8
-    """Of each segment; `unlabelled` where no set contains it."""
+    """Label of each segment; `unlabelled` where no set contains it."""
     unlabelled: int
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Trace: everything that was measured, as columns. Plain data; readers fill it, analyzers ask it."""
+"""Trace: everything that was measured, as columns. Plain data that readers fill and analyzers query."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProfilerOptions:
 
 @dataclass(frozen=True)
 class Loss:
-    """One way in which the input was not what it should be, how often, and the facts of the matter."""
+    """One way in which the input was damaged or incomplete, how often, and details."""
 
     id: str
     count: int
@@ -63,10 +63,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class Collective:
-    """What the metadata of a collective operation says; empty or None where it does not."""
+    """What the metadata of a collective operation says; empty or None where it is silent."""
 
     name: str
-    """As c10d writes it: allreduce, _allgather_base, ..."""
+    """Name of the operation as c10d writes it: allreduce, _allgather_base, ..."""
     dtype: str = ""
     in_elements: int | None = None
     out_elements: int | None = None
@@ -84,7 +84,7 @@ NO_COLLECTIVE = Collective("")
 
 @dataclass(frozen=True)
 class Thread:
-    """A row of the thread table: ids as text, because writers use numbers and names alike."""
+    """A row of the thread table: ids as strings, because writers use numbers and names alike."""
 
     pid: str
     tid: str
@@ -99,7 +99,7 @@ class TraceInfo:
     origin_ns: int
     """Time of the first event in the file's own clock."""
     span_ns: int
-    """From the start of the first to the end of the last event."""
+    """Time from the start of the first to the end of the last event, in ns."""
     base_ns: int | None = None
     """`baseTimeNanoseconds`: what to add to the file's clock for absolute time."""
     profiler_start_ns: int | None = None
@@ -110,14 +110,14 @@ class TraceInfo:
     world_size: int | None = None
     backend: str | None = None
     unsupported: Mapping[str, int] = field(default_factory=dict)
-    """Events by category that were read and set aside, because no analysis uses them."""
+    """Number of events by category that no analysis uses, so that they were set aside."""
     capture: CaptureFacts | None = None
-    """What a capture of this project recorded beside the events."""
+    """Facts that a capture of this project recorded beside the events; None for other traces."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What was measured. Tables that the file has nothing for are empty, never None."""
+    """Everything that was measured. Tables that the file has nothing for are empty, never None."""
 
     info: TraceInfo
     names: Strings
@@ -147,7 +147,7 @@ class Trace:
 
     @cached_property
     def events(self) -> Events:
-        """All events with a duration as one table, for people who want to look around."""
+        """All events with a duration as one table, to explore a trace in Python."""
         return Events(self)
 
 

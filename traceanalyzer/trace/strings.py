@@ -1,4 +1,4 @@
-"""Dictionary-encoded text: columns hold codes, the pool holds each text once."""
+"""Dictionary-encoded strings: columns hold codes, and a pool holds each distinct string once."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class StringPool(Generic[K]):
 
     @property
     def encode(self) -> Callable[[K], int]:
-        """Value to code; runs at C speed under `map`, which is where readers spend their time."""
+        """Code of a value; runs at C speed under `map`, which is where readers spend their time."""
         return self._codes.__getitem__
 
     def codes(self, values: Iterable[K], length: int) -> I32:
-        """The codes of `length` values."""
+        """Codes of so many values, as a column."""
         return np.fromiter(map(self.encode, values), np.int32, length)
 
     def values(self) -> list[K]:
@@ -37,7 +37,7 @@ class StringPool(Generic[K]):
 
 
 class Strings(Sequence[str]):
-    """An immutable list of texts that knows the code of each."""
+    """An immutable list of strings that knows the code of each."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
@@ -50,7 +50,7 @@ class Strings(Sequence[str]):
         return self._texts[code]
 
     def code(self, text: str) -> int:
-        """The code of a text, or -1 (which no column of names holds)."""
+        """Code of a string, or -1 (which no column of names holds)."""
         if self._index is None:
             self._index = {t: i for i, t in enumerate(self._texts)}
         return self._index.get(text, -1)

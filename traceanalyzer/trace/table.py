@@ -20,7 +20,7 @@ Bool = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
 UNKNOWN = -1
-"""What integer columns hold where the file says nothing (times, sizes and addresses excepted)."""
+"""Value of integer columns where the file says nothing (times, sizes and addresses excepted)."""
 
 
 def column(dtype: str, unit: str, meaning: str) -> Any:
@@ -30,7 +30,7 @@ def column(dtype: str, unit: str, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class TraceColumn:
-    """What a table says about one of its columns."""
+    """Type, unit and meaning of one column of a table."""
 
     name: str
     dtype: np.dtype[Any]
@@ -50,7 +50,7 @@ class Table:
 
     @classmethod
     def columns(cls) -> tuple[TraceColumn, ...]:
-        """Names, types, units and meanings, in order."""
+        """Names, types, units and meanings of the columns, in order."""
         return tuple(
             TraceColumn(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"]) for f in fields(cls)
         )
@@ -82,7 +82,7 @@ class Table:
 
 
 def import_pandas() -> Any:
-    """Pandas, imported only when somebody asks for a DataFrame."""
+    """Import pandas, which is only needed for DataFrames."""
     from traceanalyzer.errors import MissingDependencyError  # noqa: PLC0415 - only on this rare path
 
     try:

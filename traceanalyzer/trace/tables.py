@@ -13,7 +13,7 @@ from traceanalyzer.trace.table import F64, I32, I64, U8, Table, column
 
 
 class Category(IntEnum):
-    """What an event is, whatever the writer of its year called it."""
+    """Kinds of events, whatever the writer of its year called them."""
 
     OPERATOR = 0
     ANNOTATION = 1
@@ -133,7 +133,7 @@ class Syncs(Table):
 
 @dataclass(frozen=True)
 class Overheads(Table):
-    """What the profiler itself cost: buffer flushes, lazy loading, instrumentation."""
+    """Time that the profiler itself cost: buffer flushes, lazy loading, instrumentation."""
 
     start_ns: I64 = column("i8", "ns", "start")
     dur_ns: I64 = column("i8", "ns", "duration")

@@ -23,16 +23,16 @@ class Tree:
 
     start_ns: I64
     end_ns: I64
-    """End, clipped to the parent's."""
+    """End of each slice, clipped to the parent's."""
     depth: I32
     parent: I32
     """Position of the parent in the tree, or -1."""
     after: I32
     """Position after the last descendant: the slices of a subtree are `position:after[position]`."""
     clipped: int
-    """Slices that started inside another and ended after it; they end where their parent ends."""
+    """Number of slices that started inside another and ended after it; they end where their parent ends."""
     threads: dict[int, slice]
-    """Where the slices of each thread lie."""
+    """Positions of the slices of each thread."""
 
     @classmethod
     def build(cls, thread: I32, start_ns: I64, dur_ns: I64) -> tuple[Tree, I64]:

@@ -29,38 +29,41 @@ class Cause(msgspec.Struct, frozen=True):
     """How long a device did nothing for one cause."""
 
     cause: str
-    """One of `CAUSES`."""
+    """Id of the cause, as listed in the documentation of idle time."""
     time_ns: int
+    """Time in ns for which the device did nothing for this cause."""
     share: float | None
-    """Of the device's idle time; null where it was never idle."""
+    """Share of the device's idle time (0 to 1); null where it was never idle."""
     gaps: int
-    """Gaps that have some time of this cause."""
+    """Number of gaps that have some time of this cause."""
 
 
 class DeviceIdle(msgspec.Struct, frozen=True):
     """One device over the window from the first to the last step."""
 
     device: int
+    """Number of the device as in the trace."""
     window_ns: int
+    """Time from the start of the first to the end of the last step, in ns."""
     busy_ns: int
-    """A kernel, copy or fill runs."""
+    """Time of the window in which a kernel, copy or fill runs, in ns."""
     idle_ns: int
-    """The rest."""
+    """Time of the window in which nothing runs on the device, in ns."""
     idle_share: float
-    """Of the window."""
+    """Share of the window (0 to 1) in which nothing runs on the device."""
     gaps: int
-    """Intervals without any activity."""
+    """Number of intervals in which nothing runs on the device."""
     causes: tuple[Cause, ...]
-    """All causes in the order of their priority; they sum to the idle time."""
+    """Idle time by cause in the order of priority; all causes are listed and sum to the idle time."""
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """The answer."""
+    """When and why each device did nothing, between the first and the last step."""
 
     devices: tuple[DeviceIdle, ...]
-    """All devices that ran a kernel."""
+    """Every device that ran a kernel, by number."""
     streams: tuple[StreamIdle, ...]
-    """Their streams, by HTA's three causes."""
+    """The streams of these devices, their idle time by the three causes of Holistic Trace Analysis."""
     longest_gaps: tuple[LongGap, ...]
     """The 20 longest gaps of all devices, longest first."""
 

@@ -52,7 +52,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
 
     Args:
         context: The trace.
-        gaps: Of one device.
+        gaps: Gaps of one device.
         blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
     """
     late = fed_late(context, gaps)
@@ -99,7 +99,7 @@ def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
 
 @dataclass(frozen=True)
 class _Drains:
-    """Calls of launching threads in which the host waits until the device is done, in the order of their start."""
+    """Calls of launching threads that wait until the device is done, in the order of their start."""
 
     row: I64
     start_ns: I64
@@ -125,7 +125,7 @@ def _frees(context: Context) -> Bool:
 
 
 def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_waits: bool) -> I64:
-    """Gaps that the host could have prevented, by what it did."""
+    """Divide gaps that the host could have prevented by what it did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
     for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
@@ -153,7 +153,7 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_wait
 
 
 def timelines(context: Context) -> dict[int, LabelledTime]:
-    """What each launching thread did, completed by the others; and what any of them did, as `EVERY_THREAD`."""
+    """What each launching thread did, completed by the others; what any of them did is `EVERY_THREAD`."""
     return context.once(_timelines)
 
 
@@ -179,7 +179,7 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
 def _activities(
     context: Context, threads: Array, driver: tuple[int, Intervals], profiler: tuple[int, Intervals]
 ) -> tuple[tuple[int, Intervals], ...]:
-    """What some threads did, in the order in which it explains that they launched nothing."""
+    """What some threads did, in the order in which it explains missing launches."""
     doing, trace = context.once(_doing), context.trace
 
     def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
@@ -202,7 +202,7 @@ def _activities(
 
 @dataclass(frozen=True)
 class _Doing:
-    """Rows by what they say that the host does: of the host table, the frame table and the launch table."""
+    """Rows of the host, frame and launch tables, by what the host does in them."""
 
     loading_data: I64
     communicating: I64

@@ -1,4 +1,4 @@
-"""When did a device, or a stream, do nothing, and what ended each gap?"""
+"""Finds when a device or a stream did nothing, and what ended each gap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Gaps:
-    """The times within a window at which none of some device events ran, ascending."""
+    """Times within a window at which none of some device events ran, ascending."""
 
     whole_start_ns: I64
     """Where the gap began, before the window too; 0 before the first event of the trace."""
@@ -68,7 +68,7 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
 
 
 def first_of_launch(context: Context) -> Bool:
-    """Which device events are the first of their launch; those without a launch are."""
+    """Which device events are the first of their launch; events without a launch count, too."""
     launch = context.links.launch
     first: Bool = launch == NO_PARENT
     first[np.unique(launch, return_index=True)[1]] = True

@@ -1,4 +1,4 @@
-"""When did a device do nothing because its next work was launched too late, and what would end that earlier?"""
+"""Idle time of a device because its next work was launched too late, and what would end it earlier."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _GAPS_AT_ONCE = 1 << 16
 
 
 class IdleTime(msgspec.Struct, frozen=True):
-    """Idle time of a device of one cause."""
+    """Idle time of a device that has one cause."""
 
     cause: str
-    """One of the causes of the analysis `idle`."""
+    """Id of the cause, one of those of the analysis `idle`."""
     time_ns: int
+    """Idle time of that cause in ns."""
 
 
 @dataclass(frozen=True)
 class Starvation:
-    """The gaps of the device with most events that ended late, because the host had not launched what ended them."""
+    """Gaps of the busiest device that ended late, because the host had not launched the next work."""
 
     start_ns: I64
     end_ns: I64
@@ -39,7 +40,7 @@ class Starvation:
 
 
 def starvation(context: Context) -> Starvation:
-    """Gaps within the steps; none without steps or launches."""
+    """Find these gaps within the steps; none without steps or launches."""
     device, window = context.trace.device, context.steps.window
     numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
     if window is None or not len(numbers):
@@ -88,6 +89,6 @@ def _passed(found: Starvation, passed: I64, time: I64) -> I64:
 
 
 def summed(times: I64) -> tuple[IdleTime, ...]:
-    """Rows of `ended_earlier` summed up, by cause; causes without time are left out."""
+    """Sum the rows of `ended_earlier` by cause; causes without time are left out."""
     total = times.sum(axis=0).tolist()
     return tuple(IdleTime(cause, time) for cause, time in zip(CAUSES, total, strict=True) if time)

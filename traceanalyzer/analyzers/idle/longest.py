@@ -26,28 +26,32 @@ class LongGap(msgspec.Struct, frozen=True):
     """One gap in the activity of a device; times are those of its part within the window."""
 
     device: int
+    """Number of the device as in the trace."""
     start_ns: int
+    """Start of the gap in ns since the first event."""
     duration_ns: int
+    """Length of the gap in ns."""
     cause: str
-    """The cause that has most of it, one of `CAUSES`."""
+    """Id of the cause that has most of the gap, one of those of the analysis `idle`."""
     cause_ns: int
-    """How much of the gap has that cause."""
+    """Time of the gap in ns that has that cause."""
     step: str | None
-    """The step in which the gap starts; null between steps."""
+    """Number of the step in which the gap starts; null between steps."""
     thread: str | None
-    """Thread id of the thread that the following describes; null where no thread launched anything."""
+    """Id of the thread that the following fields describe; null where no thread launched anything."""
     operator: str | None
-    """The innermost operator in the middle of the longest piece with the cause; null: in none."""
+    """The innermost operator in the middle of the longest piece of the gap that has the cause; null if none ran."""
     annotation: str | None
-    """The innermost annotation or loader at that time, steps excepted; null: in none."""
+    """The innermost annotation or loader at that time, steps excepted; null if none was open."""
     call: str | None
-    """The runtime call at that time; null: in none."""
+    """The runtime call at that time; null if none was open."""
     python_line: str | None
-    """The Python line at that time, the user's own where there is one; null: none or stacks not recorded."""
+    """The Python line at that time, the user's own where there is one; null if there is none or stacks were not
+    recorded."""
     drained_by: str | None
-    """The waiting call that was open when the gap began, so that nothing was queued; null: none."""
+    """The waiting call that was open when the gap began, so that nothing was queued; null if there was none."""
     next_event: str | None
-    """What ended the gap; null after the last event."""
+    """Name of the kernel, copy or fill that ended the gap; null after the last event."""
 
 
 def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ...]:
@@ -60,7 +64,7 @@ def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ..
 
 
 def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = True) -> list[LongGap]:
-    """What the host did in each gap; a loop over the gaps, for a few hundred of them. As for `causes.attribute`."""
+    """Describe what the host did in each gap, in a loop for a few hundred gaps. As for `causes.attribute`."""
     trace, names = context.trace, context.trace.names
     times = causes.attribute(context, gaps, blame_waits=blame_waits)
     main = times.argmax(axis=1)
@@ -92,7 +96,7 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
 
 
 def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
-    """The middle of the longest piece of each gap that has its main cause."""
+    """For each gap, the middle of its longest piece that has its main cause."""
     timelines = causes.timelines(context)
     thread = causes.responsible_thread(context, gaps)
     late = causes.fed_late(context, gaps)

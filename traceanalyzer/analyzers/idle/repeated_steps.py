@@ -50,64 +50,75 @@ class StepCause(msgspec.Struct, frozen=True):
     """How long a device did nothing in steady steps for one cause."""
 
     cause: str
-    """One of those of `idle`."""
+    """Id of the cause, one of those of the analysis `idle`."""
     time_ns: int
+    """Time in ns for which the device did nothing in steady steps for this cause."""
     launching_ns: int
-    """The part in gaps of launching."""
+    """The part of that time in ns in gaps that are short enough to be the time between two launches."""
 
 
 class HostGap(msgspec.Struct, frozen=True):
-    """Long gaps in which the host did one and the same."""
+    """Gaps of a device in which the host did the same thing, other than to launch one kernel after the other."""
 
     python_line: str | None
+    """The Python line that ran; null if there is none or stacks were not recorded."""
     operator: str | None
+    """The innermost operator that ran; null if none did."""
     annotation: str | None
+    """The innermost annotation or loader that was open; null if none was."""
     gaps: int
+    """Number of gaps."""
     time_ns: int
+    """Time in these gaps in ns in which the host did something else than wait for the device."""
     longest_ns: int
+    """Length in ns of the gap with the most such time."""
     longest_start_ns: int
+    """Start of that gap in ns since the first event."""
 
 
 class DeviceInSteps(msgspec.Struct, frozen=True):
     """One device in the steady steps."""
 
     device: int
+    """Number of the device as in the trace."""
     time_ns: int
-    """The steady steps, without what follows the device's last event."""
+    """Duration of the steady steps in ns, without what follows the device's last event."""
     busy_ns: int
-    """A kernel, copy or fill runs."""
+    """Time of the steady steps in which a kernel, copy or fill runs, in ns."""
     events: int
-    """Kernels, copies and fills that start in them."""
+    """Number of kernels, copies and fills that start in the steady steps."""
     causes: tuple[StepCause, ...]
-    """All causes; they sum to the idle time."""
+    """Idle time by cause; all causes are listed and sum to the idle time."""
     launching_limit_ns: int
-    """The longest gap that still is one of launching."""
+    """The longest gap in ns that counts as the time between two launches."""
     launching_gaps: int
+    """Number of gaps up to that limit in which the device waited for a launch."""
     typical_host_gap_ns: float | None
-    """Time of something else between device events, also after a wait that emptied the queue.
-
-    The median over the steady steps but the first; of one step its own. Null without a steady step."""
+    """Idle time per step in ns that the host spent on something else than launching one kernel after the other, also
+    after a wait that emptied the queue: the median over the steady steps but the first, or the only steady step. Null
+    without a steady step."""
     host_gaps: tuple[HostGap, ...]
-    """What the host did in the longest of them, most time first."""
+    """What the host did in the longest of these gaps, the most time first."""
     low_busy_share: float | None
-    """Of the parts of the window that lie in steady steps: the 5 % least busy are busy for at most this share."""
+    """Busy share (0 to 1) that the least busy 5 % of the equal parts of the window do not exceed; only parts within
+    steady steps count, null if there is none."""
     high_busy_share: float | None
-    """And the 5 % busiest for at least this. Null without such a part."""
+    """Busy share (0 to 1) that the busiest 5 % of these parts at least reach; null if there is no part."""
 
 
 class StepIdle(msgspec.Struct, frozen=True):
-    """The answer."""
+    """How busy each device is in the steps that the program repeats."""
 
     steps: int
-    """Steady ones."""
+    """Number of steady steps, which the figures are about."""
     warm_up_steps: int
-    """Those that were left out, because a device waited for code."""
+    """Number of steps that were left out because a device waited for code to be loaded or compiled."""
     has_stacks: bool
-    """Python frames were recorded: they name what the host did, and slow it down."""
+    """Whether Python frames were recorded; they name what the host did, and slow it down."""
     steps_from: str | None
-    """How the steps were found: marked, else as annotations suggest, else the whole trace."""
+    """How the steps were found: marked by the profiler, else suggested by annotations, else the whole trace."""
     devices: tuple[DeviceInSteps, ...]
-    """All that ran a kernel."""
+    """Every device that ran a kernel, by number."""
 
 
 def missing(context: Context) -> Message | None:
@@ -149,13 +160,13 @@ class _Parts:
     device: int
     gaps: Gaps
     times: I64
-    """Time of each by cause."""
+    """Time of each part by cause, in ns."""
     by_host: I64
     """Time of each in which the host did something else than wait, also where a wait had emptied the queue."""
     python: I64
     """The part of it outside of operators and calls."""
     step: I64
-    """In which step each lies."""
+    """Position of the step in which each part lies."""
 
 
 def _parts(context: Context, device: int, steps: Steps) -> _Parts:

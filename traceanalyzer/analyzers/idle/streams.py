@@ -16,30 +16,34 @@ class GapStatistics(msgspec.Struct, frozen=True):
     """Some gaps of a stream."""
 
     gaps: int
+    """Number of gaps."""
     time_ns: int
+    """Sum of their lengths in ns."""
     median_ns: float | None
-    """Null where there is no gap."""
+    """Median length of a gap in ns; null where there is no gap."""
     max_ns: int | None
-    """Null where there is no gap."""
+    """Length of the longest gap in ns; null where there is no gap."""
 
 
 class StreamIdle(msgspec.Struct, frozen=True):
     """One stream over the window from the first to the last step; the causes and the edges sum to its idle time."""
 
     device: int
+    """Number of the device as in the trace."""
     stream: int
+    """Number of the stream as in the trace."""
     busy_ns: int
-    """Something of the stream runs."""
+    """Time of the window in which something of the stream runs, in ns."""
     idle_ns: int
-    """The rest of the window."""
+    """Time of the window in which nothing of the stream runs, in ns."""
     host_wait: GapStatistics
-    """The launch call of what ended the gap started after the gap had begun."""
+    """Gaps whose next event was launched only after the gap had begun."""
     kernel_wait: GapStatistics
-    """Launched in time, and the gap is shorter than 30 us."""
+    """Gaps shorter than 30 us whose next event had been launched in time."""
     other: GapStatistics
-    """Launched in time (or by nobody knows whom), and the gap is longer."""
+    """All other gaps between two events: launched in time or by an unknown call, and 30 us or longer."""
     edge_ns: int
-    """Before the first and after the last event of the stream."""
+    """Time of the window before the first and after the last event of the stream, in ns."""
 
 
 def of_device(context: Context, device: int, window: tuple[int, int]) -> tuple[StreamIdle, ...]:

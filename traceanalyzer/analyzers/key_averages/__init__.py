@@ -42,40 +42,40 @@ class EventAverage(msgspec.Struct, frozen=True):
     device_mem_bytes: int
     self_device_mem_bytes: int
     flops: int
-    """Of the operators that torch has a formula for; 0 elsewhere, and without `with_flops`."""
+    """Operations of the operators that torch has a formula for; 0 elsewhere, and without `with_flops`."""
     input_shapes: str | None
-    """As Python prints the list; None where rows are not divided by shapes."""
+    """Input shapes as Python prints the list; None where rows are not divided by shapes."""
     is_async: bool = False
     """Started and ended on different threads: no trace says that, so it is always false."""
 
     @property
     def self_cpu_ns(self) -> int:
-        """Time of the events without what is nested in them."""
+        """CPU time of the events without what is nested in them, in ns."""
         return round(self.self_cpu_us * 1000)
 
     @property
     def cpu_total_ns(self) -> int:
-        """Time of the events."""
+        """CPU time of the events, in ns."""
         return round(self.cpu_total_us * 1000)
 
     @property
     def self_device_ns(self) -> int:
-        """Time of what the events put on the device themselves."""
+        """Device time of what the events launched themselves, in ns."""
         return round(self.self_device_us * 1000)
 
     @property
     def device_total_ns(self) -> int:
-        """Time of what the events and all that is nested in them put on the device."""
+        """Device time of what the events and all that is nested in them launched, in ns."""
         return round(self.device_total_us * 1000)
 
     @property
     def cpu_avg_us(self) -> float:
-        """CPU time of a call."""
+        """Mean CPU time of a call in us."""
         return self.cpu_total_us / self.calls
 
     @property
     def device_avg_us(self) -> float:
-        """Device time of a call."""
+        """Mean device time of a call in us."""
         return self.device_total_us / self.calls
 
 
@@ -139,7 +139,7 @@ def _averages(
 
 
 def _in_order(first: I64, groups: I64) -> tuple[I64, I64]:
-    """Groups renumbered by their first rows."""
+    """Renumber groups in the order of their first rows."""
     appearance = np.argsort(first)
     number = np.empty(len(first), np.int64)
     number[appearance] = np.arange(len(first))
@@ -152,7 +152,7 @@ def _has_memory(trace: Trace) -> bool:
 
 
 def _device(trace: Trace) -> str | None:
-    """What torch calls the device in columns: CUDA stands for AMD's, too."""
+    """Torch's name for the device in column titles: CUDA stands for AMD's devices, too."""
     used = any(len(table) for table in (trace.device, trace.gpu_annotations, trace.syncs))
     if not used:
         return None

@@ -44,7 +44,7 @@ _LEFT_OUT = frozenset(
 
 
 class EventKind(IntEnum):
-    """What an event is; those up to MEMORY run on the CPU."""
+    """Kinds of events; those up to MEMORY run on the CPU."""
 
     OPERATOR = 0
     ANNOTATION = 1
@@ -85,13 +85,13 @@ class AveragedEvents:
 
     @property
     def on_device(self) -> Bool:
-        """Events that ran on the device."""
+        """Which events ran on the device."""
         on_device: Bool = self.kind >= EventKind.DEVICE
         return on_device
 
     @property
     def is_user_annotation(self) -> Bool:
-        """Ranges that somebody named, on the CPU or on the device."""
+        """Which events are ranges that the user named, on the CPU or on the device."""
         annotation: Bool = (self.kind == EventKind.ANNOTATION) | (self.kind == EventKind.DEVICE_ANNOTATION)
         return annotation
 
@@ -199,7 +199,7 @@ def _stopping_thread(trace: Trace) -> int:
 
 
 def _follow_operators(columns: Columns) -> None:
-    """Calls count for the thread of the operator that they belong to."""
+    """Assign calls to the thread of the operator that they belong to."""
     calls = np.flatnonzero((columns["kind"] == EventKind.CALL) & (columns["linked"] > 0))
     if len(calls):
         owner = EventOwners(columns["ident"]).last(columns["linked"][calls])

@@ -18,7 +18,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 @dataclass(frozen=True)
 class Figures:
-    """Columns over all events."""
+    """Times and memory of all events as columns."""
 
     counted: Bool
     """Events that torch kept when it took duplicates out."""

@@ -102,7 +102,7 @@ def _conv2d(inputs: Inputs) -> int:
 
 
 def _numbers(text: str) -> list[int]:
-    """`[1, 1]` as numbers.
+    """Parse a list such as `[1, 1]` into numbers.
 
     Raises:
         msgspec.DecodeError: It is something else, such as "same".

@@ -65,7 +65,7 @@ def _parents(thread: I32, start: I64, end: I64) -> I64:
 
 
 def _settled(pointer: I64) -> I64:
-    """Where following a pointer again and again ends."""
+    """Follow pointers until they no longer change."""
     while True:
         further = pointer[pointer]
         if np.array_equal(further, pointer):
@@ -83,7 +83,7 @@ def _innermost(parent: I64, duplicate: Bool, kept: I64) -> I64:
 
 
 def levels(parent: I64) -> list[Array]:
-    """Positions by depth, the deepest first, in their order."""
+    """Group positions by depth, the deepest first."""
     depth = (parent != NO_PARENT).astype(np.int32)
     above = parent
     while (deeper := np.flatnonzero(above != NO_PARENT)).size:

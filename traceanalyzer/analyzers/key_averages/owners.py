@@ -28,7 +28,7 @@ class EventOwners:
         return np.where(end > first, found, NO_PARENT)
 
     def all(self, ids: I64) -> tuple[I64, I64]:
-        """All pairs of a position in `ids` and an event that has this id."""
+        """All pairs of a position in `ids` and an event with that id."""
         first, end = self._range(ids)
         count = end - first
         position = np.repeat(np.arange(len(ids)), count)
@@ -41,7 +41,7 @@ class EventOwners:
 
 @dataclass(frozen=True)
 class Linked:
-    """For every event of three tables the id of its operator; 0 for none."""
+    """Id of the operator of every event of three tables; 0 for none."""
 
     launches: I64
     device: I64
@@ -61,7 +61,7 @@ def linked_ids(context: Context) -> Linked:
 
 
 def _confused(trace: Trace) -> bool:
-    """From 2022 to 2023 writers put the correlation where the operator's id belongs."""
+    """Whether the writer put the correlation where the operator's id belongs, as from 2022 to 2023."""
     launches = trace.launches
     known = (launches.external_id > 0) & (launches.correlation > 0)
     same = launches.external_id[known] == launches.correlation[known]
@@ -69,14 +69,14 @@ def _confused(trace: Trace) -> bool:
 
 
 def _by_containment(context: Context) -> I64:
-    """The id of the innermost operator around the launch."""
+    """Take the id of the innermost operator around the launch."""
     ids = np.maximum(context.trace.host.external_id, 0)
     of_node = np.append(ids[context.host.row], 0) if len(ids) else np.zeros(len(context.host.row) + 1, np.int64)
     return of_node[context.links.node]
 
 
 def _as_written(trace: Trace) -> I64:
-    """Until 2024 writers gave a call without an operator its correlation for an id, where an operator may have it."""
+    """Take the ids as written, except where a call without an operator has its correlation for an id (until 2024)."""
     host, launches = trace.host, trace.launches
     ids = np.maximum(launches.external_id, 0)
     doubtful = np.flatnonzero((ids == launches.correlation) & (ids > 0))

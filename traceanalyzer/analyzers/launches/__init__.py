@@ -38,65 +38,77 @@ class ShortKernels(msgspec.Struct, frozen=True):
     """Kernels that ran for less time than the call that launched them."""
 
     calls: int
+    """Number of such kernels."""
     time_ns: int
-    """Of the kernels."""
+    """Sum of the durations of these kernels in ns."""
     calls_share: float | None
-    """Of the kernels that are launched one by one; null where there are none."""
+    """Share of such kernels among those that are launched one by one (0 to 1); null where there are none."""
     time_share: float | None
-    """Of their time; null where there is none."""
+    """Share of such kernels in the time of those that are launched one by one (0 to 1); null without such time."""
 
 
 class Blocked(msgspec.Struct, frozen=True):
     """Calls that waited because the queue was full: launches of kernels and fills, copies within devices."""
 
     calls: int
+    """Number of launch calls that waited."""
     time_ns: int
-    """What these calls took beyond the median call."""
+    """What these calls took beyond the median call, in ns."""
     full_length: int | None
-    """From how many waiting launches on a queue counts as full; null where no call was blocked."""
+    """Number of waiting launches from which on a queue counts as full; null where no call was blocked."""
 
 
 class GraphCall(msgspec.Struct, frozen=True):
     """All launches of graphs through one function of the runtime."""
 
     name: str
+    """Name of the runtime or driver function."""
     launches: int
+    """Number of calls, each of which launches one graph."""
     kernels: int
+    """Number of kernels that these calls started."""
     kernel_ns: int
+    """Time of these kernels in ns."""
 
 
 class Graphs(msgspec.Struct, frozen=True):
     """Captured graphs (CUDA graphs, HIP graphs), launched by one call each."""
 
     launches: int
+    """Number of launches of graphs."""
     kernels: int
+    """Number of kernels that were started by graphs."""
     kernel_ns: int
+    """Time of these kernels in ns."""
     kernel_share: float | None
-    """Of all kernel time; null where there is none."""
+    """Share of the time of all kernels that graphs started (0 to 1); null where there is none."""
     calls: tuple[GraphCall, ...]
-    """By name."""
+    """Launches of graphs by function of the runtime, in the order of the names."""
 
 
 class LaunchFigures(msgspec.Struct, frozen=True):
-    """The answer."""
+    """How work gets to the devices: launches, their delays, queues and graphs."""
 
     kernels: int
-    """Kernels in scope."""
+    """Number of kernels that start in the chosen steps, or in the whole trace."""
     launched_kernels: int
-    """Those with a launch of their own in the trace; every figure about delays is about them."""
+    """Number of kernels with a launch call of their own in the trace; every figure about delays is about them."""
     unlinked_kernels: int
-    """Those whose launch is not in the trace."""
+    """Number of kernels whose launch is not in the trace."""
     median_call_ns: float | None
-    """Of the calls that launch one kernel each; null where there are none."""
+    """Median duration in ns of the calls that launch one kernel each; null where there are none."""
     delay: Delay | None
-    """Null where no kernel was launched by itself."""
+    """Launch delays of all kernels that were launched by themselves; null where there are none."""
     by_kernel: tuple[KernelDelay, ...]
-    """The kernel with the greatest sum of delays first."""
+    """Launch delays by kernel name, the greatest sum first."""
     short_kernels: ShortKernels
+    """Kernels that ran for less time than the call that launched them."""
     queues: tuple[StreamQueue, ...]
-    """By device and stream."""
+    """The queue of each stream, by device and stream."""
     blocked: Blocked
+    """Launch calls that waited because the queue was full."""
     graphs: Graphs
+    """Launches of captured graphs."""
 
 
 def missing(context: Context) -> Message | None:
@@ -155,7 +167,7 @@ def blocked_calls(context: Context) -> I64:
 
 
 def _held_up(context: Context, found: list[tuple[StreamQueue, I64, I64]]) -> tuple[I64, int, int]:
-    """Calls far longer than the median that start when their stream's queue is full; the length; the median in ns."""
+    """Calls far longer than the median that start with a full queue; the queue's length; the median call in ns."""
     longest = max((queue.max_length for queue, _, _ in found), default=0)
     if longest < _SHALLOW:
         return np.empty(0, np.int64), 0, 0
@@ -170,7 +182,7 @@ def _held_up(context: Context, found: list[tuple[StreamQueue, I64, I64]]) -> tup
 
 
 def _copies_with_host(context: Context) -> Bool:
-    """Which rows of the launch table copy from or to the host: they may take long for another reason."""
+    """Which rows of the launch table copy from or to the host, which may take long for another reason."""
     device, launch = context.trace.device, context.links.launch
     with_host = context.trace.names.where(lambda name: "H" in (host_activity.direction(name) or ""))
     rows = (device.category == Category.MEMCPY) & (launch != NO_PARENT) & with_host[device.name]

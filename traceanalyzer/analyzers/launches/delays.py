@@ -11,26 +11,35 @@ from traceanalyzer.trace.table import F64, I64
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """Launch delays."""
+    """Time between the end of launch calls and the start of their kernels; 0 where the kernel started earlier."""
 
     median_ns: float
+    """Median delay in ns."""
     p95_ns: int
-    """The least delay that 95 % of the launches do not exceed."""
+    """The least delay in ns that 95 % of the launches do not exceed."""
     max_ns: int
+    """Longest delay in ns."""
     total_ns: int
+    """Sum of all delays in ns; delays of several kernels overlap."""
 
 
 class KernelDelay(msgspec.Struct, frozen=True):
     """Launch delays of one kernel, by name."""
 
     name: str
+    """Name of the kernel as recorded, template arguments included."""
     calls: int
+    """Number of launches of the kernel by itself, not by a graph."""
     median_ns: float
+    """Median delay in ns."""
     p95_ns: int
+    """The least delay in ns that 95 % of the launches do not exceed."""
     max_ns: int
+    """Longest delay in ns."""
     total_ns: int
+    """Sum of its delays in ns."""
     shorter_than_launch: int
-    """Launches whose call took longer than the kernel."""
+    """Number of launches whose call took longer than the kernel."""
 
 
 def overall(context: Context, rows: I64) -> Delay | None:

@@ -14,29 +14,32 @@ _POINTS = 100
 
 
 class QueuePoint(msgspec.Struct, frozen=True):
-    """One of up to 100 equal parts of the window."""
+    """The queue during one of up to 100 equal parts of the window."""
 
     start_ns: int
+    """Start of the part in ns since the first event."""
     max_length: int
-    """The longest queue within it."""
+    """Longest queue within the part, in waiting launches."""
 
 
 class StreamQueue(msgspec.Struct, frozen=True):
     """The queue of one stream."""
 
     device: int | None
-    """Null where the trace does not say."""
+    """Number of the device; null where the trace does not say."""
     stream: int | None
-    """Null where the trace does not say."""
+    """Number of the stream; null where the trace does not say."""
     launches: int
-    """Calls that put something on the stream; copies and fills count, a graph counts once."""
+    """Number of calls that put something on the stream; copies and fills count, a graph counts once."""
     mean_length: float | None
-    """Over the time from the first call to the last start; null where that is no time."""
+    """Mean number of waiting launches over the time from the first call to the last start; null where that is no
+    time."""
     mean_length_at_events: float
-    """Over the lengths right after each call and each start, as HTA has it."""
+    """Mean number of waiting launches right after each call and each start, as Holistic Trace Analysis computes it."""
     max_length: int
+    """Greatest number of waiting launches."""
     curve: tuple[QueuePoint, ...]
-    """Downsampled over the window from the first to the last step."""
+    """Longest queue in up to 100 equal parts of the window from the first to the last step."""
 
 
 def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:

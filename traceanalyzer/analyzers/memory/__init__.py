@@ -26,47 +26,55 @@ class DeviceMemory(msgspec.Struct, frozen=True):
     """The memory of one device, within the chosen steps if a choice was made."""
 
     device: str
-    """`CPU`, or `GPU` and the id of the device."""
+    """Which memory it is: `CPU`, or `GPU` and the id of the device."""
     peak_allocated_bytes: int | None
-    """Highest total that the allocator reported; null where the trace has no totals (torch 1.8 to 1.10)."""
+    """Highest number of bytes that the allocator had handed out; null where the trace has no totals (torch 1.8 to
+    1.10)."""
     peak_reserved_bytes: int | None
-    """Highest total that the caching allocator held; null on the CPU, which has none, and where unknown."""
+    """Highest number of bytes that the caching allocator held from the driver; null on the CPU, which has none, and
+    where unknown."""
     capacity_bytes: int | None
-    """Memory of the device, where the header says."""
+    """Memory of the device in bytes; null where the trace does not describe it, and on the CPU."""
     is_relative: bool
-    """Levels count from an unknown level at the start of the trace, because no record has a total."""
+    """Whether levels count from an unknown level at the start of the trace, because no record has a total."""
     allocations: int
+    """Number of allocations."""
     allocated_bytes: int
-    """Taken, whether given back or not."""
+    """Bytes of all allocations, whether given back or not."""
     frees: int
+    """Number of releases."""
     freed_bytes: int
+    """Bytes of all releases."""
     foreign_records: int
-    """Records of memory that the allocator does not manage (shared memory of loader workers): no part of levels."""
+    """Number of records of memory that the allocator does not manage (shared memory of loader workers); they are no
+    part of levels."""
     unattributed_allocations: int
-    """Allocations that lie in no operator."""
+    """Number of allocations that lie in no operator."""
     unattributed_bytes: int
-    """What they took."""
+    """Bytes of the allocations that lie in no operator."""
     allocated: Curve
-    """Level over time."""
+    """Bytes that the allocator had handed out, over time."""
     reserved: Curve | None
-    """Null where unknown."""
+    """Bytes that the caching allocator held from the driver, over time; null where unknown."""
     steps: tuple[StepMemory, ...]
+    """What each step did to the memory, in the order of time."""
     growth_bytes_per_step: float | None
-    """Slope of the levels at the ends of the steps; null with fewer than two steps."""
+    """Slope of the levels at the ends of the steps, in bytes per step; null with fewer than two steps."""
     at_peak: PeakContents | None
-    """Null where records have no addresses."""
+    """What was in memory at the peak; null where records have no addresses."""
 
 
 class MemoryUse(msgspec.Struct, frozen=True):
-    """All devices: accelerators by id, then the CPU."""
+    """Memory that was taken and given back on every device."""
 
     devices: tuple[DeviceMemory, ...]
+    """One entry per device: accelerators by id, then the CPU."""
     operators: tuple[OperatorMemory, ...]
-    """By device, the operator that took most by itself first."""
+    """Memory by device and operator, the operator that took most by itself first."""
     steps_from: str | None
-    """How the steps were found; see `trace.steps_from`."""
+    """How the steps were found; see `steps_from` of the trace. Null where there are none."""
     records_without_device: int
-    """Records that name no device: counted nowhere else."""
+    """Number of records that name no device; they are counted nowhere else."""
 
 
 def missing(context: Context) -> Message | None:

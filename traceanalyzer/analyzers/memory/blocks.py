@@ -21,10 +21,11 @@ class MemoryBlock(msgspec.Struct, frozen=True):
     """A block that was alive at the peak."""
 
     size_bytes: int
+    """Size of the block in bytes."""
     allocated_ns: int | None
-    """When, since the first event; null if before the trace."""
+    """When it was allocated, in ns since the first event; null if before the trace."""
     freed_ns: int | None
-    """When; null if not in the trace."""
+    """When it was released, in ns since the first event; null if not in the trace."""
     operator: str | None
     """The operator that asked for it: the innermost one that is no `aten::empty`; null if unknown."""
     python_line: str | None
@@ -35,20 +36,25 @@ class Holder(msgspec.Struct, frozen=True):
     """All blocks alive at the peak that the same operator allocated from the same line."""
 
     operator: str | None
+    """The operator that asked for the blocks; null if unknown."""
     python_line: str | None
+    """The Python line that asked for the blocks; null without stacks, or if unknown."""
     blocks: int
+    """Number of blocks."""
     held_bytes: int
+    """Bytes of these blocks together."""
 
 
 class PeakContents(msgspec.Struct, frozen=True):
     """What the memory of a device held at its peak."""
 
     time_ns: int
+    """Time of the peak in ns since the first event."""
     known_bytes: int
-    """Blocks whose allocation or release is in the trace."""
+    """Bytes of the blocks whose allocation or release is in the trace."""
     older_bytes: int | None
-    """The rest of the level: allocated before the trace and not released in it, such as weights; null if the
-    level is relative."""
+    """Rest of the level in bytes: allocated before the trace and not released in it, such as weights; null if the level
+    is relative."""
     holders: tuple[Holder, ...]
     """Who allocated the known blocks, the one that holds most first; those from before the trace have no names."""
     largest: tuple[MemoryBlock, ...]

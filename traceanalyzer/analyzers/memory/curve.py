@@ -15,9 +15,9 @@ class Curve(msgspec.Struct, frozen=True):
     """A step function: each level holds from its time until the next one."""
 
     time_ns: tuple[int, ...]
-    """Since the first event of the trace, ascending."""
+    """Times at which the level changes, in ns since the first event, ascending."""
     level_bytes: tuple[int, ...]
-    """The level from that time on."""
+    """The level in bytes from each of these times on."""
 
 
 def curve(time_ns: I64, level_bytes: I64, points: int = POINTS) -> Curve:

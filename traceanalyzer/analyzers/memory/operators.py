@@ -22,18 +22,23 @@ class OperatorMemory(msgspec.Struct, frozen=True):
     """What all calls of one operator did to the memory of one device."""
 
     device: str
+    """Which memory it is: `CPU`, or `GPU` and the id of the device."""
     name: str
+    """Name of the operator as recorded."""
     calls: int
-    """All calls, also those that took no memory."""
+    """Number of all its calls, also those that took no memory."""
     increase_bytes: int
-    """Taken less given back, with the operators that it calls; those of recursive calls count twice."""
+    """Bytes taken less bytes given back, with the operators that it calls; those of recursive calls count twice."""
     self_increase_bytes: int
-    """The same without the operators that it calls."""
+    """Bytes taken less bytes given back, without the operators that it calls."""
     allocations: int
+    """Number of allocations, with those of the operators that it calls."""
     self_allocations: int
+    """Number of allocations, without those of the operators that it calls."""
     allocated_bytes: int
-    """Taken, whether given back or not."""
+    """Bytes taken, whether given back or not, with the operators that it calls."""
     self_allocated_bytes: int
+    """Bytes taken, whether given back or not, without the operators that it calls."""
 
 
 def by_operator(context: Context) -> tuple[OperatorMemory, ...]:
@@ -49,7 +54,7 @@ def operator_of(context: Context, ledger: Ledger) -> I64:
 
 
 def _nodes(context: Context) -> I64:
-    """The same for every row of the table of memory events."""
+    """Position of the innermost node around every row of the table of memory events, -1 for none."""
     memory, host = context.trace.memory, context.host
     position = host.tree.innermost(memory.thread, memory.start_ns)
     return np.append(host.top(), NO_PARENT)[position]

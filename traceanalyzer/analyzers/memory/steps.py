@@ -17,15 +17,19 @@ class StepMemory(msgspec.Struct, frozen=True):
     """What one step did to the memory of one device."""
 
     name: str
+    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
     allocations: int
+    """Number of allocations in the step."""
     allocated_bytes: int
-    """Taken in the step, whether given back or not: the churn of the allocator."""
+    """Bytes taken in the step, whether given back or not: the churn of the allocator."""
     frees: int
+    """Number of releases in the step."""
     freed_bytes: int
+    """Bytes given back in the step."""
     peak_bytes: int
-    """Highest level in the step, the level at its start included."""
+    """Highest level in the step in bytes, the level at its start included."""
     end_bytes: int
-    """Level at its end."""
+    """Level at the end of the step in bytes."""
 
 
 def host_steps(context: Context) -> Steps:

@@ -29,96 +29,128 @@ class Module(msgspec.Struct, frozen=True):
     """All calls of one module. Totals of a module that calls itself count twice."""
 
     name: str
-    """Class and number, `Conv2d_0`."""
+    """Class and number of the module as the profiler names it, `Conv2d_0`."""
     module_id: int
+    """Number that the profiler gave this module, which tells it from others of its name."""
     calls: int
+    """Number of forward calls."""
     operators: int
-    """Operators that its forward pass calls directly, in all calls."""
+    """Number of operators that the forward pass calls directly, in all calls."""
     host_self_ns: int
-    """Duration of its calls without the operators, modules and runtime calls inside."""
+    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
     host_total_ns: int
-    """Duration of its calls."""
+    """Duration of the calls in ns."""
     device_self_ns: int
-    """Durations of what its calls launched, each in full, without the modules inside."""
+    """Device time in ns of what the calls launched, each in full, without the modules inside."""
     device_total_ns: int
-    """The same with the modules inside."""
+    """Device time in ns of what the calls launched, each in full, with the modules inside."""
     backward_functions: int
-    """Functions that autograd evaluated for operators of the module itself."""
+    """Number of functions that autograd evaluated for operators of the module itself."""
     backward_host_self_ns: int
-    """Duration of these evaluations."""
+    """Duration in ns of these evaluations, without the modules inside."""
     backward_host_total_ns: int
-    """The same with the modules inside."""
+    """Duration in ns of the evaluations for the module and the modules inside."""
     backward_device_self_ns: int
-    """Durations of what these evaluations launched, each in full."""
+    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
     backward_device_total_ns: int
-    """The same with the modules inside."""
+    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
 class ModuleClass(msgspec.Struct, frozen=True):
     """All modules of one class. Totals of modules inside a module of the same class count twice."""
 
     name: str
+    """Name of the class: the name of the modules without their numbers."""
     modules: int
-    """How many of them were called, or evaluated by autograd."""
+    """Number of modules of this class that were called, or evaluated by autograd."""
     calls: int
+    """Number of forward calls."""
     operators: int
+    """Number of operators that the forward pass calls directly, in all calls."""
     host_self_ns: int
+    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
     host_total_ns: int
+    """Duration of the calls in ns."""
     device_self_ns: int
+    """Device time in ns of what the calls launched, each in full, without the modules inside."""
     device_total_ns: int
+    """Device time in ns of what the calls launched, each in full, with the modules inside."""
     backward_functions: int
+    """Number of functions that autograd evaluated for operators of the module itself."""
     backward_host_self_ns: int
+    """Duration in ns of these evaluations, without the modules inside."""
     backward_host_total_ns: int
+    """Duration in ns of the evaluations for the module and the modules inside."""
     backward_device_self_ns: int
+    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
     backward_device_total_ns: int
+    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
 class Place(msgspec.Struct, frozen=True):
     """A module as called from one place in the tree of modules."""
 
     name: str
+    """Class and number of the module as the profiler names it, `Conv2d_0`."""
     module_id: int
+    """Number that the profiler gave this module, which tells it from others of its name."""
     parent: int | None
-    """Index of the place around it; null at the top."""
+    """Position in the tree of the place around it; null at the top."""
     depth: int
+    """Number of places around this one; 0 at the top."""
     calls: int
+    """Number of forward calls from this place."""
     operators: int
+    """Number of operators that the forward pass calls directly, in all calls."""
     host_self_ns: int
+    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
     host_total_ns: int
+    """Duration of the calls in ns."""
     device_self_ns: int
+    """Device time in ns of what the calls launched, each in full, without the modules inside."""
     device_total_ns: int
+    """Device time in ns of what the calls launched, each in full, with the modules inside."""
     backward_functions: int
+    """Number of functions that autograd evaluated for operators of the module itself."""
     backward_host_self_ns: int
+    """Duration in ns of these evaluations, without the modules inside."""
     backward_host_total_ns: int
+    """Duration in ns of the evaluations for the module and the modules inside."""
     backward_device_self_ns: int
+    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
     backward_device_total_ns: int
+    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
 class Unattributed(msgspec.Struct, frozen=True):
     """Evaluations of autograd that belong to no module."""
 
     functions: int
+    """Number of functions that autograd evaluated."""
     host_ns: int
+    """Duration of these evaluations on the host in ns."""
     device_ns: int
+    """Device time in ns of what these evaluations launched."""
 
 
 class Modules(msgspec.Struct, frozen=True):
-    """Modules, the one with the most device self time of both passes first (host self time without a device)."""
+    """Cost of modules in the forward and in the backward pass."""
 
     rows: tuple[Module, ...]
-    """By name and module id."""
+    """One row per module, the most device self time of both passes first (host self time without a device)."""
     classes: tuple[ModuleClass, ...]
-    """The same by class, the name without its number."""
+    """One row per class of modules, in the same order."""
     tree: tuple[Place, ...]
-    """Parents before their children, siblings in the order of their first call."""
+    """Modules by the place from which they are called: parents before their children, siblings in the order of their
+    first call."""
     device_ns: int
-    """Durations of everything on devices."""
+    """Sum of the durations of everything on devices, in ns."""
     outside_device_ns: int
-    """The part launched outside of modules and of autograd, or without a launch in the trace."""
+    """Part of it in ns that was launched outside of modules and of autograd, or whose launch is not in the trace."""
     backward_outside: Unattributed
-    """Functions for operators that lie in no module, such as a loss function."""
+    """Evaluations of autograd for operators that lie in no module, such as a loss function."""
     backward_unlinked: Unattributed
-    """Functions whose operator in the forward pass is not in the trace, or could be one of several."""
+    """Evaluations of autograd whose operator in the forward pass is not in the trace, or could be one of several."""
 
 
 def missing(context: Context) -> Message | None:

@@ -17,11 +17,11 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 @dataclass(frozen=True)
 class ModuleTotals:
-    """Sums within the chosen steps."""
+    """Sums over all modules within the chosen steps."""
 
     paths: Paths
     figures: tuple[I64, ...]
-    """Per place, in the order of the fields of `Place` from `calls` on."""
+    """Columns by place, in the order of the fields of `Place` from `calls` on."""
     device_ns: int
     outside_device_ns: int
     backward_outside: tuple[int, int, int]
@@ -30,7 +30,7 @@ class ModuleTotals:
 
 
 def totals(context: Context) -> ModuleTotals:
-    """Sum everything."""
+    """Sum times and calls over all places and evaluations."""
     found = context.once(owners)
     places = paths(context, found)
     device = device_time(context)

@@ -22,7 +22,7 @@ _ACCUMULATION = "torch::autograd::AccumulateGrad"
 
 @dataclass(frozen=True)
 class ModuleOwners:
-    """Positions in the host tree."""
+    """Owners of host nodes and launches, as positions in the host tree."""
 
     is_module: Bool
     is_evaluation: Bool
@@ -68,12 +68,12 @@ def evaluations(context: Context) -> Bool:
 
 
 def is_accumulation(name: str) -> bool:
-    """The function that adds a gradient to a parameter's; it has no counterpart in the forward pass."""
+    """Whether a function adds to a parameter's gradient; it has no counterpart in the forward pass."""
     return name.removeprefix(_EVALUATION) == _ACCUMULATION
 
 
 def device_time(context: Context) -> I64:
-    """Of each launch, the durations of what it put on devices, each in full."""
+    """For each launch, the sum of the durations in ns of what it started on devices."""
     launch = context.links.launch
     linked = launch != NO_PARENT
     return sum_by(launch[linked], context.trace.device.dur_ns[linked], len(context.trace.launches))

@@ -1,8 +1,8 @@
 """Which forward and backward passes does training make for each update of the parameters, and what are they for?
 
 By the ranges of optimizers, by what autograd evaluates, and by the numbers of the functions that the forward pass
-creates. Where optimizers take turns between two backward passes, nobody can tell whose gradients were thrown away,
-and nothing is said of that. Everything counts that starts in the chosen steps.
+creates. Where optimizers take turns between two backward passes, it cannot be told whose gradients were thrown away,
+so this is left out. Everything counts that starts in the chosen steps.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ _NO_AUTOGRAD = Text(
 
 
 class Passes(msgspec.Struct, frozen=True):
-    """The answer."""
+    """Forward and backward passes of a training, and what came of them."""
 
     backward_passes: int
+    """Number of backward passes."""
     updates: int
-    """Calls of `step` of an optimizer."""
+    """Number of calls of `step` of an optimizer."""
     zero_grads: int
-    """Calls of `zero_grad`."""
+    """Number of calls of `zero_grad`."""
     graph_functions: int
-    """Functions that forward passes added to the graph of autograd."""
+    """Number of functions that forward passes added to the graph of autograd."""
     graph_passes: int
-    """Most calls of one outermost module that did; steps that did where modules were not recorded."""
+    """Most calls of one outermost module that added functions to the graph; steps that did where modules were not
+    recorded."""
     graph_host_ns: int
-    """Host time of the operators that added them."""
+    """Host time in ns of the operators that added them."""
     graph_start_ns: int | None
-    """Start of the first of these operators; null where there is none."""
+    """Start of the first of these operators in ns since the first event; null where there is none."""
     discarded: Discarded | None
-    """Passes whose gradients `zero_grad` threw away; null where there are none, or nobody can tell."""
+    """Passes whose gradients `zero_grad` threw away; null where there are none, or where it cannot be told."""
     unused: tuple[UnusedForward, ...]
     """Modules with forward passes that no backward pass belongs to, beside others that have one."""
     accumulation: Accumulation | None
@@ -75,7 +77,7 @@ def analyze(context: Context) -> Passes:
 
 
 def _count(context: Context, start_ns: I64) -> int:
-    """How many start in the chosen steps."""
+    """Number of times that lie in the chosen steps."""
     return int(context.in_scope(start_ns).sum())
 
 

@@ -26,28 +26,30 @@ class Exchange(msgspec.Struct, frozen=True):
     """A backward pass that exchanges gradients before it has to."""
 
     start_ns: int
+    """Start of the backward pass in ns since the first event."""
     collectives: int
+    """Number of collectives that the backward pass calls."""
     time_ns: int | None
-    """Of their kernels on the device; null where there are none, as on a CPU."""
+    """Time of their kernels on the device in ns; null where there are none, as on a CPU."""
 
 
 class Accumulation(msgspec.Struct, frozen=True):
     """Updates from several backward passes."""
 
     updates: int
-    """Updates with two or more backward passes before them."""
+    """Number of updates with two or more backward passes before them."""
     passes: int
-    """Backward passes before these updates."""
+    """Number of backward passes before these updates."""
     early_exchanges: int
-    """Passes, other than the last before an update, that exchange about as much as the last one."""
+    """Number of these passes, other than the last before an update, that exchange about as much as the last one."""
     collectives: int
-    """All-reduces of these passes."""
+    """Number of all-reduces that these early exchanges call."""
     time_ns: int | None
-    """Durations of their kernels; null where there are none, as on a CPU."""
+    """Time of their kernels on the device in ns; null where there are none, as on a CPU."""
     exposed_ns: int | None
-    """The part in which no other kernel runs."""
+    """Part of that time in ns in which no other kernel runs; null where there are no kernels."""
     examples: tuple[Exchange, ...]
-    """At most five, the longest first."""
+    """The early exchanges that take longest, at most five, the longest first."""
 
 
 def find(context: Context) -> Accumulation | None:

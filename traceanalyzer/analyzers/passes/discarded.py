@@ -21,32 +21,35 @@ _SHOWN = 5
 
 
 class Waste(msgspec.Struct, frozen=True):
-    """A pass whose result nobody used."""
+    """A forward and backward pass whose gradients were not used."""
 
     start_ns: int
-    """Of its forward part."""
+    """Start of the forward part in ns since the first event."""
     functions: int
-    """That autograd evaluated."""
+    """Number of functions that autograd evaluated."""
     device_ns: int
-    """Durations of what forward and backward launched."""
+    """Device time in ns of what the forward and the backward part launched."""
     host_ns: int
-    """From the first operator of the forward to the end of the backward part."""
+    """Time in ns from the first operator of the forward part to the end of the backward part."""
 
 
 class Discarded(msgspec.Struct, frozen=True):
     """Forward and backward passes between an update and a `zero_grad`, with no update between."""
 
     passes: int
+    """Number of passes whose gradients were thrown away."""
     updates: int
-    """Updates before which it happens."""
+    """Number of updates before which that happens."""
     device_ns: int
+    """Device time of these passes in ns."""
     host_ns: int
+    """Time of these passes on the host in ns, from the first operator of each to its end."""
     examples: tuple[Waste, ...]
-    """At most five, the ones with most device time."""
+    """The passes with the most device time, at most five."""
 
 
 def find(context: Context) -> Discarded | None:
-    """Passes that end in `zero_grad` instead of in an update; None where there are none or nobody can tell."""
+    """Find passes that end in `zero_grad` instead of an update; None if there are none or it cannot be told."""
     passes, (steps, zeroed) = context.once(backward), context.once(optimizer_starts)
     if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
         return None
@@ -68,7 +71,7 @@ def find(context: Context) -> Discarded | None:
 
 
 def _take_turns(context: Context) -> bool:
-    """Several optimizers: some steps follow each other without a backward pass between."""
+    """Whether several optimizers take turns: some steps follow each other without a backward pass between."""
     passes, (steps, _) = context.once(backward), context.once(optimizer_starts)
     passed = np.searchsorted(passes.start_ns, steps)
     return any(a == b for a, b in pairwise(passed.tolist()))

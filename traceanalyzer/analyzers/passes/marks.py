@@ -40,7 +40,7 @@ class Backward:
     start_ns: I64
     end_ns: I64
     functions: I64
-    """Evaluated."""
+    """Number of functions that autograd evaluated in each pass."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -64,7 +64,7 @@ def graph(context: Context) -> Graph:
 
 
 def _creates(sequence: I64, thread: I32) -> Bool:
-    """The last operator before a number grows; of each thread whose numbers grow, the very last one too."""
+    """Which operators create a function of the graph: each last one before the number of its thread grows."""
     same = thread[1:] == thread[:-1]
     grows = np.append((np.diff(sequence) > 0) & same, False)[: len(thread)]
     last: Bool = np.append(~same, True)[: len(thread)]
@@ -72,7 +72,7 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 
 
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
-    """Without what lies in evaluations, optimizers and loaders."""
+    """Leave out what lies in evaluations, optimizers and loaders."""
     host, table = context.host, context.trace.host
     within = host.tree.nearest(context.once(owners).is_evaluation | (host.kind == NodeKind.DATALOADER))
     row = host.row[nodes]
@@ -93,7 +93,7 @@ def optimizer_starts(context: Context) -> tuple[I64, I64]:
 
 
 def backward(context: Context) -> Backward:
-    """Runs of evaluations by autograd."""
+    """Find backward passes: runs of evaluations by autograd."""
     tree, table = context.host.tree, context.trace.host
     nodes = np.flatnonzero(context.once(owners).is_evaluation)
     nodes = nodes[np.argsort(tree.start_ns[nodes], kind="stable")]

@@ -24,21 +24,21 @@ class UnusedForward(msgspec.Struct, frozen=True):
     """A module that runs on inputs of one shape more often than its outputs reach a backward pass."""
 
     name: str
-    """As recorded."""
+    """Name of the module as recorded."""
     input_shapes: str
-    """Of its first operator; empty where shapes were not recorded."""
+    """Input shapes of its first operator as recorded; empty where they were not recorded."""
     calls: int
-    """Before updates, extending the graph."""
+    """Number of its calls before updates that extend the graph of autograd."""
     unused_calls: int
-    """Those that no function evaluated by autograd belongs to."""
+    """Number of these calls that no function evaluated by autograd belongs to."""
     updates: int
-    """Updates before which there are such calls, beside others that reach a backward pass."""
+    """Number of updates before which there are such calls, beside others that reach a backward pass."""
     device_ns: int
-    """Durations of what the unused calls launched."""
+    """Device time in ns of what the unused calls launched."""
     host_ns: int
-    """Duration of the unused calls."""
+    """Duration of the unused calls in ns."""
     start_ns: int
-    """Of the first unused call."""
+    """Start of the first unused call in ns since the first event."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Roots:
 
 
 def roots(context: Context) -> Roots:
-    """Find them, recomputation within the backward pass excepted."""
+    """Find the outermost calls, without recomputation within the backward pass."""
     return _modules(context) if (context.host.kind == NodeKind.MODULE).any() else _wrappers(context)
 
 

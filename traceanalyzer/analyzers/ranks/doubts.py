@@ -1,4 +1,4 @@
-"""How far can the comparison of ranks be trusted?"""
+"""Counts what lowers the confidence of the comparison of ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANGES = 12
 
 
 def doubts(found: Ranks) -> tuple[Loss, ...]:
-    """All doubts, in a fixed order."""
+    """Count all doubts, in a fixed order."""
     return tuple(_doubts(found))
 
 
@@ -39,6 +39,6 @@ def _doubts(found: Ranks) -> Iterator[Loss]:
 
 
 def ranges(missing: Sequence[RankRange]) -> str:
-    """`2, 5-127`."""
+    """Write ranges of ranks as text, such as `2, 5-127`."""
     shown = [str(part.first) if part.first == part.last else f"{part.first}-{part.last}" for part in missing]
     return ", ".join(shown[:_RANGES]) + (", ..." if len(shown) > _RANGES else "")

@@ -17,16 +17,16 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 @dataclass(frozen=True)
 class Matched:
-    """Rows of a table that are collectives which several ranks have."""
+    """Rows of collectives that several ranks have."""
 
     rows: I64
     """Ordered by collective, then by duration, once `waits` has looked at it by waiting: the rank that came last is
     the first of its collective."""
     collective: I64
-    """Of each row, 0..count-1."""
+    """Number of the collective of each row, 0..count-1."""
     count: int
     by_sequence: Bool
-    """Of each row."""
+    """Whether each row was matched by its recorded number."""
 
     @property
     def opens(self) -> I64:
@@ -38,7 +38,7 @@ class Matched:
         return Matched(self.rows[order], self.collective[order], self.count, self.by_sequence[order])
 
     def only(self, kept: Bool) -> Matched:
-        """Some of the collectives."""
+        """Keep some of the collectives."""
         chosen = kept[self.collective]
         number = np.cumsum(kept) - 1
         return Matched(self.rows[chosen], number[self.collective[chosen]], int(kept.sum()), self.by_sequence[chosen])
@@ -72,7 +72,7 @@ def _operation(table: RankTable) -> I64:
 
 
 def _equally_many(table: RankTable, rows: I64) -> I64:
-    """Without the kinds of which, within a step, some rank has more than another: nobody knows which is missing."""
+    """Leave out kinds of which some rank has more than another within a step: it is unknown which is missing."""
     if not len(rows):
         return rows
     first, cell = group(table.kind[rows], table.step[rows], table.member[rows])

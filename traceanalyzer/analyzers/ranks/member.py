@@ -19,7 +19,7 @@ ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle
 
 @dataclass(frozen=True)
 class Member:
-    """What a run needs of a rank."""
+    """What the report of a run needs of one rank."""
 
     source: ReportSource
     summary: TraceSummary

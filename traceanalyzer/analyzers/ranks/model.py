@@ -1,4 +1,4 @@
-"""What a run of several ranks comes to: the answer of `ranks`."""
+"""What the traces of several ranks tell together: the result of the analysis `ranks`."""
 
 from __future__ import annotations
 
@@ -9,176 +9,213 @@ class RankRange(msgspec.Struct, frozen=True):
     """Consecutive ranks, both ends included."""
 
     first: int
+    """Lowest rank of the range."""
     last: int
+    """Highest rank of the range."""
 
 
 class Skew(msgspec.Struct, frozen=True):
-    """How far the clock of a rank is ahead of the reference's, as the ends of common collectives tell."""
+    """How far the clock of a rank is ahead of a reference's, as the ends of common collectives tell."""
 
     reference: int
     """The lowest rank that is linked to this one by collectives."""
     ns: int
-    """Positive: the rank's clock shows a later time. Median over collectives."""
+    """How much later the rank's clock shows than the reference's, in ns; below 0 if it shows an earlier time. Median
+    over collectives."""
     low_ns: int
+    """Lower end of the 95 % interval of the median in ns; along a chain of groups the widths are added."""
     high_ns: int
-    """95 % interval of the median; along a chain of groups the widths are added."""
+    """Upper end of the 95 % interval of the median in ns."""
     collectives: int
-    """Compared; along a chain the fewest."""
+    """Number of collectives that were compared; along a chain of groups the fewest."""
 
 
 class RankRow(msgspec.Struct, frozen=True):
     """One rank; times are means over its steps. Null is unknown."""
 
     rank: int
+    """Number of the rank."""
     file: str
+    """Name of the rank's trace."""
     steps: int
+    """Number of steps in the trace."""
     mean_step_ns: float | None
+    """Mean duration of a step in ns."""
     median_step_ns: float | None
+    """Median duration of a step in ns."""
     computation_ns: float | None
-    """A kernel that is no collective runs."""
+    """Time per step in ns in which a kernel that is no collective runs."""
     communication_ns: float | None
-    """A kernel of a collective runs."""
+    """Time per step in ns in which a collective kernel runs."""
     exposed_ns: float | None
-    """And no other kernel."""
+    """Part of it in ns in which no other kernel runs."""
     wait_ns: float | None
-    """In collectives that were matched: duration beyond the shortest of all ranks. Null if none was."""
+    """Time per step in ns that matched collectives take beyond the shortest of all ranks; null if none was matched."""
     exposed_wait_ns: float | None
-    """The part of it in which no other kernel runs."""
+    """Part of the waiting in ns in which no other kernel runs."""
     transfer_ns: float | None
-    """The rest of the durations of these collectives."""
+    """Rest of the durations of matched collectives per step in ns."""
     own_ns: float | None
-    """Step without exposed waiting: how long the step would be if nobody had to wait for anybody."""
+    """Step without exposed waiting in ns: how long the step would be if no rank had to wait for another."""
     loader_ns: float | None
-    """Waiting for the loader while no device works."""
+    """Time per step in ns of waiting for the loader while no device works."""
     idle_ns: float | None
-    """No device works, for another reason."""
+    """Time per step in ns in which no device works, for another reason."""
     matched: int
-    """Collectives that were matched with other ranks."""
+    """Number of collectives that were matched with other ranks."""
     last: int
-    """Those in which it waited least: the others waited for it."""
+    """Number of collectives in which it waited least: the others waited for it."""
     skew: Skew | None
+    """How far its clock is ahead; null where clocks cannot be compared."""
 
 
 class RunStep(msgspec.Struct, frozen=True):
     """One step over all ranks that have it."""
 
     name: str
+    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
     ranks: int
+    """Number of ranks that have the step."""
     mean_ns: float
+    """Mean duration over the ranks in ns."""
     min_ns: int
+    """Shortest duration of all ranks in ns."""
     max_ns: int
+    """Longest duration of all ranks in ns."""
     longest: int
-    """The rank with the longest."""
+    """The rank whose step is longest."""
     wait_ns: float | None
-    """Mean over the ranks of exposed waiting; null if no collective was matched."""
+    """Exposed waiting in ns, mean over the ranks; null if no collective was matched."""
     waited_for: int | None
-    """The rank that caused most of it."""
+    """The rank that caused most of the waiting; null if none did."""
     caused_ns: float | None
-    """By this rank, mean over all ranks."""
+    """Waiting that this rank caused in ns, mean over all ranks; null if none did."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
     """Matched collectives of one kind in one process group."""
 
     operation: str | None
+    """Operation such as `all_reduce`, as in the analysis `communication`; null where unknown."""
     process_group: str | None
+    """Name of the process group; null where it is not recorded."""
     group_size: int | None
+    """Number of ranks in the group; null where it is not recorded."""
     ranks: int
-    """Of the group, in this report. If it is less than the size, waiting is a lower bound, transfer an upper one."""
+    """Number of ranks of the group in this report. If it is less than the size, waiting is a lower bound and transfer
+    an upper one."""
     message_bytes: int | None
+    """Size of one message in bytes; null if unknown."""
     collectives: int
-    """Each counts once, whatever the number of ranks."""
+    """Number of collectives; each counts once, whatever the number of ranks."""
     wait_ns: float
-    """Mean over collectives and ranks."""
+    """Waiting in ns, mean over collectives and ranks."""
     transfer_ns: float
-    """Mean of the shortest durations: after the last rank has come, all that is left is to send."""
+    """Mean of the shortest durations in ns: after the last rank has come, all that is left is to send."""
     algorithm_gb_per_s: float | None
-    """Bytes over the shortest durations, 10^9 bytes per second."""
+    """Bytes over the shortest durations, in 10^9 bytes per second; null if the size is unknown."""
     bus_gb_per_s: float | None
-    """The same times the factor of the operation, see `communication`."""
+    """Algorithm bandwidth times the factor of the operation, in 10^9 bytes per second, as in the analysis
+    `communication`; null if unknown."""
 
 
 class Excess(msgspec.Struct, frozen=True):
     """What a late rank does for longer than the median of the others."""
 
     part: str
-    """`computation`, `loader` or `idle`."""
+    """What the rank does: `computation`, `loader` or `idle`."""
     ns: float
-    """Per step."""
+    """How much longer than the median of the others, in ns per step."""
 
 
 class Caused(msgspec.Struct, frozen=True):
     """Waiting for one rank, within a step or over all collectives of a kind; mean over the ranks of the run."""
 
     name: str
-    """Of the step, or of the operation."""
+    """Number of the step, or name of the operation."""
     process_group: str | None
+    """Name of the process group; null for a step, and where it is not recorded."""
     ns: float
+    """Exposed waiting in ns, mean over the ranks of the run."""
 
 
 class Straggler(msgspec.Struct, frozen=True):
     """A rank that others wait for. Times are exposed waiting, means over ranks and steps."""
 
     rank: int
+    """Number of the rank."""
     last: int
-    """Collectives in which it came last."""
+    """Number of collectives in which it came last."""
     matched: int
+    """Number of its collectives that were matched with other ranks."""
     steps: int
-    """In which it caused more waiting than any other rank."""
+    """Number of steps in which it caused more waiting than any other rank."""
     caused_ns: float
-    """Waiting for it. Where it was late because it waited for another rank, that rank is the cause."""
+    """Waiting for this rank in ns. Where it was late because it waited for another rank, that rank is the cause."""
     gap_ns: float
-    """Of that, what goes away if it comes no later than the next one."""
+    """Part of that waiting in ns that goes away if it comes no later than the next one."""
     share: float
-    """Of all waiting."""
+    """Share of all waiting (0 to 1) that it causes."""
     excess: tuple[Excess, ...]
-    """What it does for longer, the largest first."""
+    """What it does for longer than others, the largest first."""
     worst_steps: tuple[Caused, ...]
+    """Steps in which others wait for it longest."""
     worst_collectives: tuple[Caused, ...]
+    """Collectives in which others wait for it longest."""
 
 
 class Matching(msgspec.Struct, frozen=True):
     """What became of the collectives of all ranks; `recorded` is the sum of the others but `by_sequence`."""
 
     recorded: int
+    """Number of collectives in all traces."""
     matched: int
-    """With at least one other rank."""
+    """Number of collectives that were matched with at least one other rank."""
     by_sequence: int
-    """Of these by number; the rest by order within step, group, operation and size."""
+    """Number of these that were matched by their recorded number; the rest by order within step, group, operation and
+    size."""
     not_mutual: int
     """Messages between two ranks, and from or to one: nobody has to wait for everybody. And unequal parts without
     clocks that could tell waiting from sending."""
     unmatched: int
-    """No other rank has it, or ranks have different numbers of it."""
+    """Number of collectives that no other rank has, or of which ranks have different numbers."""
     contradicted: int
-    """They do not overlap in time: not the same collective."""
+    """Number of collectives that do not overlap in time, so that they are not the same one."""
 
 
 class Ranks(msgspec.Struct, frozen=True):
-    """The answer; ranks in ascending order."""
+    """How the ranks of a run work together; ranks in ascending order."""
 
     world_size: int | None
+    """Number of ranks that train together; null if no trace tells."""
     missing: tuple[RankRange, ...] | None
-    """Ranks without a trace; null if the size of the world is unknown."""
+    """Ranks without a trace; null if the number of ranks is unknown."""
     ranks: tuple[RankRow, ...]
+    """One row per rank that has a trace."""
     steps: tuple[RunStep, ...]
+    """One row per step, over all ranks that have it."""
     counted_steps: int
-    """Steps in which a collective was matched."""
+    """Number of steps in which a collective was matched."""
     mean_step_ns: float | None
-    """Over all steps of all ranks, as the next four."""
+    """Mean duration of a step in ns over all steps of all ranks; null without steps."""
     wait_ns: float | None
+    """Waiting in matched collectives in ns, mean over all steps of all ranks; null if none was matched."""
     exposed_wait_ns: float | None
+    """Part of the waiting in ns in which no other kernel runs; null if it is unknown."""
     transfer_ns: float | None
+    """Rest of the durations of matched collectives in ns, mean over all steps of all ranks; null if none was
+    matched."""
     imbalance: float | None
-    """Longest over mean of `own_ns`, less 1: what ranks differ by when nobody waits."""
+    """Longest over mean of `own_ns`, less 1: by how much ranks differ without waiting. Null if it is unknown."""
     is_on_host: bool
-    """Some rank has collectives as host ranges: then what of the waiting is exposed is not known."""
+    """Whether some rank has collectives as host ranges; then the exposed part of the waiting is unknown."""
     has_clocks: bool
-    """All ranks tell the absolute time, so that clocks can be compared."""
+    """Whether all ranks tell the absolute time, so that clocks can be compared."""
     matching: Matching
+    """How many collectives could be matched across ranks."""
     left_out: int
-    """Collectives of late steps that were not looked at."""
+    """Number of collectives of late steps that were not looked at."""
     groups: tuple[GroupRow, ...]
-    """Those with the most waiting first."""
+    """Matched collectives by kind and process group, the most waiting first."""
     stragglers: tuple[Straggler, ...]
-    """The one that others wait for longest first."""
+    """Ranks that others wait for, the one with the most waiting first."""

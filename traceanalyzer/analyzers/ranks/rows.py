@@ -1,4 +1,4 @@
-"""The rows of the answer: ranks, steps, groups, stragglers."""
+"""Builds the rows of the result: ranks, steps, groups, stragglers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _WORST = 5
 
 @dataclass(frozen=True)
 class RankRun:
-    """Everything that rows are made of."""
+    """Everything that the rows are built from."""
 
     numbers: tuple[int, ...]
-    """The ranks."""
+    """Numbers of the ranks, ascending."""
     members: Sequence[Member]
     table: RankTable
     matched: Matched
@@ -41,7 +41,7 @@ class RankRun:
 
     @property
     def steps(self) -> int:
-        """Of all ranks together."""
+        """Number of steps of all ranks together."""
         return sum(len(member.facts.steps.name) for member in self.members)
 
     def by_member(self, values: Array) -> list[int]:
@@ -93,14 +93,14 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
 
 
 def _idle(resources: StepResources | None) -> float | None:
-    """No device works, and nobody waits for the loader."""
+    """Time per step in ns in which no device works and nothing waits for the loader; None if unknown."""
     if resources is None or resources.gpu_ns is None:
         return None
     return max(0.0, resources.step_ns - resources.gpu_ns - resources.exposed_loader_ns)
 
 
 def _skew(run: RankRun, position: int) -> Skew | None:
-    """Nothing to say without clocks, and of a reference by itself."""
+    """Clock difference of a rank; None without clocks, and for a reference itself."""
     offset = run.clocks.get(position)
     if offset is None or not run.table.has_clocks or offset.reference == position:
         return None

@@ -1,4 +1,4 @@
-"""The collectives of all ranks as one table."""
+"""Puts the collectives of all ranks into one table."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 @dataclass(frozen=True)
 class RankTable:
-    """Columns, rank by rank, each in the order of calls; -1 is unknown."""
+    """Collectives as columns, rank by rank, each in the order of calls; -1 is unknown."""
 
     member: I64
-    """Position of the rank."""
+    """Position of the rank of each collective."""
     kind: I64
     sequence: I64
     step: I64
@@ -26,9 +26,9 @@ class RankTable:
     """Since the first event of the first rank, by the clock of the rank; without clocks since its own first event."""
     dur_ns: I64
     exposed_ns: I64
-    """-1 where unknown."""
+    """Exposed part of each duration in ns; -1 where unknown."""
     kinds: tuple[CollectiveKind, ...]
-    """With positions in `groups`."""
+    """Kinds of collectives, with positions in `groups`."""
     groups: tuple[ProcessGroup, ...]
     steps: tuple[str, ...]
     members: int
@@ -39,7 +39,7 @@ class RankTable:
 
     @property
     def end_ns(self) -> I64:
-        """When each ends."""
+        """Time at which each collective ends, in ns."""
         return self.start_ns + self.dur_ns
 
     @property

@@ -1,4 +1,4 @@
-"""Results of single ranks and of their comparison, in the form that the same analyses of one trace have."""
+"""Sums up results of single ranks and their comparison, in the form that one trace's analyses have."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSou
 T = TypeVar("T")
 
 FORMAT = "kineto-ranks"
-"""Of the source of a run's report."""
+"""Format in the source of a run's report."""
 
 _DEVICE = 0
-"""Stands for the busiest device of every rank."""
+"""Device number that stands for the busiest device of every rank."""
 
 
 def results(members: Sequence[Member], ranks: Ranks) -> dict[str, msgspec.Struct]:
-    """What rules look at, by the analyzers' keys: means over ranks, and of collectives only what is transfer."""
+    """Results that rules judge, by analysis: means over ranks; collectives count without the waiting."""
     known = [member.resources for member in members if member.resources is not None]
     classes = [member.kernel_classes for member in members if member.kernel_classes is not None]
     found: dict[str, msgspec.Struct] = {"ranks": ranks}
@@ -46,7 +46,7 @@ def results(members: Sequence[Member], ranks: Ranks) -> dict[str, msgspec.Struct
 
 
 def _mean(resources: Sequence[StepResources]) -> StepResources:
-    """Means over all steps of all ranks, null where no rank knows; sums of what is a sum in one rank."""
+    """Means over all steps of all ranks (null where no rank knows), and sums of what is a sum in one rank."""
     steps = sum(own.steps for own in resources)
 
     def over(field: str) -> float | None:
@@ -61,14 +61,14 @@ def _mean(resources: Sequence[StepResources]) -> StepResources:
 
 
 def _breakdown(averages: Sequence[tuple[Average, int]]) -> StepBreakdown:
-    """The parts of a mean step; single steps are of single ranks."""
+    """Parts of the mean step over all ranks; there are no single steps."""
     steps = sum(count for _, count in averages)
     parts = (sum(getattr(own, field) * count for own, count in averages) / steps for field in Average.__struct_fields__)
     return StepBreakdown(None, (), Average(*parts), None, None, None, None)
 
 
 def _idle(members: Sequence[Member]) -> list[DeviceIdle]:
-    """Of each rank the device that works most."""
+    """The busiest device of each rank with its idle time."""
     own = [(member.idle, member.resources.device) for member in members if member.idle and member.resources]
     return [device for idle, busiest in own for device in idle.devices if device.device == busiest]
 
@@ -155,14 +155,14 @@ def _row(group: GroupRow) -> CollectiveRow:
 
 
 def source(name: str, members: Sequence[Member]) -> ReportSource:
-    """All files of a run."""
+    """Source of a run's report: all its files."""
     sizes = [member.source.size_bytes for member in members]
     known = [size for size in sizes if size is not None]
     return ReportSource(name, FORMAT, sum(known) if len(known) == len(sizes) else None)
 
 
 def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
-    """All traces of a run: sums, and what they agree on."""
+    """Facts of all traces of a run: sums, and what they agree on."""
     own = [member.summary for member in members]
     bases = [one.base_ns for one in own if one.base_ns is not None]
     devices: dict[ReportDevice, None] = dict.fromkeys(device for one in own for device in one.devices)
@@ -182,5 +182,5 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
 
 
 def _common(values: Sequence[T]) -> T | None:
-    """What all have; null if they differ."""
+    """The value that all have; null if they differ."""
     return values[0] if values and all(value == values[0] for value in values) else None

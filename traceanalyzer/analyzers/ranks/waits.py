@@ -26,30 +26,30 @@ _MOST_RANKS = 512
 
 @dataclass(frozen=True)
 class RankWaits:
-    """Per matched row, in the order of `Matched.rows`; ns."""
+    """Waits of each matched row, in the order of `Matched.rows`; times in ns."""
 
     wait: I64
     """Duration beyond the shortest of the collective; of unequal parts only until the last rank has started."""
     exposed: I64
-    """The part of it in which no other kernel runs; all of it where that is not known."""
+    """Part of the wait in which no other kernel runs; all of it where that is not known."""
     transfer: I64
     """The shortest duration of the collective; of unequal parts what remains of the rank's own."""
     is_last: Bool
     """The one rank that waits for none; nobody where two do."""
     counts: Bool
-    """Called within a step: means per step are over these."""
+    """Whether it was called within a step; means per step are over these."""
 
 
 @dataclass(frozen=True)
 class Blame:
-    """Exposed waiting by who caused it; ns, summed over the ranks that wait."""
+    """Exposed waiting by the rank that caused it, in ns, summed over the ranks that wait."""
 
     by_step: F64
-    """Steps of the table x ranks."""
+    """Matrix of steps of the table by ranks."""
     by_kind: F64
-    """Kinds of the table x ranks."""
+    """Matrix of kinds of the table by ranks."""
     gap: F64
-    """By rank: what goes away if it comes no later than the next one."""
+    """For each rank, the waiting that goes away if it comes no later than the next one."""
 
 
 def measure(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:
@@ -121,7 +121,7 @@ def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> 
 
 
 class _Delays:
-    """By how much each rank has been delayed so far by each: rows are delayed, columns delay."""
+    """How much each rank (row) has been delayed so far by each other rank (column)."""
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
@@ -132,7 +132,7 @@ class _Delays:
 
         Args:
             members: Ranks of a collective, the one that came last first.
-            wait: Of the others.
+            wait: How long the others wait, in ns.
 
         Returns:
             For each of the others the causes of its wait, by rank.

@@ -19,7 +19,7 @@ _NO_TIMELINE = Text(
 NEEDS_TIMELINE = ("step_breakdown", "gpu", "kernels_by_operator")
 
 RESULTS = {"tables": tuple[listing.PrintedTable, ...], "runs": tuple[runs.PrintedRun, ...]}
-"""The keys of a document's report and their types."""
+"""Types of the results of a document by key."""
 
 
 _HIDDEN = 0.01
@@ -41,7 +41,7 @@ def run(document: TableDocument) -> tuple[dict[str, tuple[msgspec.Struct, ...]],
 
 
 def doubts(results: Mapping[str, tuple[msgspec.Struct, ...]]) -> tuple[Loss, ...]:
-    """What lowers the confidence of a document's figures."""
+    """Count what lowers the confidence of a document's figures."""
     found = []
     for run in results["runs"]:
         if not isinstance(run, runs.PrintedRun):

@@ -1,4 +1,4 @@
-"""What a printed row is: tables mix operators, the kernels that they launch, annotations and runtime calls."""
+"""Tells what a printed row is: tables mix operators, the kernels that they launch, annotations, runtime calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traceanalyzer.trace.document import TableRow
 
 
 class RowKind(StrEnum):
-    """Device time stands in operator rows and again in kernel rows; annotation rows are spans with gaps."""
+    """Kinds of rows. Device time stands in operator rows and again in kernel rows; annotations are spans with gaps."""
 
     OPERATOR = "operator"
     KERNEL = "kernel"
@@ -35,12 +35,12 @@ _SYNC = re.compile(r"(cuda|hip|aclrt|musa|xpu)\w*Synchronize$")
 
 
 def is_sync(name: str) -> bool:
-    """A runtime call in which the host waits for the device."""
+    """Whether it is a runtime call in which the host waits for the device."""
     return _SYNC.match(name) is not None
 
 
 def is_dataloader(row: TableRow) -> bool:
-    """The wait for a batch, its name whole or cut."""
+    """Whether the row is the wait for a batch, its name whole or cut."""
     if row.name_truncated:
         return row.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#"))
     return marks.is_dataloader(row.name)

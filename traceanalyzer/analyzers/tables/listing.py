@@ -18,24 +18,31 @@ class PrintedTotals(msgspec.Struct, frozen=True):
     """The lines below a table; null where they are not printed."""
 
     self_cpu_ns: int | None
+    """Printed total of the self CPU time in ns; null where it is not printed."""
     self_device_ns: int | None
+    """Printed total of the self device time in ns; null where it is not printed."""
 
 
 class PrintedTable(msgspec.Struct, frozen=True):
     """One table of the document."""
 
     title: str | None
+    """Nearest heading above the table, without its decoration; null if there is none."""
     line: int
-    """1-based line of its header."""
+    """Line of the table's header in the document, counted from 1."""
     columns: tuple[str, ...]
+    """Ids of the known columns in the order in which they are printed."""
     device: str | None
-    """As printed: CUDA, XPU, NPU, ..."""
+    """Device as printed, such as CUDA, XPU or NPU; null where none is printed."""
     rows: tuple[dict[str, Any], ...]
-    """Per row its kind, its line, and a value for each column; null is not printed or not readable."""
+    """Rows in the printed order: for each its kind, its line, and a value for each column; null is not printed or not
+    readable."""
     totals: PrintedTotals
+    """The totals that are printed below the table."""
     complete: bool
-    """The end of the table was seen; torch may have cut rows all the same (row_limit)."""
+    """Whether the end of the table was seen; torch may have cut rows all the same (row_limit)."""
     run: str
+    """Id of the run that the table belongs to, as in the analysis `runs`."""
 
 
 def analyze(document: TableDocument, views: Sequence[RunView]) -> tuple[PrintedTable, ...]:

@@ -19,67 +19,86 @@ from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
 
 class Hot(msgspec.Struct, frozen=True):
-    """One operator or kernel: all its rows of one name (cut names may stand for several)."""
+    """One operator or kernel: all its rows of one name; rows whose names are cut are not joined."""
 
     name: str
+    """Name as printed."""
     name_truncated: bool
+    """Whether the name is cut, so that several operators or kernels may share it."""
     calls: int | None
+    """Number of calls; null where they are not printed."""
     device_self_ns: int | None
+    """Self device time in ns; null where it is not printed."""
     device_share: float | None
-    """Of the run's device time."""
+    """Share of the run's device time (0 to 1); null where one of both is not printed."""
     host_self_ns: int | None
+    """Self CPU time in ns; null where it is not printed."""
     host_share: float | None
-    """Of the run's host time."""
+    """Share of the run's host time (0 to 1); null where one of both is not printed."""
 
 
 class PrintedCopy(msgspec.Struct, frozen=True):
     """Copies or fills of one kind."""
 
     name: str
+    """Name of the copy or fill as printed."""
     calls: int | None
+    """Number of copies; null where it is not printed."""
     device_ns: int | None
+    """Self device time in ns; null where it is not printed."""
 
 
 class PrintedRun(msgspec.Struct, frozen=True):
-    """One profile. Shares are of the profiled time, never of wall clock: a table has no clock."""
+    """One profile. Shares are of the profiled time, never of wall clock, which a table does not have."""
 
     id: str
+    """Id of the run within the document: `run-1`, `run-2`, ..."""
     title: str | None
+    """Heading of the run in the document; null if there is none."""
     steps: int
+    """Number of steps of the profile; 1 where no row tells it."""
     steps_from: str | None
-    """The row whose calls are the number of steps; null: none was found, and everything counts as one."""
+    """The row whose calls are the number of steps; null where none was found."""
     cpu_ns: int | None
-    """Self CPU time of all events, summed over threads."""
+    """Self CPU time of all events in ns, summed over threads; null where it is not printed."""
     device_ns: int | None
-    """Self device time of all kernels, copies and fills, as torch printed it."""
+    """Self device time of all kernels, copies and fills in ns, as printed; null where it is not printed."""
     wall_estimate_ns_per_step: float | None
-    """max(host, device) per step. Too low where host time lies outside of operators, too high where threads
-    overlap."""
+    """Estimated duration of a step in ns: max(host, device) per step. Too low where host time lies outside of
+    operators, too high where threads overlap; null where no total is printed."""
     device_share_at_most: float | None
-    """Device time over that estimate: the device was busy for at most this share, if the estimate is not too high."""
+    """Device time over that estimate (0 to 1): the device was busy for at most this share, if the estimate is not too
+    high; null where no device time is printed."""
     dataloader_ns: int | None
-    """Self CPU time of waits for batches; null where no row shows any."""
+    """Self CPU time of waits for batches in ns; null where no row shows any."""
     sync_ns: int | None
-    """Self CPU time in runtime calls that wait for the device; null where no row shows any."""
+    """Self CPU time in ns in runtime calls that wait for the device; null where no row shows any."""
     copies: tuple[PrintedCopy, ...]
+    """Copies and fills as printed."""
     allocated_bytes: int | None
-    """Sum of what operators allocated on the device and kept while they ran, freed later or not: traffic, no peak."""
+    """Bytes that operators allocated on the device and kept while they ran, freed later or not: traffic, no peak. Null
+    where memory is not printed."""
     cpu_hidden_share: float | None
-    """Host time in rows that are not printed (row_limit)."""
+    """Share of the host time (0 to 1) in rows that are not printed (row_limit); null without a total."""
     device_hidden_share: float | None
-    """Device time in kernels, copies and fills that are not printed (row_limit)."""
+    """Share of the device time (0 to 1) in kernels, copies and fills that are not printed (row_limit); null without a
+    total."""
     annotations_in_total: bool | None
-    """Device annotations are part of the printed total (torch before 2.5), which is then too high; null: unknown."""
+    """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; null where
+    it cannot be told."""
     operators: tuple[Hot, ...]
+    """Operators, the most device time first (host time where there is no device)."""
     kernels: tuple[Hot, ...]
+    """Kernels, the most device time first."""
     shape_costs: tuple[shape_costs.PrintedShapeCost, ...]
+    """Operators by input shapes, the most device time first; empty where no table has shapes."""
     tables: tuple[int, ...]
-    """Positions of its tables in the document."""
+    """Positions of the run's tables in the document, counted from 0."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """The tables of one run, joined."""
+    """The tables of one run, joined into one view."""
 
     id: str
     title: str | None
@@ -98,7 +117,7 @@ class RunView:
 
 
 def group(document: TableDocument) -> tuple[RunView, ...]:
-    """Tables of equal totals belong together; a table without totals belongs to the one before it."""
+    """Group tables into runs by equal totals; a table without totals belongs to the one before it."""
     members: list[tuple[object, list[int]]] = []
     for position, table in enumerate(document.tables):
         totals = (table.totals.self_cpu_ns, table.totals.self_device_ns, table.totals.device_total_ns)
@@ -114,7 +133,7 @@ def group(document: TableDocument) -> tuple[RunView, ...]:
 
 
 def _continues(document: TableDocument, before: int, position: int) -> bool:
-    """A table whose end was cut off stands under the same heading as the one before it."""
+    """Whether a table without totals stands under the same heading as the one before it."""
     section = document.tables[position].section
     return section is not None and section == document.tables[before].section
 
@@ -126,7 +145,7 @@ def _view(document: TableDocument, number: int, positions: list[int]) -> RunView
 
 
 def analyze(view: RunView) -> PrintedRun:
-    """The figures of one run."""
+    """Compute the figures of one run."""
     rows = view.by_name
     totals = [table.totals for table in view.tables]
     cpu = next((t.self_cpu_ns for t in totals if t.self_cpu_ns is not None), None)
@@ -161,7 +180,7 @@ def analyze(view: RunView) -> PrintedRun:
 
 
 def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
-    """Calls of the profiler's steps, else of the optimizer's, else of the loader's; else 1."""
+    """Number of steps: calls of the profiler's steps, else of the optimizer's, else of the loader's; else 1."""
     for prefix in ("ProfilerStep", "Optimizer.step", "enumerate(DataLoader)#"):
         named = [row for row, _ in rows if row.name.startswith(prefix) and row.calls]
         if named:
@@ -173,18 +192,18 @@ def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
 
 
 def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
-    """Frees are negative sums of other operators and say nothing of what was allocated."""
+    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing of allocations."""
     sizes = [row.self_device_mem_bytes for row, _ in rows if row.self_device_mem_bytes is not None]
     return sum(size for size in sizes if size > 0) if sizes else None
 
 
 def _hidden(total: int | None, shown: int | None) -> float | None:
-    """What is missing; printed sums are rounded, so a little less than nothing is nothing."""
+    """Share of a total that is not printed; a little less than 0 is rounding, and counts as 0."""
     return max(0.0, 1 - (shown or 0) / total) if total else None
 
 
 def _annotations_in_total(total: int | None, kernels: int | None, spans: int | None) -> bool | None:
-    """Torch before 2.5 summed device annotations like kernels. Decidable where the printed rows leave one way."""
+    """Whether the total counts device annotations like kernels (torch before 2.5); None if it cannot be told."""
     if not total or not spans:
         return False if total and kernels else None
     if (kernels or 0) + spans > total * 1.01:  # one percent: rounding of the printed rows
@@ -217,6 +236,6 @@ def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

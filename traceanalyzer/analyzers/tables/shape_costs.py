@@ -18,20 +18,31 @@ class PrintedShapeCost(msgspec.Struct, frozen=True):
     """All calls of one operator with one list of input shapes."""
 
     name: str
+    """Name of the operator as printed."""
     input_shapes: str
+    """Input shapes as printed."""
     shapes_truncated: bool
+    """Whether the printed list of shapes is cut off."""
     calls: int
+    """Number of calls."""
     device_ns: int
+    """Self device time of all calls in ns."""
     device_ns_per_call: float
+    """Self device time of one call in ns."""
     host_ns: int | None
+    """Total CPU time of all calls in ns, with the operators that it calls; null where it is not printed."""
     host_ns_per_call: float | None
+    """Total CPU time of one call in ns; null where it is not printed."""
     output_elements: int | None
-    """Implied by the shapes; null where the operator has no model or the list is cut."""
+    """Number of elements of the output, as the shapes imply; null where the operator has no model or the list is
+    cut."""
     elements_moved: int | None
-    """Read and written, each tensor once."""
+    """Number of elements read and written, each tensor once; null where the operator has no model or the list is
+    cut."""
     bytes_at_4_per_element: int | None
-    """Tables print no types; this is the traffic of float32."""
+    """Bytes moved if all elements are float32, because tables print no types; null where the elements are unknown."""
     peer: Peer | None
+    """The cheapest call of the same operator and size; null where none is cheaper."""
 
 
 def analyze(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:

@@ -1,4 +1,4 @@
-"""Takes out of a trace what names a machine, a person or a folder outside the project."""
+"""Removes from a trace what names a machine, a person or a folder outside the project."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cleaner:
         self._home = re.compile(re.escape(os.fsencode(home)) + rb"(?![\w/-])") if len(home) > 1 else None
 
     def clean(self, line: bytes) -> bytes:
-        """One line, or several."""
+        """Clean one line, or several."""
         if b'_name"' in line or b"PT_PROFILER" in line:
             line = _KEYS.sub(b"", line)
         if b"/" not in line and b"\\" not in line:
@@ -45,13 +45,13 @@ class Cleaner:
 
 
 def _is_a_folder_worth_naming(folder: str, home: str) -> bool:
-    """Absolute, and not above the home folder: a path relative to `/` would still name the user."""
+    """Whether a folder is absolute and below the home folder; a path relative to `/` would name the user."""
     above = folder.rstrip("/") + "/"
     return os.path.isabs(folder) and len(folder) > 1 and not home.startswith(above)  # noqa: PTH117 - plain text
 
 
 def of_this_process(project: str) -> Cleaner:
-    """A cleaner that knows where this Python has its packages."""
+    """Create a cleaner that knows where this Python has its packages."""
     paths = sysconfig.get_paths()
     packages = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     packages += [entry for entry in sys.path if entry]

@@ -1,4 +1,4 @@
-"""How long are steps, with the profiler and without?"""
+"""Measures how long steps take, with the profiler and without."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ BEFORE, PROFILED, AFTER = "before", "profiled", "after"
 
 
 class StepClock:
-    """Durations of steps by phase: before, with and after the profiler."""
+    """Durations of steps before, with and after the profiler."""
 
     def __init__(self) -> None:
         self.durations_ns: dict[str, list[int]] = {BEFORE: [], PROFILED: [], AFTER: []}
         self._since: int | None = None
 
     def restart(self) -> None:
-        """The next step begins now; what came since the last one counts nowhere."""
+        """Begin the next step now; the time since the last one counts nowhere."""
         self._since = time.perf_counter_ns()
 
     def lap(self, phase: str | None) -> None:
-        """A step ends and the next begins. Without a phase it counts nowhere."""
+        """End a step and begin the next. Without a phase the step counts nowhere."""
         now = time.perf_counter_ns()
         if phase is not None and self._since is not None:
             self.durations_ns[phase].append(now - self._since)
@@ -33,7 +33,7 @@ class StepClock:
 
 
 def summary(durations_ns: list[int]) -> dict[str, Any]:
-    """Number, mean and median of some steps."""
+    """Number, mean and median of the durations of some steps."""
     return {
         "steps": len(durations_ns),
         "mean_ns": round(statistics.fmean(durations_ns)),

@@ -1,4 +1,4 @@
-"""Programs end by returning, by an exception, or by a signal. Whichever it is, what was recorded is saved first."""
+"""Saves what was recorded before a program ends by returning, by an exception, or by a signal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DEADLY = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(si
 
 
 class Endings:
-    """Calls `finish` with the way in which the program ends, before it does."""
+    """Calls `finish` with the way in which the program ends, before it ends."""
 
     def __init__(self, finish: Callable[[str], None]) -> None:
         self._finish = finish
         self._pid = 0
 
     def watch(self) -> None:
-        """Watch this process; again in a child that was forked."""
+        """Watch this process; call it again in a forked child."""
         if self._pid == os.getpid():
             return
         self._pid = os.getpid()
@@ -39,7 +39,7 @@ class Endings:
                 signal.signal(number, self._on_signal)
 
     def leave_signals(self) -> None:
-        """The program's signals are as they were before `watch`, unless the program has changed them since."""
+        """Restore the program's signal handlers, unless the program has changed them since."""
         for number in _DEADLY if _is_main_thread() else ():
             if signal.getsignal(number) == self._on_signal:
                 signal.signal(number, signal.SIG_DFL)
@@ -61,7 +61,7 @@ class Endings:
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Signals that arrive in the block are handled after it: half a trace is of no use to anybody."""
+    """Handle signals that arrive in the block only after it, because half a trace is of no use."""
     if not _is_main_thread():  # handlers run in the main thread only
         yield
         return

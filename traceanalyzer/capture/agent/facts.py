@@ -1,4 +1,4 @@
-"""What torch knows of the program and the trace does not: versions, devices, precision, how it is parallel."""
+"""What torch knows of the program and the trace does not: versions, devices, precision, kinds of parallelism."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 VERSION = 1
-"""Of the block of facts; docs/capture.schema.json describes it."""
+"""Version of the block of facts; docs/capture.schema.json describes it."""
 
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
 _COMPILED = "OptimizedModule"
 
 
 def gather(torch: Any, optimizers: Iterable[Any]) -> dict[str, Any]:
-    """Everything that can be asked of torch now; what a version of torch cannot tell is None."""
+    """Ask torch for everything it can tell now; what a version of torch cannot tell is None."""
     modules = list(_modules(torch))
     steppers = list(optimizers)
     held = [p for o in steppers for group in o.param_groups for p in group["params"]]
@@ -47,7 +47,7 @@ def is_in_use(torch: Any, name: str) -> bool:
 
 
 def activities(torch: Any) -> list[Any]:
-    """What a recording shall hold: the processor and the devices in use; one that is not in use is left alone."""
+    """What to record: the processor and the devices in use; a device that is not in use is left alone."""
     kinds = torch.profiler.ProfilerActivity
     names = [name for name in ("CUDA", "XPU", "MTIA") if is_in_use(torch, name.lower())]
     return [kinds.CPU, *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
@@ -61,7 +61,7 @@ def synchronize(torch: Any) -> None:
 
 
 def is_capturing(torch: Any) -> bool:
-    """Calls go into a CUDA graph now instead of to the device."""
+    """Whether calls go into a CUDA graph now instead of to the device."""
     return is_in_use(torch, "cuda") and bool(torch.cuda.is_current_stream_capturing())
 
 
@@ -162,7 +162,7 @@ def _parallel(modules: list[Any]) -> list[dict[str, Any]]:
 
 
 def _is_compiled(modules: list[Any]) -> bool:
-    """A module is wrapped by `torch.compile`, or something else has been compiled by it."""
+    """Whether a module is wrapped by `torch.compile`, or something else has been compiled by it."""
     if any(type(module).__name__ == _COMPILED for module in modules):
         return True
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)

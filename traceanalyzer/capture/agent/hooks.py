@@ -1,4 +1,4 @@
-"""Where the program is listened to: optimizers, loaders, gradients, automatic precision."""
+"""Hooks into the program's optimizers, loaders, gradients and automatic precision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tools import Tools
 
 
 class _Depth(threading.local):
-    """How deep in optimizer steps this thread is, and what it has seen there."""
+    """How many optimizer steps this thread is inside of, and what it has seen there."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -23,7 +23,7 @@ class _Depth(threading.local):
 
 
 class Hooks:
-    """Tells a recorder what the program does; takes itself away again."""
+    """Tells a recorder what the program does, and can be removed again."""
 
     def __init__(self, tools: Tools) -> None:
         self.recorder: Recorder | None = None
@@ -35,7 +35,7 @@ class Hooks:
         self._graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
     def install(self) -> None:
-        """Begin to listen."""
+        """Put the hooks into torch."""
         optimizer = import_module("torch.optim.optimizer")
         self._undo.append(optimizer.register_optimizer_step_post_hook(self._stepped).remove)
         self._replace(optimizer.Optimizer, "profile_hook_step", self._hook_step, static=True)
@@ -51,7 +51,7 @@ class Hooks:
         self._replace(scaler, "step", self._scaler_step)
 
     def remove(self) -> None:
-        """Listen no more."""
+        """Take all hooks out of torch again."""
         self.recorder = None
         while self._undo:
             self._undo.pop()()

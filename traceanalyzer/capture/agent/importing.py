@@ -33,7 +33,7 @@ def _mark(folder: str, name: str) -> None:
 
 
 class _TorchFinder:
-    """Finds nothing; but the first time that torch is asked for, it has itself called when torch is there."""
+    """An import finder that finds nothing, but has itself called when the program has imported torch."""
 
     def __init__(self, found: Settings) -> None:
         self._settings = found

@@ -1,4 +1,4 @@
-"""What a process of the program tells the parent, in a small file that is rewritten when there is news."""
+"""Tells the parent process about this one, in a small file that is rewritten when there is news."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUFFIX = ".note"
 
 
 class Notes:
-    """The note of this process.
+    """The note of this process to the parent.
 
     Its keys: `rank`, `trace` (path), `superseded` (path of a trace that this one replaces), `facts` (newer than those
     in the trace), `steps`, `wanted`, `ended`, `whole_run` (path of a recording of everything), `profiles_itself`,
@@ -25,7 +25,7 @@ class Notes:
         self._values: dict[str, Any] = {}
 
     def tell(self, **values: Any) -> None:
-        """Add to the note; a note is there as a whole or not at all."""
+        """Add to the note; the file is always complete."""
         self._values |= values
         temporary = self._folder / f".{self._name}"
         try:

@@ -1,4 +1,4 @@
-"""One capture in one process: put together when torch arrives, and put together anew in a forked child."""
+"""The capture in one process: built when torch is imported, and built anew in a forked child."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .whole_run import WholeRun
 
 
 class Program:
-    """The process that torch was imported in."""
+    """The process that has imported torch, with its hooks, recorder and endings."""
 
     def __init__(self, torch: Any, settings: Settings) -> None:
         self._tools = Tools(torch, settings)
@@ -28,7 +28,7 @@ class Program:
         self._begin()
 
     def attach(self) -> None:
-        """Listen to the program from now on."""
+        """Watch the program from now on."""
         self._hooks.install()
         self._tools.rivals.watch(self._tools.torch.autograd.profiler, self._give_way)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
@@ -64,11 +64,11 @@ class Program:
             self._hooks.recorder = self._recorder = None
 
     def _before_fork(self) -> None:
-        """The recording of everything ends here: in the child it could neither go on nor stop."""
+        """End the recording of everything: a child could neither continue nor stop it."""
         self._whole_run.end()
 
     def _after_fork(self) -> None:
-        """A child begins anew, unless the profiler is on: then it must not record, and can never."""
+        """Begin anew in a child, unless the profiler is on: then the child must not record."""
         was_recording = self._whole_run.is_on or (self._recorder is not None and self._recorder.is_recording)
         self._left += [self._whole_run, self._recorder]  # kept: to free a recording takes threads that are not here
         self._endings.leave_signals()

@@ -1,4 +1,4 @@
-"""The profiler's own log lines do not belong into the program's output."""
+"""Keeps the profiler's own log lines out of the program's output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ERROR = 2
 
 @contextlib.contextmanager
 def kineto() -> Iterator[None]:
-    """While the block runs, kineto reads a level at which it logs nothing, unless the user has chosen one.
+    """Make kineto log nothing while the block runs, unless the user has chosen a level.
 
     It reads the level when a recording is prepared; outside the block the program's environment is its own.
     """
@@ -33,19 +33,19 @@ def kineto() -> Iterator[None]:
 
 
 class AllocatorWarnings:
-    """Warnings of the CPU allocator about memory from before the recording, which come with `profile_memory`."""
+    """Silences the CPU allocator's warnings about older memory, which come with `profile_memory`."""
 
     def __init__(self, torch: Any) -> None:
         self._level = _level(torch)
         self._before: int | None = None
 
     def silence(self) -> None:
-        """Until `restore`, torch's C++ writes errors only."""
+        """Let torch's C++ code write errors only, until `restore`."""
         if self._level is not None and self._before is None and self._level.value < _ERROR:
             self._before, self._level.value = self._level.value, _ERROR
 
     def restore(self) -> None:
-        """As before."""
+        """Let torch's C++ code write as much as before."""
         if self._level is not None and self._before is not None:
             self._level.value, self._before = self._before, None
 

@@ -1,4 +1,4 @@
-"""The recording of one process: told where steps end, it waits, warms up, records, saves, and measures on."""
+"""Records one process: told where steps end, it waits, warms up, records, saves, and keeps measuring."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BEFORE, _ON, _AFTER, _OVER = "before", "on", "after", "over"
 
 
 class Recorder:
-    """What one process records.
+    """Decides what one process records, and when.
 
     Args:
-        tools: Of this process.
+        tools: Tools of this process.
         tell: Takes the news for the note to the parent, see `Notes`.
         whole_run: The recording of everything, for programs that make no steps.
         first_step: Called when the process has shown that it makes steps.
@@ -63,11 +63,11 @@ class Recorder:
 
     @property
     def is_recording(self) -> bool:
-        """The profiler is on now."""
+        """Whether the profiler is on now."""
         return self._recording is not None and self._recording.is_on
 
     def optimizer_made(self) -> None:
-        """The program will probably make steps."""
+        """Note that the program has made an optimizer, so that it will probably make steps."""
         self.finder.optimizer_made()
         self._whole_run.end()
 
@@ -86,7 +86,7 @@ class Recorder:
             self._fail(error)
 
     def _take_over(self) -> None:
-        """At the first step, and where a program that read batches turns out to train."""
+        """Take over from the recording of everything at the first step, or when the program turns out to train."""
         if self._source == self.finder.source:
             return
         self._whole_run.end()
@@ -98,7 +98,7 @@ class Recorder:
         self._first_step()
 
     def start_marked(self) -> None:
-        """Steps will be marked, and the first is recorded already."""
+        """Note that the program marks its steps itself; the first is recorded already."""
         self.finder.marked()
         self._source = steps.MARKED
         self._rank = facts.rank(self._torch)
@@ -138,7 +138,7 @@ class Recorder:
         self._clock.restart()
 
     def _after(self) -> None:
-        """The first step after the recording still pays for it."""
+        """Time steps after the recording, without the first, which still pays for it."""
         is_last = self._count > self._settings.control
         if self._count == 1 or is_last:
             facts.synchronize(self._torch)
@@ -157,12 +157,12 @@ class Recorder:
             self._let_go()
 
     def _tell_timings(self) -> None:
-        """What was measured after the trace was written; the parent writes it into the trace."""
+        """Tell the parent what was measured after the trace was written, for the parent to add."""
         self._facts["timing"] = self._clock.facts()
         self._tell(facts=self._facts)
 
     def _save(self, ended: str) -> None:
-        """Write the trace; a trace of batches that it supersedes goes."""
+        """Write the trace, and delete a trace of batches that it replaces."""
         assert self._recording is not None  # noqa: S101 - only called when there is one
         before, self._recorded_steps = self._trace, self._recording.steps
         self._facts = self.facts(ended)
@@ -202,7 +202,7 @@ class Recorder:
         return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
 
     def give_way(self) -> None:
-        """The program starts its own profiler: save what there is, or begin anew when it is done."""
+        """Make room for the program's own profiler: save what there is, or begin anew when it is done."""
         self._whole_run.end()
         if not self.is_recording or _thread.get_ident() != self._thread:
             return
@@ -223,7 +223,7 @@ class Recorder:
             self._save(ended)
 
     def finish(self, ended: str) -> None:
-        """The program ends: save what would be lost."""
+        """Save what would be lost when the program ends."""
         if self._phase == _AFTER and self._clock.durations_ns[clock.AFTER]:
             self._tell_timings()
         self._phase = _OVER

@@ -13,7 +13,7 @@ class Recording:
     """A `torch.profiler.profile` that is driven step by step.
 
     Args:
-        tools: Of this process.
+        tools: Tools of this process.
         warmup: Steps in which the profiler is on and throws away.
         active: Steps to record; None records until `stop`, without marking steps.
         activities: What to record; None is what the machine has.
@@ -52,7 +52,7 @@ class Recording:
 
     @property
     def is_recording(self) -> bool:
-        """Something would be lost if it ended now without being saved."""
+        """Whether something would be lost if it ended now without being saved."""
         return self.is_on and self._done_steps >= self._warmup
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class Recording:
         self.is_on = True
 
     def step(self) -> bool:
-        """A step ends; whether it was the last one. The profiler is off then."""
+        """End a step. Returns whether it was the last one; the profiler is off then."""
         self._done_steps += 1
         self.steps = max(0, self._done_steps - self._warmup)
         if self.steps == self._active:
@@ -75,7 +75,7 @@ class Recording:
         return False
 
     def stop(self) -> None:
-        """End it, in the thread that started it. What was recorded so far can be saved."""
+        """Stop in the thread that started it. What was recorded so far can be saved."""
         self.is_on = False
         try:
             self._tools.ranges.close(self._tools.torch)
@@ -86,7 +86,7 @@ class Recording:
                 self._allocator.restore()
 
     def export(self, path: Path) -> None:
-        """Write the profiler's JSON; once."""
+        """Write the profiler's JSON; this works only once."""
         self.profile.export_chrome_trace(str(path))
 
     def tables(self) -> str:
@@ -103,7 +103,7 @@ class Recording:
 
 
 def _device_order(averages: Any) -> str | None:
-    """What to sort by for time on the device; None where nothing ran on one. The name changed with torch 2.5."""
+    """Name of the column to sort by for device time (it changed with torch 2.5); None without device time."""
     for name in ("self_device_time_total", "self_cuda_time_total"):
         if any(getattr(row, name, 0) > 0 for row in averages):
             return name

@@ -1,4 +1,4 @@
-"""Only one profiler can run in a process. If the program uses one itself, that one has precedence."""
+"""Gives way to the program's own profiler, because only one can run in a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STOP = "_disable_profiler"
 
 
 class Rivals:
-    """Watches the calls through which every profiler of torch starts and stops.
+    """Watches the calls by which every profiler of torch starts and stops.
 
     In the library, where the user starts profilers knowingly, nothing is watched.
     """
@@ -21,12 +21,12 @@ class Rivals:
         self.is_on = False
         """The program's own profiler is prepared or running."""
         self.was_on = False
-        """It has been, at some time."""
+        """Whether it has been on at some time."""
         self._ours = 0
         self._give_way: Callable[[], None] = lambda: None
 
     def watch(self, module: Any, give_way: Callable[[], None]) -> None:
-        """Watch from now on.
+        """Watch these calls from now on.
 
         Args:
             module: `torch.autograd.profiler`.
@@ -54,7 +54,7 @@ class Rivals:
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
-        """Calls in this block come from us."""
+        """Mark the profiler calls in this block as our own."""
         self._ours += 1
         try:
             yield

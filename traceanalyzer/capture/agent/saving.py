@@ -1,4 +1,4 @@
-"""From a recording to its files: export, clean, compress, and give them names when they are whole."""
+"""Turns a recording into files: exports, cleans and compresses it, and names complete files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def save(
     scratch: Path | None = None,
     with_tables: bool = True,
 ) -> Path | None:
-    """Save what was recorded.
+    """Save what was recorded as a trace with its tables.
 
     Args:
         recording: It has stopped.

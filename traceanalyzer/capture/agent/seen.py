@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Seen:
-    """Counts and settings, as plain data; objects of the program are not kept alive."""
+    """Counts and settings as plain data; no object of the program is kept alive."""
 
     def __init__(self) -> None:
         self.loaders: dict[int, dict[str, Any]] = {}
@@ -21,12 +21,12 @@ class Seen:
         self.start_counting()
 
     def start_counting(self) -> None:
-        """The next step is the first that counts."""
+        """Count from the next step on."""
         self.backwards = self.batches = 0
         self._backwards = self._batches = self._steps = 0
 
     def step_ended(self, *, counts: bool) -> None:
-        """A step ends; what happened in it counts, or not."""
+        """End a step, and count what happened in it if it counts."""
         if counts:
             self._steps += 1
             self._backwards += self.backwards
@@ -34,24 +34,24 @@ class Seen:
         self.backwards = self.batches = 0
 
     def loader(self, loader: Any) -> None:
-        """A loader begins an epoch."""
+        """Note that a loader begins an epoch."""
         facts = loader_facts(loader)
         facts["epochs"] = self.loaders.get(id(loader), {}).get("epochs", 0) + 1
         self.loaders[id(loader)] = facts
 
     def optimizer(self, optimizer: Any) -> None:
-        """An optimizer steps."""
+        """Note that an optimizer has stepped."""
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = weakref.ref(optimizer)
 
     def autocast_entered(self, context: Any) -> None:
-        """A region of automatic precision begins."""
+        """Note that a region of automatic precision begins."""
         if getattr(context, "_enabled", False):
             dtype = str(getattr(context, "fast_dtype", "")).removeprefix("torch.")
             self.autocast.add((str(getattr(context, "device", "")), dtype))
 
     def facts(self) -> dict[str, Any]:
-        """As the trace shall hold them."""
+        """The counts and settings as the trace holds them."""
         return {
             "loaders": sorted(self.loaders.values(), key=lambda facts: -facts["epochs"]),
             "autocast": [{"device": device, "dtype": dtype} for device, dtype in sorted(self.autocast)],

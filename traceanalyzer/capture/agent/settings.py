@@ -13,45 +13,45 @@ VARIABLE = "TRACEANALYZER_CAPTURE"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to record, when, and where to. The same for the command line and the library."""
+    """What to record, when, and where to; the same for the command line and the library."""
 
     folder: str
-    """Where traces go."""
+    """Folder that the traces are written to."""
     steps: int = 5
-    """Steps to record."""
+    """Number of steps to record."""
     warmup: int = 3
-    """Steps before them that are not recorded; the profiler is on in the last one."""
+    """Number of steps before them that are not recorded; the profiler is on in the last one."""
     wait: int = 0
-    """Steps before the warm-up."""
+    """Number of steps before the warm-up."""
     record_shapes: bool = True
     with_stack: bool = False
     profile_memory: bool = False
     with_modules: bool = False
     with_flops: bool = False
     project: str = ""
-    """The project's folder: paths in it stay, relative to it."""
+    """Folder of the project; paths in it are kept, relative to it."""
     scratch: str = ""
     """A folder of this one run, for files that are not finished and notes to the parent; empty in the library."""
     limit_s: float = 30.0
-    """For how long a program is recorded of which nobody knows yet whether it makes steps; 0 is never."""
+    """Seconds for which a program is recorded before it is known whether it makes steps; 0 is never."""
 
     @property
     def skipped(self) -> int:
-        """Steps before the recorded ones; at least one, whose end shows where steps end."""
+        """Number of steps before the recorded ones; at least one, whose end shows where steps end."""
         return max(1, self.wait + self.warmup)
 
     @property
     def control(self) -> int:
-        """Steps that are timed after the recorded ones, for comparison."""
+        """Number of steps that are timed after the recorded ones, for comparison."""
         return max(5, self.steps)
 
     def encode(self) -> str:
-        """As JSON."""
+        """Encode the settings as JSON."""
         return json.dumps(dataclasses.asdict(self))
 
 
 def decode(text: str | None) -> Settings | None:
-    """Settings from JSON; None where there are none."""
+    """Decode settings from JSON; None where there are none."""
     try:
         values = json.loads(text or "")
         return Settings(**values) if isinstance(values, Mapping) else None

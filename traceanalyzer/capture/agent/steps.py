@@ -1,4 +1,4 @@
-"""Where does a step end? Decides from what can be seen in any program: optimizer steps and requests for batches."""
+"""Finds where steps end from what any program shows: optimizer steps and requests for batches."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ OPTIMIZER = "optimizer"
 DATALOADER = "dataloader"
 
 _TAKEOVER = 10
-"""Steps that another optimizer, or batches that another loader, makes while the leader is silent, to lead instead."""
+"""Steps of another optimizer, or batches of another loader, after which it replaces a leader that is silent."""
 _PATIENCE = 100
 """Batches without an optimizer step after which a program that has an optimizer does not seem to use it."""
 _PATIENCE_BACKWARD = 1000
-"""The same where gradients are computed: they may be accumulated over that many batches."""
+"""Such batches where gradients are computed, which may be accumulated over many batches."""
 
 
 class _Leader:
-    """Of several that take turns, the first decides; if it falls silent, one that goes on does."""
+    """The one of several optimizers or loaders that decides: the first, until it falls silent and another goes on."""
 
     def __init__(self) -> None:
         self._leader: int | None = None
@@ -38,7 +38,7 @@ class _Leader:
 
 
 class StepFinder:
-    """Which of the calls that it is told of ends a step.
+    """Decides which of the calls that it is told of ends a step.
 
     With several optimizers (a generator and its discriminator) the first one that stepped decides. Batches count only
     where optimizers do not: in inference, and where optimizers step inside the backward pass.
@@ -54,19 +54,19 @@ class StepFinder:
         self._batches = 0
 
     def marked(self) -> None:
-        """The program says itself where its steps end."""
+        """Note that the program says itself where its steps end."""
         self.source = MARKED
 
     def optimizer_made(self) -> None:
-        """The program has an optimizer, so it will probably step."""
+        """Note that the program has an optimizer, so that it will probably step."""
         self._has_optimizer = True
 
     def backward_done(self) -> None:
-        """Gradients were computed."""
+        """Note that gradients were computed."""
         self._has_backward = True
 
     def optimizer_stepped(self, optimizer: int, *, in_backward: bool) -> bool:
-        """An optimizer has stepped; whether a step of the program ends with it.
+        """Note that an optimizer has stepped. Returns whether a step of the program ends with it.
 
         Args:
             optimizer: Its identity.
@@ -78,7 +78,7 @@ class StepFinder:
         return True
 
     def batch_wanted(self, loader: int) -> bool:
-        """A batch is asked for; whether a step of the program ends before it.
+        """Note that a batch is asked for. Returns whether a step of the program ends before it.
 
         Args:
             loader: The identity of what the batches come from.

@@ -12,12 +12,12 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Tools:
-    """One set per process."""
+    """The objects that all recordings in a process share."""
 
     torch: Any
-    """The module, which nothing here imports."""
+    """The module torch, which nothing here imports."""
     settings: Settings
     rivals: Rivals = field(default_factory=Rivals)
-    """Whether the program's own profiler is on."""
+    """Tells whether the program's own profiler is on."""
     ranges: Ranges = field(default_factory=Ranges)
-    """Which named ranges are open."""
+    """Knows which named ranges are open."""

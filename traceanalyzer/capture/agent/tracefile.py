@@ -1,4 +1,4 @@
-"""Files of a capture: whole or not at all, never over another one, with the facts at their head."""
+"""Files of a capture: written completely or not at all, never over another one, with the facts at their head."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_trace(raw: Path, target: Path, facts: Mapping[str, Any], clean: Callab
 
     Args:
         raw: The profiler's JSON, an object.
-        target: A file that nobody else knows yet.
+        target: A temporary file that nothing else uses yet.
         facts: What the trace cannot know.
         clean: Cleans one line.
 
@@ -105,7 +105,7 @@ def _move_to_a_new_name(temporary: Path, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name reaches the disk, too, where the system can do that."""
+    """Make the new name reach the disk, too, where the system can do that."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

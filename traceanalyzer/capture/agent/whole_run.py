@@ -1,4 +1,4 @@
-"""A recording of everything from the start, in case the program makes no steps. It ends when it looks as if it will."""
+"""Records everything from the start, in case the program makes no steps; ends when it seems to make some."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class WholeRun:
-    """Starts at once, or with the program's device; ends when told to, or after a time limit."""
+    """A recording that starts at once, or with the program's device, and ends when told to or after a time limit."""
 
     def __init__(self, tools: Tools) -> None:
         self.held: Recording | None = None
@@ -68,12 +68,12 @@ class WholeRun:
         _thread.start_new_thread(self._watch_the_time, ())
 
     def _watch_the_time(self) -> None:
-        """The profiler must be stopped by the thread that it runs in, so that one is asked to do it."""
+        """Ask the main thread to stop after the limit, because the profiler must stop where it started."""
         if not self._ended.acquire(timeout=self._tools.settings.limit_s):
             self._ask_main_thread(self._cut)
 
     def _ask_main_thread(self, call: Callable[[], None]) -> None:
-        """It calls it when it next runs Python."""
+        """Let the main thread call a function when it next runs Python."""
 
         def called(_: Any) -> int:
             call()
@@ -87,7 +87,7 @@ class WholeRun:
         self.end()
 
     def end(self) -> None:
-        """Stop, and hold what was recorded."""
+        """Stop, and keep what was recorded."""
         self._is_over = True
         if self._running is None:
             return
@@ -104,9 +104,9 @@ class WholeRun:
 
     @property
     def is_on(self) -> bool:
-        """It records now."""
+        """Whether it records at the moment."""
         return self._running is not None
 
     def drop(self) -> None:
-        """There is something better."""
+        """Discard the recording, because there is a better one."""
         self.held = None

@@ -18,23 +18,23 @@ Mask = Literal["none", "top-left", "bottom-right"]
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a signature of ATen/native/native_functions.yaml (or of flash-attn) has what."""
+    """Positions of arguments in a signature of ATen/native/native_functions.yaml (or of flash-attn)."""
 
     query: int
-    """Position of the query; key and value follow."""
+    """Position of the query; key and value follow it."""
     causal: int
-    """Position of the flag, or of the mask's number."""
+    """Position of the causal flag, or of the mask's number."""
     heads_first: bool
-    """Tensors are (batch, heads, length, size), not (batch, length, heads, size)."""
+    """Whether tensors are (batch, heads, length, size), not (batch, length, heads, size)."""
     lengths: int | None = None
     """Position of the cumulated lengths of packed sequences."""
     bias: int | None = None
     mask_numbers: bool = False
-    """The mask is 0 for none, 1 for causal, 2 for causal from the bottom right (CUTLASS' attention)."""
+    """Whether the mask is 0 for none, 1 for causal, 2 for causal from the bottom right (CUTLASS' attention)."""
 
 
 def pairs(queries: int, keys: int, mask: Mask) -> int:
-    """How many pairs of a query and a key a mask leaves.
+    """Number of pairs of a query and a key that a mask leaves.
 
     `top-left`: query i sees keys 0 to i. `bottom-right`: the last query sees all keys, each one before it one less.
     """
@@ -57,7 +57,7 @@ def _mask(places: _Places, call: Call) -> Mask | None:
 
 
 def _products(places: _Places, call: Call) -> tuple[int, int, tuple[Tensor, Tensor, Tensor]] | None:
-    """Pairs over all heads, times the size of a key and of a value, and the three operands."""
+    """Number of pairs over all heads, times the size of a key and of a value, and the three operands."""
     query, key, value = (call.tensor(places.query + i) for i in range(3))
     mask = _mask(places, call)
     if query is None or key is None or value is None or mask is None:
@@ -74,7 +74,7 @@ def _products(places: _Places, call: Call) -> tuple[int, int, tuple[Tensor, Tens
 
 
 def _forward(places: _Places, call: Call) -> Work | None:
-    """Two products: scores, and the weighted sum of values."""
+    """Work of two products: scores, and the weighted sum of values."""
     found = _products(places, call)
     if found is None:
         return None
@@ -86,7 +86,7 @@ def _forward(places: _Places, call: Call) -> Work | None:
 
 
 def _backward(places: _Places, call: Call) -> Work | None:
-    """Five products: scores again, gradients of values, weights, queries and keys."""
+    """Work of five products: scores again, and gradients of values, weights, queries and keys."""
     found = _products(places, call)
     grad = call.tensor(0)
     if found is None or grad is None:

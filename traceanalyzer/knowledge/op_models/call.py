@@ -1,4 +1,4 @@
-"""One call of an operator as the profiler records it: shapes, types, strides, and values of what is no tensor."""
+"""One call of an operator as the profiler records it: shapes, types, strides, and values of other arguments."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _CODES = {
 """Types by their number in c10/core/ScalarType.h, as arguments such as `out_dtype` hold them."""
 
 _RANKS = ("bool", "char", "short", "int", "long", "Float8", "Half", "BFloat16", "float", "double", "complex")
-"""What decides the type of a result, the last one most."""
+"""Kinds of types by which the type of a result is decided, the last one most."""
 
 
 class Family(Enum):
-    """Operators that are counted in the same way."""
+    """Families of operators whose work is counted in the same way."""
 
     GEMM = "gemm"
     CONVOLUTION = "convolution"
@@ -64,29 +64,29 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Work:
-    """What a call has to do, whatever the kernel makes of it."""
+    """Operations and bytes of a call, whatever the kernel makes of it."""
 
     family: Family
     flops: int
     """Floating-point operations; a multiplication and an addition are two."""
     bytes: int | None
-    """Operands and results, each once; None where a type is not recorded."""
+    """Bytes of operands and results, each once; None where a type is not recorded."""
     dtype: str | None
     """Type of the operands that are multiplied or worked on; None where it is not recorded."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument that is a tensor."""
+    """An argument of a call that is a tensor."""
 
     shape: Shape
     dtype: str | None
     stored: int
-    """Elements in memory: an expanded axis (stride 0) holds one."""
+    """Number of elements in memory: an expanded axis (stride 0) holds one."""
 
     @property
     def numel(self) -> int:
-        """Elements."""
+        """Number of elements, by the shape."""
         return math.prod(self.shape)
 
     @property
@@ -100,9 +100,9 @@ class Call:
     """The arguments of a call, by position."""
 
     name: str
-    """Without `aten::`."""
+    """Name of the operator without `aten::`."""
     arguments: tuple[Tensor | None, ...]
-    """None where the argument is no tensor."""
+    """Tensors by position; None where the argument is no tensor."""
     values: tuple[str, ...] | None
     """Values of what is no tensor, as text, empty for tensors and for None; None where they were not recorded."""
 
@@ -112,7 +112,7 @@ class Call:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All tensors, in order."""
+        """All tensors of the call, in order."""
         return [argument for argument in self.arguments if argument is not None]
 
     def value(self, position: int) -> str | None:
@@ -138,13 +138,13 @@ class Call:
         return tuple(parsed) if isinstance(parsed, list) and all(isinstance(n, bool) for n in parsed) else None
 
     def dtype(self, position: int) -> str | None:
-        """A type given by its number, or None."""
+        """The type that an argument gives by its number, or None."""
         numbers = self.integers(position)
         return _CODES.get(numbers[0]) if numbers and len(numbers) == 1 else None
 
 
 def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: str = "") -> Call | None:
-    """A call from the texts of a trace; None where there are no shapes.
+    """Build a call from the texts of a trace; None where there are no shapes.
 
     Args:
         name: Of the operator, with or without `aten::`.
@@ -166,13 +166,13 @@ def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: 
 
 
 def size(elements: int, dtype: str | None) -> int | None:
-    """Bytes of elements of a type; None if the type is unknown."""
+    """Bytes of so many elements of a type; None if the type is unknown."""
     width = _SIZES.get(dtype or "")
     return None if width is None else elements * width
 
 
 def total(*sizes: int | None) -> int | None:
-    """The sum, or None if one is unknown."""
+    """Sum of the numbers, or None if one of them is unknown."""
     known = [part for part in sizes if part is not None]
     return sum(known) if len(known) == len(sizes) else None
 
@@ -191,7 +191,7 @@ def promoted(tensors: Iterable[Tensor]) -> str | None:
 
 
 def is_complex(dtype: str | None) -> bool:
-    """Whether a multiplication and addition take eight operations instead of two."""
+    """Whether a type is complex: a multiplication and addition take eight operations instead of two."""
     return dtype is not None and dtype.startswith("c10::complex")
 
 

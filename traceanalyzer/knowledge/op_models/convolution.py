@@ -1,4 +1,4 @@
-"""Work of convolutions: each element of the result is a sum over input channels of its group and the window.
+"""Work of convolutions: each element of the result sums over the input channels of its group and the window.
 
 A direct convolution is counted, whatever algorithm runs: Winograd and FFT do fewer operations, so that they may
 seem faster than the device. Both backward passes do as many operations as the forward pass.
@@ -16,14 +16,14 @@ from traceanalyzer.knowledge.op_models.call import Call, Family, Tensor, Work, i
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a signature of ATen/native/native_functions.yaml has what."""
+    """Positions of arguments in a signature of ATen/native/native_functions.yaml."""
 
     stride: int
     padding: int
     dilation: int | None
     bias: int | None = None
     transposed: int | bool = False
-    """Position of the flag, or whether it is."""
+    """Position of the flag for transposed convolutions, or the flag itself."""
     output_padding: int | None = None
     groups: int | None = None
     addend: int | None = None
@@ -86,7 +86,7 @@ def _transposed_shape(places: _Places, call: Call, x: Tensor, weight: Tensor) ->
 
 
 def _axes(call: Call, position: int | None, axes: int) -> tuple[int, ...] | None:
-    """One number per axis; a single one holds for all."""
+    """Numbers of an argument by axis; a single number holds for all axes."""
     numbers = call.integers(position) if position is not None else None
     if not numbers:
         return None

@@ -17,7 +17,7 @@ _NOT_HERE = words("softmax log_softmax _softmax _log_softmax cumsum dropout")
 """Operators of the shape models that are reductions, or only call others."""
 _COPIES = words("copy clone contiguous")
 _WRITES = words("fill zero uniform normal random exponential bernoulli cauchy log_normal geometric")
-"""In place, they do not read what was there."""
+"""Operators that write in place without reading what was there."""
 _COMPARISONS = words("eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf")
 _MORE_UNARY = words(
     "relu6 hardswish hardsigmoid mish softplus exp2 expm1 log2 log10 log1p tan atan asin acos sinh cosh trunc frac "

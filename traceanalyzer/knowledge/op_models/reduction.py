@@ -13,7 +13,7 @@ from traceanalyzer.knowledge.op_models.call import Call, Family, Work, size, tot
 
 
 def _softmax(call: Call) -> Work | None:
-    """`_softmax(x, dim, half_to_float)`."""
+    """Work of `_softmax(x, dim, half_to_float)`: five operations per element."""
     x = call.tensor(0)
     if x is None:
         return None

@@ -1,4 +1,4 @@
-"""Texts with tables of `key_averages().table()`: logs, notes, articles, notebooks, terminal copies.
+"""Reads tables of `key_averages().table()` out of any text: logs, notes, articles, notebooks.
 
 The format: `_build_table` in `torch/autograd/profiler_util.py`; tables of torch 1.4 and later are read.
 """

@@ -1,4 +1,4 @@
-"""One row's text to the texts of its cells.
+"""Splits the text of a row into the texts of its cells.
 
 Three ways, the most exact first: the runs of dashes (they fit the rows), the places of the header's names,
 and the looks of the values, for texts whose blanks were stripped, collapsed or made tabs on their way here.
@@ -19,13 +19,13 @@ NUMERIC = frozenset({ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES, ValueKind
 """Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
 
 _WORD = r"\S+"
-"""What an unknown column holds, for all that is known."""
+"""Pattern of a cell of an unknown column."""
 
 _BARE = frozenset({ValueKind.COUNT, ValueKind.NODE, ValueKind.FLOPS})
 _MEASURED = (ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES)
 _VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
 _SHAPES = re.compile(r"\[\S*(?: \S+)*")
-"""A list as Python prints it: never two blanks in a row."""
+"""Pattern of a list as Python prints it: never two blanks in a row."""
 
 Cells = list[str | None]
 """Texts by column, stripped; None where the row ends before the column."""
@@ -81,7 +81,7 @@ class PrintedGrid:
 
     @cached_property
     def _by_header(self) -> list[Span]:
-        """Right-aligned columns end where their names end."""
+        """Places of the columns by the header: right-aligned columns end where their names end."""
         ends = [column.end for column in self.columns]
         return list(zip([0, *ends], ends, strict=False))
 
@@ -91,7 +91,7 @@ class PrintedGrid:
                 yield cells
 
     def _cut(self, row: str, spans: Sequence[Span]) -> Cells | None:
-        """Slices at the spans; None if one of them would tear a word."""
+        """Cut a row into cells at the spans; None if one of them would tear a word."""
         width = len(row.rstrip())
         spans = spans[: len(self.columns)] if len(spans) > len(self.columns) else [*spans[:-1], (spans[-1][0], width)]
         cells: Cells = []
@@ -109,13 +109,13 @@ class PrintedGrid:
         )
 
     def _is_whole(self, cells: Cells) -> bool:
-        """Nothing is missing, and no value slid into a text."""
+        """Whether nothing is missing, and no value slid into a text."""
         shapes = next((cells[i] for i, column in enumerate(self.columns) if column.kind is ValueKind.SHAPES), None)
         slid = _VALUE_AT_END.search(cells[0] or "") or (shapes and not _SHAPES.fullmatch(shapes))
         return not slid and all(cells[i] is not None for i in self._numeric)
 
     def _is_plausible(self, cells: Cells) -> bool:
-        """At least half of the numbers that are there can be read, and one of them has a unit."""
+        """Whether at least half of the numbers can be read, and one of them has a unit."""
         present = [i for i in self._numeric if cells[i] is not None]
         has_unit = any(
             self.columns[i].kind in _MEASURED and text != "0" and read_value(self.columns[i].kind, text)
@@ -125,7 +125,7 @@ class PrintedGrid:
         return has_unit and 2 * self._misread(cells) <= len(present)
 
     def _by_looks(self, row: str) -> Cells | None:
-        """The one sequence of values that has the kinds of the columns, whatever the blanks."""
+        """Split by the only sequence of values that has the kinds of the columns, whatever the blanks."""
         words = " ".join(row.split())
         match = self._sequence.search(words)
         if not match or not match.start():
@@ -143,7 +143,7 @@ class PrintedGrid:
 
 
 _FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in |nn\.Module: )")
-"""A line of Python as the profiler prints it: `model.py(12): forward`."""
+"""Pattern of a line of Python as the profiler prints it: `model.py(12): forward`."""
 
 _OPERATOR = re.compile(r"\A\w+::\w+ [\w.]+")
 

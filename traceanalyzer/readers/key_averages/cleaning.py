@@ -1,4 +1,4 @@
-"""From the lines of a file to the characters that a person sees: no colours, no markup, no odd blanks."""
+"""Cleans the lines of a file to what a person sees: no colours, no markup, no odd blanks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of dashes: their runs are the exact widths of a table's columns.
+"""Finds lines of dashes, whose runs are the exact widths of a table's columns.
 
 They also show what a quotation, a log or an indentation put around the table.
 """
@@ -21,7 +21,7 @@ _LONGEST_PREFIX = 1000
 
 @dataclass(frozen=True)
 class Dashes:
-    """A line of dashes and blanks."""
+    """A line of dashes and blanks that frames a table."""
 
     runs: tuple[Span, ...]
     """Start and end of each run, counted from the first dash."""
@@ -49,13 +49,13 @@ class Dashes:
 
 
 def _counting(prefix: str) -> re.Pattern[str]:
-    """Matches a prefix also where it counts on, as line numbers and time stamps do."""
+    """A pattern of a prefix that also matches where it counts on, as line numbers and time stamps do."""
     parts = re.split("([0-9]+)", prefix)
     return re.compile("".join("[0-9]+" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
 
 
 def find_dashes(line: str) -> Dashes | None:
-    """The line of dashes that `line` is, or None."""
+    """Parse a line as a line of dashes, or return None."""
     if "--" not in line:
         return None
     end = line.rfind("-") + 1

@@ -1,4 +1,4 @@
-"""The header of a table: which columns it names, in the words of every release and device.
+"""Parses the header of a table: which columns it names, in the words of every release and device.
 
 The words are looked for in their order, not at their places: a name wider than its column pushes the rest.
 """
@@ -59,7 +59,7 @@ class PrintedColumn:
     start: int
     end: int
     scale: int = 0
-    """Power of ten of its values: 9 for GFLOPs."""
+    """Power of ten of its values, such as 9 for GFLOPs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Header:
 
 
 def parse_header(line: str) -> Header | None:
-    """The header that `line` is, or None; what stands before `Name` is ignored."""
+    """Parse a line as a header, or return None; what stands before `Name` is ignored."""
     if "Name" not in line or len(line) > _LONGEST or not (name := _NAME.search(line)):
         return None
     header = _Columns()

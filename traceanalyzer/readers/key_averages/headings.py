@@ -1,4 +1,4 @@
-"""What a document calls its tables: the nearest heading above, in the shapes that people and programs use."""
+"""Finds what a document calls its tables: the nearest heading above, in all usual forms."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class _Above:
         return self.indented(index).strip().lstrip(_QUOTE) if index >= self.start else ""
 
     def indented(self, index: int) -> str:
-        """A line without the prefix."""
+        """A line without the prefix of the table's lines, but with its indentation."""
         line = self.lines[index]
         return self.opening.dashes.strip(line) if self.opening.dashes.before.strip() else line
 
 
 def _markdown(above: _Above, index: int) -> str | None:
-    """A `# heading`; indented or amid other lines it is a comment in a program."""
+    """The text of a `# heading`; indented or amid other lines it is a comment in a program."""
     text = above.text(index)
     words = text.lstrip("#")
     if above.indented(index).startswith("    ") or len(text) - len(words) > 6 or not words[:1].isspace():
@@ -120,7 +120,7 @@ def _printed_header(above: _Above) -> tuple[str | None, bool]:
 
 
 def _is_rule(text: str) -> bool:
-    """A line of one repeated character, which underlines what is above it."""
+    """Whether a line is one repeated character, which underlines what is above it."""
     return len(text) >= 3 and text[0] in _UNDERLINE and not text.strip(text[0])
 
 
@@ -134,5 +134,5 @@ def _banner(text: str) -> str | None:
 
 
 def _plain(text: str) -> str | None:
-    """Words without markup."""
+    """The words of a text without markup."""
     return " ".join(_TAG.sub(" ", text[: 4 * _LONGEST]).split()).strip("*_` ")[:_LONGEST] or None

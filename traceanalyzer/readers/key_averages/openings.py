@@ -1,4 +1,4 @@
-"""Where tables begin: a line of dashes beside a header that names the profiler's columns.
+"""Finds where tables begin: a line of dashes beside a header that names the profiler's columns.
 
 The dashes are what is looked for, since few lines have them; the header is what tells a profiler's table from
 a list of packages, a psql result or a horizontal rule.
@@ -36,7 +36,7 @@ def next_opening(lines: Lines, start: int) -> TableOpening | None:
 
 
 def _name_is_near(lines: Lines, index: int) -> bool:
-    """Cheap, for logs that are full of dashes."""
+    """Whether `Name` stands near a line; a cheap test for logs that are full of dashes."""
     return any("Name" in line for line in lines.raw[max(index - REACH, 0) : index + REACH + 1])
 
 

@@ -1,4 +1,4 @@
-"""Cells to a row: values by column, and a count of those that could not be read."""
+"""Turns cells into a row: values by column, and a count of those that could not be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROW_CUT = "read-table-row-cut"
 def make_row(
     line: int, columns: Sequence[PrintedColumn], cells: Cells, frames: Sequence[str], losses: Counter[str]
 ) -> TableRow:
-    """The row that the cells say.
+    """Build the row that the cells describe.
 
     Args:
         line: 1-based line of the document.

@@ -1,4 +1,4 @@
-"""From lines to tables: the walk through a document."""
+"""Walks through a document and reads its tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW_UNREADABLE = "read-table-row-unreadable"
 TOTALS_MISSING = "read-table-totals-missing"
 
 _STRANGERS = 5
-"""Lines between rows that are no rows, such as output of another process; after more, the table is over."""
+"""Most lines between rows that are no rows, such as output of another process; after more, the table is over."""
 
 
 def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
@@ -70,7 +70,7 @@ def _table(lines: Lines, opening: TableOpening, body: _Body, headings: Headings)
 
 
 class _Body:
-    """Reads the rows below a head."""
+    """Reads the rows below the head of a table."""
 
     def __init__(self, lines: Lines, opening: TableOpening) -> None:
         self.losses: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The texts behind the numbers of a row whose blanks are lost: shapes, source, FLOPs."""
+"""Splits the texts behind the numbers of a row whose blanks are lost: shapes, source, FLOPs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines below a table: `Self CPU time total: 9.217s`."""
+"""Reads the totals below a table, such as `Self CPU time total: 9.217s`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printed values to exact integers: times to ns, sizes to bytes. No value passes through a float."""
+"""Converts printed values to exact integers: times to ns, sizes to bytes; none passes through a float."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INT64 = 2**63
 
 
 class ValueKind(Enum):
-    """What the cells of a column hold."""
+    """Kinds of values that the cells of a column hold."""
 
     TEXT = auto()
     SHARE = auto()
@@ -28,7 +28,7 @@ class ValueKind(Enum):
 
 
 class Value(NamedTuple):
-    """What a cell says."""
+    """The value that a cell holds."""
 
     value: int | float | None
     """None where torch itself says that it does not know: NaN, `--`, the bare 0 of an asynchronous event."""

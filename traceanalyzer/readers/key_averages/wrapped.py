@@ -1,4 +1,4 @@
-"""Tables that a terminal or a page broke into pieces of equal width, put together again."""
+"""Puts tables together again that a terminal or a page broke into pieces of equal width."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Wrapped:
         return rows
 
     def join(self, start: int, stop: int) -> str:
-        """One line from its pieces."""
+        """Join the pieces of one line."""
         return "".join(clean(line).ljust(self.width) for line in self.raw[start:stop]).rstrip()
 
 

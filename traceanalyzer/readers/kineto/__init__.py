@@ -1,4 +1,4 @@
-"""Kineto / Chrome trace JSON, as torch.profiler writes it."""
+"""Reads Kineto / Chrome trace JSON, as torch.profiler writes it."""
 
 from traceanalyzer.readers.kineto.reader import read
 

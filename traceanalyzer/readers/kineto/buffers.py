@@ -1,4 +1,4 @@
-"""Growing columns: what windows are collected in until the whole trace is there."""
+"""Growing columns that collect windows until the whole trace is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Category names of all years and back ends, normalized. Names from `libkineto/include/ActivityType.h`."""
+"""Normalizes category names of all years and back ends (`libkineto/include/ActivityType.h`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from traceanalyzer.trace.tables import Category
 
 
 class TableGroup(IntEnum):
-    """Which table an event belongs to."""
+    """Tables that events belong to, and events that belong to none."""
 
     HOST = 0
     LAUNCH = 1
@@ -21,10 +21,10 @@ class TableGroup(IntEnum):
     INSTANT = 8
     """No category, or the one of instants: `[memory]` among other things, told apart by phase and name."""
     IGNORED = 9
-    """Understood, and of no use: flow arrows whose ends share a correlation id, counters, spans."""
+    """Understood but not used: flow arrows whose ends share a correlation id, counters, spans."""
     UNKNOWN = 10
     SPAN = 11
-    """The profiler's own span; of use is only its start."""
+    """The profiler's own span, of which only the start is used."""
 
 
 _OPERATOR, _ANNOTATION = (TableGroup.HOST, Category.OPERATOR), (TableGroup.HOST, Category.ANNOTATION)

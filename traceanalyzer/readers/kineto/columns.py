@@ -1,4 +1,4 @@
-"""From lists of events to the columns of the trace's tables, window by window."""
+"""Turns lists of events into the columns of the trace's tables, window by window."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SLICE = "X"
 
 
 class Collector:
-    """Sorts events into tables. Texts become codes of the pools; code 0 of the args' pools is "none"."""
+    """Sorts events into tables. Strings become codes of the pools; code 0 of the pools of arguments is "none"."""
 
     def __init__(self) -> None:
         self.names: StringPool[str] = StringPool()
@@ -75,7 +75,7 @@ class Collector:
         self._by_category = np.zeros(0, np.int64)
 
     def add(self, events: Sequence[Event]) -> None:
-        """Take one window of events."""
+        """Add one window of events."""
         self.elements += len(events)
         categories = self._categories.codes(map(attrgetter("cat"), events), len(events))
         self._classify_new()
@@ -92,7 +92,7 @@ class Collector:
 
     @property
     def unsupported(self) -> dict[str, int]:
-        """How many events of which category were set aside because nothing here understands them."""
+        """Number of events by category that were set aside because nothing here understands them."""
         counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
         return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
 
@@ -136,7 +136,7 @@ class Collector:
         return start
 
     def _settle(self, dur: I64) -> None:
-        """Durations that are missing, no number or negative count as 0; how many is kept."""
+        """Set missing, unreadable and negative durations to 0, and count them."""
         for bad, loss in (
             (dur == INVALID, "read-no-duration"),
             ((dur < 0) & (dur != INVALID), "read-negative-duration"),
@@ -267,5 +267,5 @@ def _external_id(args: Sequence[Args]) -> I64:
 
 
 def _small(values: I64) -> I32:
-    """Ids that fit 32 bits; unknown for those that do not."""
+    """Ids that fit 32 bits; others become unknown."""
     return np.where(np.abs(values) < 2**31, values, UNKNOWN).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The raw shape of an event of a Kineto trace, as `libkineto/src/output_json.cpp` writes it.
+"""The raw form of an event of a Kineto trace, as `libkineto/src/output_json.cpp` writes it.
 
 Points in time stay text (`Raw`), because float64 cannot hold epoch microseconds with three decimals; shapes and
 dimensions stay text, because most of them repeat and are decoded once per distinct text. Fields of `args`
@@ -13,7 +13,7 @@ from msgspec import Raw
 NO_TEXT = Raw(b"")
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for text that is no JSON, no UTF-8, or nested too deep."""
+"""Exceptions that msgspec raises for text that is no JSON, no UTF-8, or nested too deep."""
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):

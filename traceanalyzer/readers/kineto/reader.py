@@ -1,4 +1,4 @@
-"""A Kineto trace, from text to tables.
+"""Reads a Kineto trace into tables.
 
 The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers back to torch 1.8 are read too.
 """
@@ -24,7 +24,7 @@ from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
 
 _FAR_NS = 24 * 3600 * 10**9
-"""No profile lasts a day; what starts so far from the rest, or lasts so long, is a clock gone wrong."""
+"""Distance or duration beyond which a time must be wrong, because no profile lasts a day."""
 
 _FEW = 0.01
 """Share of far events up to which they are strays; more of them, and the file is made that way."""
@@ -53,7 +53,7 @@ def read(source: Source) -> Trace:
 
 
 def _require_events(source: Source, windows: EventWindows, collector: Collector) -> None:
-    """One line on what is wrong when there is nothing to analyze."""
+    """Raise an error of one line that says what is wrong when there is nothing to analyze."""
     if not windows.is_trace:
         raise UnusableInputError(
             f"{source.name}: is no profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
@@ -196,7 +196,7 @@ def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
 
 
 def _without_strays(trace: Trace) -> Trace:
-    """Drop events whose time cannot be true, count them, and let time begin with the first event."""
+    """Drop events whose time cannot be true, count them, and let time begin with the first remaining event."""
     found = all_tables(trace)
     starts = [t.start_ns for t in found.values() if len(t)]
     middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))

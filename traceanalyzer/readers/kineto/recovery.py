@@ -1,4 +1,4 @@
-"""Reading damaged text one event at a time, so that one broken event loses one event.
+"""Reads damaged text one event at a time, so that one broken event loses only one event.
 
 The fast path decodes a window of text as one JSON array; when that fails, the window comes here. Each
 event is tried as it is, then with the repairs below, and is otherwise given up and counted; reading goes
@@ -23,7 +23,7 @@ from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_AR
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _KEYS = "ph|cat|name|pid|tid|ts|dur|args|id|bp|s"
 BORDER = re.compile(rb'\}\s*(,)\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
-"""Between two events, whatever the layout; group 1 is the comma."""
+"""Pattern of the border between two events, whatever the layout; group 1 is the comma."""
 
 _START = re.compile(r'\{\s*"(?:' + _KEYS + r')"\s*:')
 _TEXT_BORDER = re.compile(BORDER.pattern.decode())
@@ -47,24 +47,24 @@ _PIECE = 1 << 12
 """Characters that hold most events."""
 
 _REPAIR_LIMIT = 1 << 20
-"""Characters of one event beyond which no repair is tried."""
+"""Most characters of an event that is repaired."""
 
 
 @dataclass
 class Recovered:
-    """What came out of a damaged window."""
+    """Events that could be read from a damaged window, and what was lost."""
 
     events: list[Any] = field(default_factory=list)
     consumed: int = 0
-    """Bytes that are done with; the rest waits for more text."""
+    """Number of bytes that are done with; the rest waits for more text."""
     ended: bool = False
-    """The end of the array was seen, at `consumed`."""
+    """Whether the end of the array was seen, at `consumed`."""
     losses: Counter[str] = field(default_factory=Counter)
     first_at: dict[str, int] = field(default_factory=dict)
     """Offset in bytes of the first occurrence of each loss, from the start of the window."""
 
     def lose(self, loss: str, at: int, count: int = 1) -> None:
-        """Count a loss."""
+        """Count events or bytes that were lost, and keep where this happened first."""
         self.losses[loss] += count
         self.first_at.setdefault(loss, at)
 
@@ -97,7 +97,7 @@ def recover(data: bytes, *, final: bool, make: Callable[[dict[str, Any]], Any] |
 
 
 def _step(text: str, at: int, final: bool, out: Recovered, make: Callable[[dict[str, Any]], Any]) -> int | None:
-    """Read or lose the element at `at`; where to go on, or None when it is incomplete."""
+    """Read or lose the element at `at`. Returns where to go on, or None when it is incomplete."""
     value, end, repaired = _element(text, at)
     if end is None:
         if not final and len(text) - at < _REPAIR_LIMIT and _is_incomplete(text, at):
@@ -130,7 +130,7 @@ def _end_of_array(text: str, at: int, final: bool, out: Recovered) -> int | None
 
 
 def _events_in(lost: str) -> int:
-    """How many events a damaged text was: two that share a damaged border are two."""
+    """Number of events in a damaged text; two that share a damaged border are two."""
     return max(1, len(_EVENT_KEY.findall(lost)))
 
 
@@ -212,7 +212,7 @@ def _is_strict(chunk: str) -> bool:
 
 
 def repair(chunk: str) -> str:
-    """Mend what is known to go wrong in one event.
+    """Repair what is known to go wrong in one event.
 
     Bare words where a number belongs (Infinity, N/A), lone backslashes, unescaped quotes in names (dynamo's
     code names until 2026), trailing commas.
@@ -266,7 +266,7 @@ def _as_field(value: Any, kind: Any) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Bytes that are no UTF-8, and halves of characters, become the replacement character."""
+    """Replace bytes that are no UTF-8, and halves of characters, by the replacement character."""
     return _SURROGATES.sub("\ufffd", text)
 
 

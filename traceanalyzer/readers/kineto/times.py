@@ -1,4 +1,4 @@
-"""Decimal microseconds to integer nanoseconds, exactly and by the million."""
+"""Converts decimal microseconds to integer nanoseconds, exactly and by the million."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORM = 64
 """Tokens of one size with the point in one place have one form: size * 64 + place of the point."""
 
 INVALID = np.iinfo(np.int64).min
-"""Stands for a time that is no number or beyond 64 bits."""
+"""Marks a time that is no number or beyond 64 bits."""
 
 
 def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
@@ -58,7 +58,7 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
 
 
 def _parse_uniform(joined: Array, length: int) -> I64 | None:
-    """The usual case: all tokens have one size and their points in one place."""
+    """Parse the usual case: all tokens have one size and their points in one place."""
     size, rest = divmod(len(joined), length)
     if rest or size < 2:
         return None
@@ -92,13 +92,13 @@ def _parse(tokens: Array, whole: int) -> I64:
 
 @cache
 def _weights(size: int, whole: int) -> I64:
-    """What each character counts in nanoseconds; the point counts nothing."""
+    """Weight of each character in nanoseconds; the point counts nothing."""
     exponents = [whole + 2 - i for i in range(whole)] + [None] + [2, 1, 0]
     return np.array([0 if e is None else 10**e for e in exponents[: min(size, whole + 4)]], np.int64)
 
 
 def _parse_slowly(tokens: Array) -> I64:
-    """Exponents, quoted numbers, very long numbers, and everything that is no number."""
+    """Parse exponents, quoted numbers, very long numbers, and everything that is no number."""
     out = np.full(len(tokens), INVALID, np.int64)
     for row, token in enumerate(tokens):
         text = token.tobytes().decode("ascii", "replace").strip('" ')

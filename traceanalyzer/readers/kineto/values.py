@@ -1,4 +1,4 @@
-"""One column of values out of many events, at C speed where the values are what they should be."""
+"""Extracts one column of values from many events, at C speed where the values are well-formed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import F64, I32, I64, UNKNOWN
 
 _MAX_DURATION_US = 1e15
-"""Thirty years; longer ones are cut to it, and then left out as absurd."""
+"""Longest duration, thirty years; longer ones are cut to it, and then left out as absurd."""
 
 _INT64 = range(-(2**63), 2**63)
 

@@ -1,4 +1,4 @@
-"""The event array, decoded window by window in one reused buffer.
+"""Decodes the event array window by window in one reused buffer.
 
 A window ends between two events; the separator after it becomes `]`, the one before it `[`, and msgspec
 decodes the text in place. What does not decode (the tail of the file, a damaged event, a cut inside a
@@ -18,10 +18,10 @@ from traceanalyzer.readers.kineto.header import find_events
 from traceanalyzer.readers.kineto.recovery import BORDER, recover
 
 WINDOW = 1 << 19
-"""Text decoded at once. Windows that fit the processor's cache decode up to twice as fast."""
+"""Bytes that are decoded at once. Windows that fit the processor's cache decode up to twice as fast."""
 
 _LARGEST_ELEMENT = 16 << 20
-"""A text of this size without a border between events is no event; it is given up."""
+"""Bytes without a border between events beyond which a text is no event and given up."""
 
 _LARGEST_METADATA = 64 << 20
 _TAIL_SEARCH = (1 << 12, 1 << 16)
@@ -31,14 +31,14 @@ _WHITE = b" \t\r\n"
 
 
 class Stream(Protocol):
-    """What windows are read from: `io.RawIOBase`, as far as it is needed."""
+    """The part of `io.RawIOBase` that windows are read from."""
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer as far as the input reaches; 0 at the end."""
 
 
 class EventWindows:
-    """Iterates over lists of events; what stands around them is there when the iteration is over."""
+    """Iterates over lists of events; what stands around them is known after the iteration."""
 
     def __init__(self, stream: Stream, kind: Any = Event, make: Callable[[dict[str, Any]], Any] | None = None) -> None:
         """Set what events are made of.

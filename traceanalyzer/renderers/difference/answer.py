@@ -1,4 +1,4 @@
-"""Did it become faster or slower, by how much, why, and can the two sides be compared at all?"""
+"""Sections that answer: is it faster or slower, by how much, why, and can the two sides be compared?"""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
 
 
 def trust(difference: Difference) -> Iterator[Section]:
-    """What is not alike, what to know, and in detail every condition."""
+    """Build the section on comparability: what differs, what to know, and every condition in detail."""
     found = difference.comparability
     unlike = [check.message for check in found.checks if check.similarity is not None and check.similarity < 1]
     messages = tuple(map(_short, (*unlike, *difference.notes, *_ignored(difference))))

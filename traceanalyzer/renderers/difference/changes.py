@@ -1,4 +1,4 @@
-"""Findings that are fixed or new, and what became slower, faster, came or went."""
+"""Sections on findings that are fixed or new, and on rows that became slower, faster, came or went."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LONG = (*_CALLS, *_HOST[:2])
 
 
 def findings(difference: Difference, top: int) -> Iterator[Section]:
-    """Fixed, new and kept findings, with what was promised."""
+    """Build the table of fixed, new and kept findings, with what was predicted."""
     if not difference.findings:
         return
     messages = (difference.prediction.message,) if difference.prediction is not None else ()
@@ -65,7 +65,7 @@ def _finding(change: FindingChange) -> tuple[object, ...]:
 
 
 def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Section]:
-    """Every ranking in which something changed; `brief` leaves out what does not fit 80 characters."""
+    """Build every ranking in which something changed; `brief` leaves out what does not fit 80 characters."""
     for ranking in difference.rankings:
         if ranking.rows:
             yield Section(
@@ -78,7 +78,7 @@ def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Secti
 
 
 def _ranking(ranking: Ranking, top: int, brief: bool) -> SectionTable:
-    """Columns that hold nothing are left out."""
+    """Table of one ranking; columns that hold nothing are left out."""
     columns = (_STATUS, _NAME, _SHAPES, _OWNER, *_CALLS, *_DEVICE, *_HOST)
     rows = [_row(change) for change in ranking.rows[:top]]
     kept = [
@@ -106,7 +106,7 @@ def _row(change: Change) -> tuple[object, ...]:
 
 
 def _of(change: Change, side: Cost | None, field: str) -> float | None:
-    """What is not there takes no time; what is only not printed may."""
+    """Time on one side; a row that does not occur takes none, one that is only not printed may."""
     if side is None:
         other = change.head if change.base is None else change.base
         return None if change.status == "not-printed" or getattr(other, field, None) is None else 0.0

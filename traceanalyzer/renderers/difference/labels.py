@@ -1,4 +1,4 @@
-"""Words in the cells of a difference, and columns that its tables share."""
+"""Texts of the cells of a difference, and columns that its tables share."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STATUS = {
     "head-only": Text("diff-status-head-only", "only after", "a finding, where the two sides cannot be compared"),
     "both": Text("diff-status-both", "both", "a finding of both sides, where they cannot be compared"),
 }
-"""Of changes and findings."""
+"""Texts for the status of changes and findings."""
 
 
 def columns(unit: str) -> tuple[SectionColumn, SectionColumn, SectionColumn]:
-    """Before, after, and the change, in one unit."""
+    """Columns for before, after and the change, in one unit."""
     return (
         SectionColumn(Text("diff-base", "Base", "before"), unit),
         SectionColumn(Text("diff-head", "Head", "after"), unit),

@@ -1,4 +1,4 @@
-"""From a difference to sections, in the order of importance."""
+"""Builds the sections of a difference, in the order of importance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from traceanalyzer.report.section import Section
 
 
 def build(difference: Difference, top: int, *, brief: bool = False) -> Iterator[Section]:
-    """All sections that the difference has something for.
+    """Build all sections that the difference has something for.
 
     Args:
         difference: The difference.

@@ -1,4 +1,4 @@
-"""One self-contained page: no network, no second file, and small enough to open at once."""
+"""Renders one self-contained page: no network, no second file, and small enough to open at once."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _CSV_UNITS = {"ns": "ns", "bytes": "bytes", "share": "fraction"}
 
 @dataclass(frozen=True)
 class Name:
-    """A name out of the trace: short, and whole where that says more."""
+    """A name out of the trace: shortened, with the whole one where that says more."""
 
     short: str
     full: str | None
@@ -27,30 +27,30 @@ class Name:
 
 @dataclass(frozen=True)
 class HtmlCell:
-    """One cell: a name, or a text with its raw value."""
+    """One cell of a table: a name, or a text with its raw value."""
 
     name: Name | None
     text: str
     raw: str | None
-    """Of numbers; null for texts and for what is unknown."""
+    """Raw value of a number; null for texts and for what is unknown."""
     bar: str | None
     """Length of a bar in percent, for shares."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """One column."""
+    """The head of one column."""
 
     title: str
     csv: str
-    """The title with the unit of the raw values."""
+    """Title of the column with the unit of the raw values."""
     is_number: bool
     is_name: bool
 
 
 @dataclass(frozen=True)
 class HtmlGrid:
-    """A table."""
+    """A table as the page lays it out."""
 
     id: str
     title: str
@@ -58,7 +58,7 @@ class HtmlGrid:
     rows: tuple[tuple[HtmlCell, ...], ...]
     total: int
     is_uniform: bool
-    """All values of a column have one unit, so that sorting means something."""
+    """Whether all values of a column have one unit, so that sorting means something."""
 
 
 def name_of(text: str, detail: PageDetail, width: int = NAME_WIDTH) -> Name:
@@ -69,7 +69,7 @@ def name_of(text: str, detail: PageDetail, width: int = NAME_WIDTH) -> Name:
 
 
 def grid(table: SectionTable, title: str, language: Language, detail: PageDetail) -> HtmlGrid:
-    """A table of a section."""
+    """Lay out a table of a section."""
     heads = tuple(_head(column, language) for column in table.columns)
     bar = next((i for i, column in enumerate(table.columns) if column.unit == "share"), None)
     rows = tuple(

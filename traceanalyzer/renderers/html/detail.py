@@ -1,32 +1,32 @@
-"""How much a page shows. A page that is too large is made again with less, and says how much it left out."""
+"""Decides how much a page shows: a page that is too large is made again with less, and says so."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LIMIT = 1_500_000
-"""Bytes of a page: it must open at once and pass through mail and chat."""
+"""Most bytes of a page: it must open at once and pass through mail and chat."""
 
 ROWS = 200
-"""Of each ranking; the rest is counted."""
+"""Most rows of each ranking; the rest is counted."""
 
 
 @dataclass(frozen=True)
 class PageDetail:
-    """Limits of everything whose size the trace decides."""
+    """Limits of everything whose size depends on the trace."""
 
     rows: int
     name: int
-    """Characters of a full name."""
+    """Most characters of a full name."""
     slices: int
-    """Of the timeline, the longest first."""
+    """Most slices of the timeline, the longest first."""
     places: int
-    """Of the tree of modules, the outermost first."""
+    """Most places of the tree of modules, the outermost first."""
     findings: int
 
 
 def stages(top: int | None) -> tuple[PageDetail, ...]:
-    """From everything to what always fits."""
+    """Levels of detail, from everything to what always fits."""
     rows = ROWS if top is None else top
     full = PageDetail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
     return (

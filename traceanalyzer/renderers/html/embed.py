@@ -1,4 +1,4 @@
-"""Data for the page's script: JSON that ends no element, whatever the names in it."""
+"""Embeds data for the page's script as JSON that ends no element, whatever the names in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def as_json(value: Any) -> Markup:
-    """JSON for a `<script type="application/json">`: no `</script>`, no `<!--`, no line separator in it."""
+    """Encode a value for a `<script type="application/json">`: no `</script>`, no `<!--`, no line separator."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.translate(_ESCAPES))  # noqa: S704 - nothing is left that HTML could act upon
 

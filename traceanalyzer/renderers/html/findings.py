@@ -1,4 +1,4 @@
-"""Findings as the page shows them: in words, with an address of their own."""
+"""Prepares findings for the page: in words, each with an address of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TITLE = 80
 
 @dataclass(frozen=True)
 class HtmlSpot:
-    """Where something was seen."""
+    """A place where something was seen."""
 
     kind: str
     name: Name
@@ -40,7 +40,7 @@ class HtmlSpot:
 
 @dataclass(frozen=True)
 class HtmlProof:
-    """A value that crossed a threshold."""
+    """A measured value that crossed a threshold."""
 
     subject: str
     observed: str
@@ -50,7 +50,7 @@ class HtmlProof:
 
 @dataclass(frozen=True)
 class HtmlCard:
-    """One finding."""
+    """One finding as the page shows it."""
 
     id: str
     rule: str
@@ -77,7 +77,7 @@ class HtmlCard:
 
 @dataclass(frozen=True)
 class CardFix:
-    """One fix of the combined bound, and the address of its finding."""
+    """One fix of the combined bound, with the address of its finding."""
 
     id: str | None
     title: str
@@ -85,7 +85,7 @@ class CardFix:
 
 @dataclass(frozen=True)
 class Together:
-    """All fixes of a run."""
+    """All fixes of one run together."""
 
     run: str | None
     time: str | None
@@ -132,7 +132,7 @@ def run_titles(report: Report, language: Language) -> dict[str, str]:
 
 
 def _ids(findings: tuple[Finding, ...]) -> Iterator[str]:
-    """`finding-<rule>`, with the run or a number where that is not alone."""
+    """Addresses `finding-<rule>`, with the run or a number where that is not unique."""
     taken: set[str] = set()
     for finding in findings:
         base = "-".join(filter(None, ("finding", _word(finding.rule), _word(finding.run or ""))))
@@ -186,7 +186,7 @@ def _code(code: str) -> str:
 
 
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Only what leads to a page: a rule may come from anywhere."""
+    """Links that lead to a page; others are dropped, because a rule may come from anywhere."""
     for link in links:
         if finding_texts.is_page(link):
             parts = urlsplit(link)

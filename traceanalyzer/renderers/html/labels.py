@@ -1,4 +1,4 @@
-"""Labels of the page. Templates and the script hold none of their own."""
+"""Labels of the page, because templates and the script hold no texts of their own."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ _SCRIPT = {
 
 
 def labels(language: Language) -> dict[str, str]:
-    """For templates."""
+    """Labels that the templates use."""
     return {key: language.text(text) for key, text in _LABELS.items()}
 
 
 def script_labels(language: Language) -> dict[str, str]:
-    """For the script; each field stays a field."""
+    """Labels that the script uses; each field stays a field."""
     return {key: language.text(text, **{f: f"{{{f}}}" for f in _fields(text)}) for key, text in _SCRIPT.items()}
 
 

@@ -1,4 +1,4 @@
-"""Modules as they call each other: a tree that opens and closes, as a sequence of openings and closings."""
+"""Prepares the tree of modules as a sequence of openings and closings."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _DEVICE = Text("tree-device", "{time:ns} on the device")
 _HOST = Text("tree-host", "{time:ns} on the host")
 _DEEPEST = 40
 _OPEN = 2
-"""Levels that are open at first."""
+"""Number of levels that are open at first."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A module in its place."""
+    """A module at its place in the tree."""
 
     name: Name
     calls: str
     time: str
     bar: str
-    """In percent of the whole tree."""
+    """Length of its bar in percent of the whole tree."""
     has_children: bool
     is_open: bool
     closes: int
-    """Levels that end after it."""
+    """Number of levels that end after it."""
 
 
 @dataclass(frozen=True)
 class ModuleTree:
-    """The tree, its outermost modules first of all."""
+    """The tree of modules, the outermost ones first."""
 
     nodes: tuple[Node, ...]
     total: int
 
 
 def build(report: Report, language: Language, detail: PageDetail) -> ModuleTree | None:
-    """The tree of modules; None without one."""
+    """Prepare the tree of modules; None without one."""
     modules = report.result("modules", Modules)
     if modules is None or len(modules.tree) < 2:
         return None
@@ -72,7 +72,7 @@ def _nodes(places: list[Place], modules: Modules, language: Language, detail: Pa
 
 
 def _time(place: Place, on_device: bool) -> int:
-    """Both passes."""
+    """Time of a place in both passes, in ns."""
     if on_device:
         return place.device_total_ns + place.backward_device_total_ns
     return place.host_total_ns + place.backward_host_total_ns

@@ -1,4 +1,4 @@
-"""The page: sections in groups, in the order in which people ask."""
+"""Assembles the page: sections in groups, in the order in which people ask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 
 MARK = "traceanalyzer"
-"""By which a page is known to be ours, and may be overwritten."""
+"""Text by which a page is known to be ours, and may be overwritten."""
 
 _TITLE = Text("html-title", "Profile of {name}")
 _EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
@@ -67,7 +67,7 @@ _GROUPS: tuple[tuple[str, Text, tuple[str, ...]], ...] = (
     ("quality", Text("html-group-quality", "Trace quality"), ("warnings", "skipped", "trace", "capture")),
     ("definitions", Text("html-group-definitions", "How every metric is defined"), ()),
 )
-"""Id, title, and how the ids of its sections begin; sections that nobody claims are `more`."""
+"""Id, title, and how the ids of its sections begin; all other sections are in `more`."""
 
 _ELSEWHERE = frozenset({"overview", "headline", "headlines", "findings", "combined"})
 """Sections that the first screen or the cards hold."""
@@ -77,7 +77,7 @@ _SCRIPTS = ("page", "tables", "waterfall")
 
 @dataclass(frozen=True)
 class PagePicture:
-    """A chart in both widths."""
+    """One chart, drawn in both widths."""
 
     title: str
     description: str
@@ -88,7 +88,7 @@ class PagePicture:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table, and what it leaves out."""
+    """A table with a note on what it leaves out."""
 
     grid: HtmlGrid
     more: str | None
@@ -99,7 +99,7 @@ class PageTable:
 
 @dataclass(frozen=True)
 class PageSection:
-    """One section."""
+    """One section of the page."""
 
     id: str
     title: str | None
@@ -113,7 +113,7 @@ class PageSection:
 
 @dataclass
 class PageGroup:
-    """Sections under one heading."""
+    """Sections under a common heading."""
 
     id: str
     title: str
@@ -123,7 +123,7 @@ class PageGroup:
 
 
 def assemble(report: Report, language: Language, detail: PageDetail) -> str:
-    """The page in so much detail."""
+    """Assemble the page in the given detail."""
     shown = sections.build(report, detail.rows)
     tree = module_tree.build(report, language, detail)
     fall = waterfall.build(report, language, detail)
@@ -160,7 +160,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
 
 
 def source(name: str) -> str:
-    """A file of the page that is put into it as it is: the policy holds its hash."""
+    """Text of a file that is put into the page unchanged, because the policy holds its hash."""
     env = environment(autoescape=True)
     assert env.loader is not None  # noqa: S101 - the environment is ours
     return env.loader.get_source(env, f"html/{name}")[0]

@@ -1,4 +1,4 @@
-"""The first screen: what bounds the step, where it goes, how busy the devices are, and what is worth most."""
+"""Prepares the first screen: what bounds the step, where it goes, how busy devices are, what is worth most."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BEST = 3
 
 @dataclass(frozen=True)
 class Meter:
-    """A labelled bar."""
+    """One bar with its label."""
 
     label: str
     value: str
@@ -44,7 +44,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class SummaryOpening:
-    """What bounds one run."""
+    """What bounds one run, with figures."""
 
     run: str | None
     text: str
@@ -66,18 +66,18 @@ class Piece:
 
 @dataclass(frozen=True)
 class DeviceMeters:
-    """One GPU."""
+    """Bars for one GPU."""
 
     label: str
     value: str
     percent: str
     rest: tuple[tuple[str, str], ...]
-    """Labelled values."""
+    """Other labelled values of the GPU."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The first screen."""
+    """Everything on the first screen of the page."""
 
     headlines: tuple[SummaryOpening, ...]
     messages: tuple[str, ...]
@@ -91,7 +91,7 @@ class Summary:
 
 
 def build(report: Report, overview: Section | None, findings: Findings, language: Language) -> Summary:
-    """The first screen.
+    """Prepare the first screen of the page.
 
     Args:
         report: The report.
@@ -117,13 +117,13 @@ def build(report: Report, overview: Section | None, findings: Findings, language
 
 
 def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
-    """Labelled values."""
+    """Labelled values of a section."""
     for fact in section.facts:
         yield language.text(fact.label), clean(language.quantity(fact.value, fact.unit))
 
 
 def percent(share: float) -> str:
-    """Of a whole, for a length on the page."""
+    """A share of a whole in percent, as a length on the page."""
     return f"{100 * min(1.0, max(0.0, share)):.2f}"
 
 

@@ -1,4 +1,4 @@
-"""A chart as part of the page: its colours are the page's, so that it follows the theme.
+"""Makes a chart part of the page: it uses the page's colours, so that it follows the theme.
 
 The page allows no style attributes (its policy would block them), so styles become attributes. What only a document
 of its own needs goes away: metadata, background, ids that nothing refers to.
@@ -49,7 +49,7 @@ def draw(chart: Chart, language: Language, width: int) -> Markup:
 
 
 def _strip(root: ET.Element) -> None:
-    """Names without namespaces, and nothing that is not drawn."""
+    """Remove what is not drawn, and the namespaces of names."""
     for parent in list(root.iter()):
         parent.tag = parent.tag.rpartition("}")[2]
         for child in list(parent):
@@ -87,5 +87,5 @@ def _rounded(match: re.Match[str]) -> str:
 
 
 def _themed(setting: str) -> str:
-    """A colour of the palette as the page's colour of that role."""
+    """Replace a colour of the palette by the page's colour of that role."""
     return f"var(--{_ROLES[setting].replace('_', '-')})" if setting in _ROLES else setting

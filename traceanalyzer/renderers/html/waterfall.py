@@ -1,4 +1,4 @@
-"""The typical step as lanes of slices: numbers for the script, and outlines for paper and for pages without script."""
+"""Prepares the typical step as lanes of slices: numbers for the script, outlines for pages without script."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TONES = {
     "cpu_exec": Text("waterfall-operator", "Operator"),
     "other": Text("waterfall-annotation", "Annotation, Python"),
 }
-"""What the colours mean, as far as names tell."""
+"""Meanings of the colours, as far as names tell."""
 
 _COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
 _FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
@@ -38,17 +38,17 @@ _OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
 _COLLECTIVE = re.compile(r"^(nccl|gloo|c10d|mpi|ucc)::?|^record_param_comms$")
 
 GRID = 2000
-"""Columns of the static picture."""
+"""Number of columns of the static picture."""
 
 ROW = 14
-"""Height of a bar, in pixels."""
+"""Height of a bar in pixels."""
 
 _NAME = 300
 
 
 @dataclass(frozen=True)
 class Outline:
-    """All bars of one tone of a lane."""
+    """All bars of one tone in a lane."""
 
     tone: str
     path: str
@@ -56,7 +56,7 @@ class Outline:
 
 @dataclass(frozen=True)
 class Strip:
-    """A lane of the static picture."""
+    """One lane of the static picture."""
 
     label: str
     height: int
@@ -65,7 +65,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Waterfall:
-    """What the page shows of the timeline."""
+    """Everything that the page shows of the timeline."""
 
     step: str
     duration_ns: int
@@ -74,7 +74,7 @@ class Waterfall:
     tones: tuple[tuple[str, str], ...]
     """Tones that occur, with their names."""
     left_out: int
-    """Short slices that are not drawn."""
+    """Number of short slices that are not drawn."""
     hidden_lanes: int
 
 
@@ -101,7 +101,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Waterfall |
 
 
 def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
-    """So many slices of all lanes, the longest."""
+    """The longest slices of all lanes, at most so many."""
     durations = sorted((item.duration_ns for lane in lanes for item in lane.slices), reverse=True)
     if len(durations) <= most:
         return [lane for lane in lanes if lane.slices], 0
@@ -147,7 +147,7 @@ def _label(lane: Lane, language: Language) -> str:
 def _data(
     timeline: Timeline, lanes: list[Lane], position: dict[str, int], language: Language, width: int
 ) -> dict[str, Any]:
-    """Columns per lane; starts are differences, so that most of them are short."""
+    """Slices of each lane as columns; starts are differences, so that most of them are short."""
     return {
         "duration": timeline.duration_ns,
         "resolution": timeline.resolution_ns,
@@ -175,7 +175,7 @@ def _differences(values: list[int]) -> list[int]:
 
 
 def _strip(lane: Lane, timeline: Timeline, language: Language) -> Strip:
-    """Bars snapped to the columns of the picture; neighbours that touch become one."""
+    """Snap the bars of a lane to the columns of the picture; neighbours that touch become one."""
     spans: dict[tuple[str, int], list[list[int]]] = {}
     for item in lane.slices:
         begin = item.start_ns * GRID // timeline.duration_ns

@@ -1,4 +1,4 @@
-"""Markdown as GitHub and GitLab render it, short enough for a comment."""
+"""Renders Markdown for GitHub and GitLab, short enough for a comment."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fitted(
     top: int | None = None,
     pictures: Sequence[DocumentPicture] = (),
 ) -> str:
-    """A document of sections, details folded: with as much as fits into a comment, and what does not is counted.
+    """Build a document of sections with folded details that fits into a comment; what does not fit is counted.
 
     Args:
         mark: How a file begins that this program wrote.

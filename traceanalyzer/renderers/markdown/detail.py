@@ -1,4 +1,4 @@
-"""How much of a report a document shows: less and less, until it fits into a comment."""
+"""Decides how much of a report a document shows: less and less, until it fits into a comment."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 LONGEST = 64_990
-"""Characters. A comment on GitHub holds 65,536."""
+"""Most characters of a document. A comment on GitHub holds 65,536."""
 
 
 @dataclass(frozen=True)
 class DocumentDetail:
-    """What is shown of what there is; the rest is counted."""
+    """Limits of what is shown; the rest is counted."""
 
     rows: int
-    """Of a table."""
+    """Most rows of a table."""
     findings: int
-    """In full."""
+    """Number of findings that are shown in full."""
     listed: int
-    """Findings in their table."""
+    """Number of findings in their table."""
     places: int
-    """Of each evidence."""
+    """Most places of each evidence."""
     messages: int
-    """Of a section."""
+    """Most messages of a section."""
     columns: int
-    """Of a table; what a report of this program's own has is less in all but comparisons of many runs."""
+    """Most columns of a table; only comparisons of many runs have more than fit."""
     name: int
-    """Characters of a name out of the trace."""
+    """Most characters of a name out of the trace."""
     prose: int
-    """Characters of a text."""
+    """Most characters of a text."""
 
 
 _FULL = DocumentDetail(rows=20, findings=20, listed=60, places=5, messages=200, columns=20, name=100, prose=1500)
@@ -42,7 +42,7 @@ _MANY_ROWS = (500, 200, 100, 50, 20)
 
 
 def levels(top: int) -> Iterator[DocumentDetail]:
-    """What to try, one after the other.
+    """Levels of detail to try, one after the other.
 
     Args:
         top: Rows of each table that were asked for.
@@ -54,10 +54,10 @@ def levels(top: int) -> Iterator[DocumentDetail]:
 
 
 def length(text: str) -> int:
-    """Characters as the strictest counts them: those beyond the basic plane are two."""
+    """Number of characters as the strictest host counts them: those beyond the basic plane are two."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def fits(text: str) -> bool:
-    """Whether a comment holds it."""
+    """Whether a text fits into a comment."""
     return length(text) <= LONGEST

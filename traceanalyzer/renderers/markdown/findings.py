@@ -1,4 +1,4 @@
-"""Findings as Markdown shows them: a table of them, and each in full, folded."""
+"""Prepares findings for Markdown: a table of them, and each in full, folded."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _TITLE = 200
 
 @dataclass(frozen=True)
 class Advised:
-    """What the template needs of a section's findings."""
+    """What the template needs of the findings of a section."""
 
     titles: tuple[str, ...]
-    """Of the columns of their table, escaped."""
+    """Titles of the columns of their table, escaped."""
     word: dict[str, str]
     """Labels of a finding's paragraphs, escaped."""
     listed: tuple[TextCard, ...]
     full: tuple[TextCard, ...]
     more: tuple[str, ...]
-    """What is said of those that are not shown, escaped."""
+    """Sentence about the findings that are not shown, escaped."""
     language: Language
     detail: DocumentDetail
 

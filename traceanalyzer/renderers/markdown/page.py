@@ -1,4 +1,4 @@
-"""A section as Markdown, with as much of it as a level of detail allows."""
+"""Lays out sections as Markdown, with as much of them as a level of detail allows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BAR_WIDTH = 30
 
 @dataclass(frozen=True)
 class DocumentPicture:
-    """A chart in a file."""
+    """A chart that lies in a file."""
 
     section: str
-    """The id of the section that it belongs to."""
+    """Id of the section that it belongs to."""
     text: str
-    """What it shows, for those who do not see it."""
+    """Description of the chart for readers who do not see it."""
     target: str
-    """Where it lies as seen from the document, quoted as in a URL."""
+    """Path of the file relative to the document, quoted as in a URL."""
 
 
 @dataclass(frozen=True)

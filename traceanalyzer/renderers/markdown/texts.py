@@ -1,4 +1,4 @@
-"""Texts as GitHub and GitLab show them: nothing in a name becomes markup, a link, a mention or a command."""
+"""Escapes texts for GitHub and GitLab: no name becomes markup, a link, a mention or a command."""
 
 from __future__ import annotations
 

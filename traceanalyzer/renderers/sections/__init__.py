@@ -1,4 +1,4 @@
-"""From a report to sections, in the order of the report. One file per subject."""
+"""Builds the sections of a report, in the order of the report, one file per subject."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
 
 
 def build(report: Report, top: int) -> tuple[Section, ...]:
-    """All sections that the report has something for.
+    """Build all sections that the report has something for.
 
     Args:
         report: The report.

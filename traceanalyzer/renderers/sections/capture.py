@@ -49,7 +49,7 @@ _OPTIMIZERS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Facts, loaders and optimizers."""
+    """Build the section on settings, loaders, optimizers and the cost of recording."""
     found = report.result("capture", Capture)
     if found is None:
         return
@@ -98,7 +98,7 @@ def _dtypes(facts: CaptureFacts) -> str | None:
 
 
 def _cell(row: CapturedLoader | CapturedOptimizer, field: str) -> Any:
-    """A flag that was not given is left to torch; other things are unknown."""
+    """Value of a field; a flag that was not given is left to torch, other things are unknown."""
     value = getattr(row, field)
     return _LEFT_TO_TORCH if value is None and isinstance(row, CapturedOptimizer) else value
 

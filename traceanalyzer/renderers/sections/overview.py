@@ -41,7 +41,7 @@ PART_LABELS = {
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The first section."""
+    """Build the section on the step and its parts."""
     del top
     breakdown = report.result("step_breakdown", StepBreakdown)
     if breakdown is None or breakdown.average is None:

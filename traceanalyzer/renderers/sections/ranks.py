@@ -195,12 +195,12 @@ def _facts(found: Ranks) -> Iterator[Fact]:
 
 
 def _by_own(found: Ranks) -> list[RankRow]:
-    """The rank that would take longest without waiting first."""
+    """Rows of the ranks, first the one that would take longest without waiting."""
     return sorted(found.ranks, key=lambda row: (-(row.own_ns or row.mean_step_ns or 0.0), row.rank))
 
 
 def _ranks(found: Ranks, top: int) -> SectionTable:
-    """On the CPU what of the waiting is exposed is not known, so all of it is shown."""
+    """Table of the ranks; on the CPU all waiting is shown, because its exposed part is unknown."""
     columns = [(c, "wait_ns" if c is _WAIT and found.is_on_host else field) for c, field in _RANK_COLUMNS]
     return _table("ranks", columns, _by_own(found), top)
 
@@ -219,7 +219,7 @@ def _late(found: Ranks, top: int) -> SectionTable:
 
 
 def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
-    """The largest difference first."""
+    """Table of clock differences, the largest first."""
     ordered = sorted(
         ((abs(row.skew.ns), row.skew, row) for row in skewed if row.skew), key=lambda e: (-e[0], e[2].rank)
     )
@@ -235,7 +235,7 @@ def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top:
 
 
 def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> SectionTable:
-    """The columns that say something."""
+    """A table of the columns that say something."""
     shown = [(column, field) for column, field in columns if any(getattr(row, field) is not None for row in found)]
     rows = tuple(tuple(getattr(row, field) for _, field in shown) for row in found[:top])
     return SectionTable(key, tuple(column for column, _ in shown), rows, len(found))

@@ -1,4 +1,4 @@
-"""What was read, what was lost, what could not be analyzed."""
+"""What was read, what was lost, and what could not be analyzed with the reason."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _warnings(report: Report, most: int) -> Iterator[Message]:
-    """A file with thousands of strange categories must not drown the report."""
+    """Table of warnings; a file with thousands of strange categories must not drown the report."""
     for warning in report.warnings[:most]:
         message = warning.message
         short = {key: shorten(v, _NAME_WIDTH) if isinstance(v, str) else v for key, v in message.params.items()}

@@ -1,4 +1,4 @@
-"""What rules may know: the results of a trace, or of one run of a table document, under common names."""
+"""Facts that rules judge: the results of a trace, or of one run of a table document, under common names."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on 
 
 
 STARTUP_SHARE = 0.5
-"""Own choice: more than everything else together."""
+"""Share of a step from which on start-up makes up most of a recording (own choice: more than everything else)."""
 
 
 class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing can be said
-    """A rule cannot be judged, and why."""
+    """Raised when a rule cannot be judged, with the reason."""
 
     def __init__(self, reason: Message) -> None:
         super().__init__(reason.text)
@@ -42,7 +42,7 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
 
 @dataclass(frozen=True)
 class OperatorFact:
-    """All calls of one operator, of one list of shapes where it has shapes; sums over all steps."""
+    """All calls of one operator (of one list of shapes where it has shapes); sums over all steps."""
 
     name: str
     shapes: str | None
@@ -68,32 +68,32 @@ class KernelFact:
 
 @dataclass(frozen=True)
 class Facts:
-    """One measured run."""
+    """What rules may know of one measured run."""
 
     resources: Resources
-    """Per step."""
+    """Time per step of each resource, in ns."""
     steps: int
     run: str | None = None
-    """Of a table document."""
+    """Id of the run in a document of printed tables; None for a trace."""
     table: PrintedRun | None = None
     view: RunView | None = None
-    """The printed rows behind it."""
+    """The printed rows of the run; None for a trace."""
     summary: TraceSummary | None = None
     """Of a trace."""
     gpu: Gpu | None = None
     """What the device can do at most, by the project's settings and else its data sheet; None: not known."""
     results: Mapping[str, Any] = field(default_factory=dict)
-    """By the analyzers' keys."""
+    """Results of the analyses by key."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
-    """Why an analysis is not there."""
+    """Why an analysis has no result, by its key."""
 
     def find(self, key: str, kind: type[R]) -> R | None:
-        """A result by its key, None if the analysis was skipped."""
+        """The result of an analysis by its key; None if the analysis was skipped."""
         found = self.results.get(key)
         return found if isinstance(found, kind) else None
 
     def need(self, key: str, kind: type[R]) -> R:
-        """The same.
+        """Like `find`, but raises `Missing` if the analysis was skipped.
 
         Raises:
             Missing: It was skipped; with the reason.
@@ -105,7 +105,7 @@ class Facts:
 
     @property
     def capture(self) -> Capture | None:
-        """What was recorded beside the events of the program's settings and of steps without the profiler."""
+        """Settings and control steps that a capture recorded beside the events."""
         return self.find("capture", Capture)
 
     @property
@@ -117,7 +117,7 @@ class Facts:
 
     @property
     def step_ns(self) -> float:
-        """One step; in a table the estimate from its totals."""
+        """Duration of a step in ns; in a table the estimate from its totals."""
         return self.resources.step_ns
 
     def host_per_step(self, total_ns: float) -> float:
@@ -136,14 +136,14 @@ class Facts:
 
     @cached_property
     def gpu_total_ns(self) -> int:
-        """Durations of everything that ran on devices; 0: nothing."""
+        """Sum of the durations of everything that ran on devices, in ns."""
         if self.table is not None:
             return self.table.device_ns or 0
         found = self.find("resources", StepResources)
         return found.recorded_device_ns if found else 0
 
     def idle_per_step(self, *causes: str) -> float:
-        """Idle time of the busiest device for some causes (`analyzers.idle.CAUSES`); 0 where idle is not known."""
+        """Idle time per step of the busiest device for some causes, in ns; 0 where it is not known."""
         idle, own = self.find("idle", Idle), self.find("resources", StepResources)
         if idle is None or own is None:
             return 0.0
@@ -153,7 +153,7 @@ class Facts:
 
     @property
     def is_startup(self) -> bool:
-        """Most of the recording is what does not come again: code is compiled or loaded, or memory taken."""
+        """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
         startup = self.idle_per_step("compilation", "allocation")
         return self.step_ns > 0 and startup >= STARTUP_SHARE * self.step_ns
 
@@ -163,7 +163,7 @@ class Facts:
 
     @cached_property
     def operators(self) -> tuple[OperatorFact, ...]:
-        """Operators by name.
+        """All operators of the run by name.
 
         Raises:
             Missing: There are none.
@@ -178,7 +178,7 @@ class Facts:
 
     @cached_property
     def shaped(self) -> tuple[OperatorFact, ...]:
-        """Operators by name and shapes.
+        """All operators of the run by name and shapes.
 
         Raises:
             Missing: Shapes were not recorded.
@@ -194,7 +194,7 @@ class Facts:
 
     @cached_property
     def kernels(self) -> tuple[KernelFact, ...]:
-        """Kernels by name.
+        """All kernels of the run by name.
 
         Raises:
             Missing: There are none.

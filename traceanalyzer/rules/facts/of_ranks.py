@@ -1,4 +1,4 @@
-"""Facts of a run of several ranks."""
+"""Makes facts of a run of several ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAG = "communication"
 
 
 def facts(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:
-    """A step of all ranks, as a mean; none if no rank has a step.
+    """Facts of the mean step of all ranks; none if no rank has a step.
 
     Communication is only what links do: waiting for other ranks takes nothing of them.
     """

@@ -1,4 +1,4 @@
-"""Facts of the runs of a table document."""
+"""Makes facts of the runs of a table document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def facts(document: TableDocument, gpu: Gpu | None = None) -> tuple[Facts, ...]:
 
 
 def _resources(run: runs.PrintedRun, step_ns: float) -> Resources:
-    """Host time is what remains of all host time without the loader and the waits for the device."""
+    """Time per step of each resource; host time is what remains without the loader and the waits for the device."""
     loader, waits = run.dataloader_ns or 0, run.sync_ns or 0
     host = None if run.cpu_ns is None else max(0, run.cpu_ns - loader - waits) / run.steps
     return Resources(

@@ -1,4 +1,4 @@
-"""Facts of a trace."""
+"""Makes facts of a trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.rules.facts import Facts
 
 _UNRELIABLE = 0.4
-"""Own choice: with so much of the idle time unexplained, what the rest says is chance."""
+"""Share of idle time without explanation from which on the explanations are chance (own choice)."""
 
 
 def facts(
@@ -29,7 +29,7 @@ def facts(
 
 
 def is_partial(resources: StepResources, idle: object) -> bool:
-    """Events are missing, so that what the host did is not known: much of the idle time has no explanation."""
+    """Whether much idle time has no explanation, so that events are missing and host time is unknown."""
     devices = idle.devices if isinstance(idle, Idle) else ()
     own = [device for device in devices if device.device == resources.device]
     unknown = sum(cause.time_ns for device in own for cause in device.causes if cause.cause == "unknown")
