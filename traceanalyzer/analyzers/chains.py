@@ -25,7 +25,7 @@ from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -158,7 +158,7 @@ def _find(context: Context) -> _Found:
     events = np.flatnonzero(context.in_scope(device.start_ns))
     events = events[np.lexsort((device.start_ns[events], device.stream[events], device.device[events]))]
     node = context.links.device_node()[events]
-    elements, parent = _elements(context, events, node), np.append(context.once(owners).owner, NO_PARENT)[node]
+    elements, parent = _elements(context, events, node), entries(context.once(owners).owner, node, NO_PARENT)
     big, small = np.maximum(elements[1:], elements[:-1]), np.minimum(elements[1:], elements[:-1])
     joined = (small > 0) & (big % np.maximum(small, 1) == 0) & (parent[1:] == parent[:-1])
     joined &= (device.stream[events[1:]] == device.stream[events[:-1]]) & (
@@ -179,8 +179,8 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)
     usable = (trace.device.category[events] == Category.KERNEL) & is_link[own]
     product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
-    usable &= np.append((host.kind == NodeKind.OPERATOR) & ~product[host.name], False)[node]
-    row = np.append(host.row, 0)[node]
+    usable &= entries((host.kind == NodeKind.OPERATOR) & ~product[host.name], node, False)
+    row = entries(host.row, node, 0)
     call = innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
     usable &= call == NO_PARENT
     codes, inverse = np.unique(np.where(usable, trace.host.shapes[row], 0), return_inverse=True)
@@ -223,14 +223,14 @@ def _signatures(context: Context, found: _Found) -> I64:
 
 def _callers(context: Context, parent: I64) -> I64:
     """Code of the class of the module, or of the name of the function, at each position; -1 for none."""
-    return np.append(context.once(class_codes)[context.host.name], NO_PARENT)[parent]
+    return entries(context.once(class_codes)[context.host.name], parent, NO_PARENT)
 
 
 def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Chain:
     """A chain and its repetitions."""
     trace, host, first = context.trace, context.host, found.first
     begin = int(first[repeated[0]])
-    end = int(np.append(first, len(found.chain))[repeated[0] + 1])
+    end = int(entries(first, repeated[0] + 1, len(found.chain)))
     parent, nodes = int(found.parent[begin]), found.node[begin:end][:_LINKS_SHOWN].tolist()
     times = [int(trace.device.dur_ns[found.event[first[repeated] + place]].sum()) for place in range(len(nodes))]
     repetitions, total, least, greatest = sums

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -215,11 +215,11 @@ def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
     described = trace.device.collective[kernels].astype(np.int64)
     node = context.links.device_node()[kernels]
     row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
-    own = np.append(trace.host.collective, 0)[row]
-    described_by = np.append(host.tree.nearest(own > 0), NO_PARENT)[node]
-    named_by = np.append(host.tree.nearest(tells[host.name]), NO_PARENT)[node]
-    described = np.where(described > 0, described, np.append(own, 0)[described_by])
-    return described, np.append(host.name, -1)[named_by].astype(np.int64)
+    own = entries(trace.host.collective, row, 0)
+    described_by = entries(host.tree.nearest(own > 0), node, NO_PARENT)
+    named_by = entries(host.tree.nearest(tells[host.name]), node, NO_PARENT)
+    described = np.where(described > 0, described, entries(own, described_by, 0))
+    return described, entries(host.name, named_by, -1).astype(np.int64)
 
 
 def _device(context: Context, number: int) -> DeviceCommunication:
@@ -234,7 +234,7 @@ def _device(context: Context, number: int) -> DeviceCommunication:
 def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
     """Times of the kernels of collectives, and of all other kernels, among some device events."""
     device, communicates = context.trace.device, communication_kernels(context.trace)
-    end = device.start_ns + device.dur_ns
+    end = device.end_ns
     counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
     both = [counted & communicates, counted & ~communicates]
     communication, computation = (Intervals.union(device.start_ns[part], end[part]) for part in both)

@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 50
@@ -91,8 +91,8 @@ def analyze(context: Context) -> ConvolutionNorms:
     convolution &= times.device_total_ns > 0
     calls = np.flatnonzero(convolution)
     follower = _follower(context, calls)
-    pairs = calls[np.append(norm, False)[follower]]
-    norms = follower[np.append(norm, False)[follower]]
+    pairs = calls[entries(norm, follower, False)]
+    norms = follower[entries(norm, follower, False)]
     added = np.where(_named(context, _ADDITION), times.device_self_ns, 0)
     bias = host.tree.sums(added)[pairs]
     biased = _has_bias(context, pairs) | (bias > 0)
@@ -138,8 +138,8 @@ def _follower(context: Context, nodes: I64) -> I64:
     for number, part in tree.threads.items():
         thread[part] = number
     found = following[tree.after[nodes]]
-    counter = np.append(_named(context, _ADDITION) & _is_scalar(context), False)[found]
-    found = np.where(counter, following[np.append(tree.after, len(tree))[found]], found)
+    counter = entries(_named(context, _ADDITION) & _is_scalar(context), found, False)
+    found = np.where(counter, following[entries(tree.after, found, len(tree))], found)
     return np.where(thread[found] == thread[nodes], found, NO_PARENT)
 
 

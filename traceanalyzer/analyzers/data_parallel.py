@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, summed
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -136,7 +136,7 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
 def _distribution(context: Context) -> tuple[Distribution, ...]:
     host, names, times = context.host, context.trace.names, context.once(node_times)
     matches = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
-    outer = np.append(host.tree.nearest(matches), NO_PARENT)[host.tree.parent] == NO_PARENT
+    outer = entries(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
     nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
     found = []
     for code in np.unique(host.name[nodes]).tolist():

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_LOADER = Text(
@@ -96,7 +96,7 @@ def analyze(context: Context) -> DataLoader:
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
     rows = rows[context.in_scope(tree.start_ns[rows])]
     device = context.trace.device
-    busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
+    busy = Intervals.union(device.start_ns, device.end_ns)
     waits = dict(members(names[rows]))
     time = {code: int((tree.end_ns[rows[own]] - tree.start_ns[rows[own]]).sum()) for code, own in waits.items()}
     described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[:LOADERS])
@@ -115,7 +115,7 @@ def _outermost(context: Context) -> I64:
     """Positions of waits that lie in no other wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
-    around = np.append(tree.nearest(is_wait), NO_PARENT)[tree.parent[rows]]
+    around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
     outermost: I64 = rows[around == NO_PARENT]
     return outermost
 

@@ -21,7 +21,7 @@ from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.op_shapes import words
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -171,7 +171,7 @@ def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
     plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
     of_class = np.append(context.once(class_codes)[host.name], NO_PARENT)
     found = context.once(owners)
-    backward = np.append(host.tree.nearest(found.is_evaluation), NO_PARENT)[nodes] != NO_PARENT
+    backward = entries(host.tree.nearest(found.is_evaluation), nodes, NO_PARENT) != NO_PARENT
     launched = context.once(node_times).device_total_ns[nodes] > 0
     row = host.row[nodes]
     return (

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
@@ -100,7 +100,7 @@ def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
     launched = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
     step_start, step_end = _host_steps(context)
     step = np.searchsorted(step_start, start, side="right") - 1
-    begins, ends = np.append(step_start, 0)[step], np.append(step_end, 0)[step]
+    begins, ends = entries(step_start, step, 0), entries(step_end, step, 0)
     before = np.searchsorted(launched, start) > np.searchsorted(launched, begins)
     after = np.searchsorted(launched, ends) > np.searchsorted(launched, end)
     found: Bool = (step >= 0) & (end <= ends) & before & after

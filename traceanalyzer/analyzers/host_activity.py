@@ -14,7 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge import marks
-from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -226,4 +226,4 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
     if len(homeless):
         rows = np.flatnonzero(lines[frames.name])
         found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
-    return np.where(found == NO_PARENT, -1, np.append(frames.name, -1)[found])
+    return np.where(found == NO_PARENT, -1, entries(frames.name, found, -1))

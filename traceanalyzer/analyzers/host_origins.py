@@ -20,7 +20,7 @@ from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.knowledge.op_models import call as op_call
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -131,7 +131,7 @@ class _Search:
         self.launched = self.tree.sums(launched)
         self.node = node
         self.is_operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
-        self.outermost = self.tree.nearest(~np.append(self.moves[self.name], False)[self.tree.parent])
+        self.outermost = self.tree.nearest(~entries(self.moves[self.name], self.tree.parent, False))
         self.before = _siblings_before(self.tree)
 
     def origin(self, event: int) -> _Origin | None:

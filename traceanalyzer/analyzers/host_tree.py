@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -51,7 +51,7 @@ class HostTree:
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is no module (-1 for none)."""
-        return np.append(self.tree.nearest(self.kind != NodeKind.MODULE), NO_PARENT)[position]
+        return entries(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
     def top(self) -> I64:
         """For each node, the node that stands for it after duplicates were merged."""

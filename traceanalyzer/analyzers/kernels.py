@@ -8,7 +8,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.trace.table import F64, I64, Bool
+from traceanalyzer.trace.table import F64, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -103,7 +103,7 @@ def by_operator(context: Context) -> KernelsByOperator:
     """One row per kernel, operator and launch configuration."""
     trace, kernels = context.trace, context.once(_kernels)
     node = context.links.device_node()[_counted(context)]
-    operator = np.where(node == NO_PARENT, -1, np.append(context.host.name, -1)[node])
+    operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
     first, groups = group(*keys)
     figures = _figures(kernels, groups, len(first))

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.host_tree import HostTree, NodeKind
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -25,7 +25,7 @@ class Links:
 
     def device_node(self) -> I64:
         """Of each device event: the position of its host node in the tree, or -1."""
-        return np.append(self.node, NO_PARENT)[self.launch]
+        return entries(self.node, self.launch, NO_PARENT)
 
 
 def link(trace: Trace, host: HostTree) -> Links:

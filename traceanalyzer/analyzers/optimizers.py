@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -143,7 +143,7 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     trace, device = context.trace, context.trace.device
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
-    launched = np.append(of_row[call], -1)[context.links.launch]
+    launched = entries(of_row[call], context.links.launch, -1)
     codes, own = np.unique(device.name, return_inverse=True)
     elementwise = np.array([kernel_class(trace.names[code]) is KernelClass.ELEMENTWISE for code in codes], np.bool_)
     filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)

@@ -17,7 +17,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: it was recorded without with_stack=True")
@@ -66,7 +66,7 @@ class LineTree:
     def names_at(self, thread: I32, times: I64) -> I32:
         """The code of the innermost line that runs on a thread at a time, -1 for none."""
         position = self.tree.innermost(thread, times)
-        return np.append(self.name, np.int32(-1))[position]
+        return entries(self.name, position, np.int32(-1))
 
 
 def missing(context: Context) -> Message | None:
@@ -168,7 +168,7 @@ def _device_time(context: Context, lines: LineTree) -> tuple[int, I64, I64]:
     """
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     linked = launch != NO_PARENT
-    counted = context.in_scope(np.where(linked, np.append(launches.start_ns, 0)[launch], device.start_ns))
+    counted = context.in_scope(np.where(linked, entries(launches.start_ns, launch, 0), device.start_ns))
     total = int(device.dur_ns[counted].sum())
     events = np.flatnonzero(counted & linked)
     position = lines.tree.innermost(launches.thread[launch[events]], launches.start_ns[launch[events]])

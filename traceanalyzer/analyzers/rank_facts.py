@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN, entries
 
 MOST = 8192
 """Collectives of a rank, and steps (own choice: a quarter of a megabyte in the report)."""
@@ -162,7 +162,7 @@ def _step_of(context: Context, called: I64) -> I64:
     """
     start, end = context.steps.mark_ns or (context.steps.start_ns, context.steps.end_ns)
     step = np.searchsorted(start, called, side="right") - 1
-    inside = (step >= 0) & (called < np.append(end, 0)[step]) & (step < MOST)
+    inside = (step >= 0) & (called < entries(end, step, 0)) & (step < MOST)
     return np.where(inside, step, UNKNOWN)
 
 

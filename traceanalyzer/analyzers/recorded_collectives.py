@@ -10,7 +10,7 @@ from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.communication import HOST_NAMES
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.collectives import operation
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -52,7 +52,7 @@ def on_device(context: Context) -> RecordedCollectives:
     own = context.once(_sequences)[described]
     launch = context.links.launch[kernels]
     start, dur = device.start_ns[kernels], device.dur_ns[kernels]
-    called = np.where(launch == NO_PARENT, start, np.append(trace.launches.start_ns, 0)[launch])
+    called = np.where(launch == NO_PARENT, start, entries(trace.launches.start_ns, launch, 0))
     _, computation = communication.times_of(context, np.ones(len(device), np.bool_))
     names = [
         trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
@@ -77,11 +77,11 @@ def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
     sequences = context.once(_sequences)
     node = context.links.device_node()[kernels]
     row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
-    told = sequences[np.append(trace.host.collective, 0)[row]]
-    shaped = np.where(tells[host.name], np.append(trace.host.shapes, 0)[row], 0)
-    by_sequence = np.append(host.tree.nearest(told != UNKNOWN), NO_PARENT)[node]
-    by_shapes = np.append(host.tree.nearest(shaped != 0), NO_PARENT)[node]
-    return np.append(told, UNKNOWN)[by_sequence], np.append(shaped, 0)[by_shapes]
+    told = sequences[entries(trace.host.collective, row, 0)]
+    shaped = np.where(tells[host.name], entries(trace.host.shapes, row, 0), 0)
+    by_sequence = entries(host.tree.nearest(told != UNKNOWN), node, NO_PARENT)
+    by_shapes = entries(host.tree.nearest(shaped != 0), node, NO_PARENT)
+    return entries(told, by_sequence, UNKNOWN), entries(shaped, by_shapes, 0)
 
 
 def _sequences(context: Context) -> I64:

@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_OPERATORS = Text("skip-repeats-no-operators", "the trace has no operators")
@@ -104,7 +104,7 @@ def analyze(context: Context) -> Repeats:
     if not found:
         return Repeats(())
     device = context.trace.device
-    busy = Intervals.union(device.start_ns, device.start_ns + device.dur_ns)
+    busy = Intervals.union(device.start_ns, device.end_ns)
     backward = _Backward(context)
     rows = [_row(context, key, own, busy, backward) for key, own in found.items()]
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
@@ -118,7 +118,7 @@ def _siblings(context: Context) -> I64:
     operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
     allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
     parent = np.append(tree.parent, NO_PARENT)
-    rows = np.flatnonzero(operator & np.append(allowed, True)[parent[: len(tree)]])
+    rows = np.flatnonzero(operator & entries(allowed, parent[: len(tree)], True))
     rows = rows[context.in_scope(tree.start_ns[rows])]
     return rows[np.argsort(_family(context)[rows], kind="stable")]
 

@@ -143,7 +143,7 @@ def _waiting(context: Context) -> Intervals:
         np.concatenate([waits.end_ns[own], launches.start_ns[blocked] + launches.dur_ns[blocked], copy_end]),
     )
     window = context.steps.window
-    last = max((int((t.start_ns + t.dur_ns).max()) for t in (context.trace.host, launches) if len(t)), default=None)
+    last = max((int((t.end_ns).max()) for t in (context.trace.host, launches) if len(t)), default=None)
     if window is None or last is None or last >= window[1]:
         return found
     return found | Intervals.union(np.array([last]), np.array([window[1]]))

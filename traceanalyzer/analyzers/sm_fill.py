@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.kernel_names import is_communication
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -67,7 +67,7 @@ def analyze(context: Context) -> SmFill:
     counted = known & context.in_scope(device.start_ns)
     rows = np.flatnonzero(counted & (device.blocks_per_sm < 1) & ~communicates)
     node = context.links.device_node()[rows]
-    operator = np.where(node == NO_PARENT, -1, np.append(context.host.name, -1)[node])
+    operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
     keys = (device.name[rows], operator, device.grid[rows])
     first, groups = group(*keys)
     time = sum_by(groups, device.dur_ns[rows], len(first))

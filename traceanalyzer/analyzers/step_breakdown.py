@@ -146,7 +146,7 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
     """For each part of a step, all times at which it is active, hidden or not."""
     host, device, launches = trace.host, trace.device, trace.launches
     communicates = communication_kernels(trace)
-    device_end, host_end = device.start_ns + device.dur_ns, host.start_ns + host.dur_ns
+    device_end, host_end = device.end_ns, host.end_ns
 
     def on_device(rows: Bool) -> Intervals:
         return Intervals.union(device.start_ns[rows], device_end[rows])
@@ -161,7 +161,7 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
         "memcpy": on_device(device.category == Category.MEMCPY),
         "memset": on_device(device.category == Category.MEMSET),
         "communication": on_device(communicates) | on_host(collective),
-        "runtime": Intervals.union(launches.start_ns, launches.start_ns + launches.dur_ns),
+        "runtime": Intervals.union(launches.start_ns, launches.end_ns),
         "dataloader": on_host(loader),
         "cpu_exec": on_host(~loader & ~collective & (kind != NodeKind.STEP)),
     }

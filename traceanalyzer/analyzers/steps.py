@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.links import Links
 from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, U8
+from traceanalyzer.trace.table import I64, U8, entries
 from traceanalyzer.trace.tables import Category
 
 _TAIL_SHARE = 0.8
@@ -104,7 +104,7 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
         if len(rows) > 1:
             host = trace.host
             start = host.start_ns[rows]
-            end = np.append(start[1:], int((host.start_ns + host.dur_ns).max()))
+            end = np.append(start[1:], int((host.end_ns).max()))
             raw = Steps(tuple(map(str, range(len(rows)))), start, end, name)
             last = _launched_in(trace, links, raw)[-1]
             device_end = int((trace.device.start_ns[last] + trace.device.dur_ns[last]).max()) if len(last) else None
@@ -117,7 +117,7 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
 def step_names(steps: Steps, times: I64) -> list[str | None]:
     """For each time the name of the step that contains it, None between steps."""
     step = np.searchsorted(steps.start_ns, times, side="right") - 1
-    inside = (step >= 0) & (times < np.append(steps.end_ns, 0)[step])
+    inside = (step >= 0) & (times < entries(steps.end_ns, step, 0))
     return [steps.names[n] if known else None for n, known in zip(step.tolist(), inside.tolist(), strict=True)]
 
 
@@ -128,7 +128,7 @@ def _one(start: I64, dur: I64, found_by: str) -> Steps:
 def _launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
     """Per step, the device events whose launch lies wholly within it."""
     launches = trace.launches
-    launch_end = launches.start_ns + launches.dur_ns
+    launch_end = launches.end_ns
     by_launch = np.argsort(links.launch, kind="stable")
     launch = links.launch[by_launch]
     low = np.searchsorted(launches.start_ns, steps.start_ns, side="left")
@@ -147,7 +147,7 @@ def _extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps
     counts = np.array([len(events) for events in launched])
     if not counts.any():
         return raw
-    device_end = trace.device.start_ns + trace.device.dur_ns
+    device_end = trace.device.end_ns
     previous = int(raw.start_ns[0])
     if counts[0]:
         first = int(trace.device.start_ns[launched[0]].min())

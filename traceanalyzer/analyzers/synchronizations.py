@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_CALLS = Text("skip-no-runtime-calls", "the trace has no calls into a runtime, so no wait of the host was recorded")
@@ -192,7 +192,7 @@ def too_deep(context: Context) -> int:
 
 def _first_named(context: Context, position: I64) -> I64:
     """For each node, itself or its nearest ancestor that is named; -1 for none."""
-    return np.append(context.once(_nearest_named), NO_PARENT)[position]
+    return entries(context.once(_nearest_named), position, NO_PARENT)
 
 
 def _operators(context: Context, node: int) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
     Where several waits end in the same gap, each has the time until the next one ends.
     """
     following = np.searchsorted(busy.start, end, side="right")
-    reach = np.append(busy.end, 0)[following - 1]
+    reach = entries(busy.end, following - 1, 0)
     drains = np.flatnonzero(worked & (following < len(busy)) & (reach <= end))
     gap = following[drains]
     until = busy.start[gap]

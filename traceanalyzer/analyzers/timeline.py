@@ -112,7 +112,7 @@ def _host_lanes(context: Context, frame: _Frame) -> tuple[list[Lane], list[Lane]
     labels = [f"{t.pid}/{t.tid}" for t in context.trace.threads]
     visible = tree.depth < MAX_DEPTH
     nested = _Bars(tree.thread, tree.start_ns, tree.end_ns, context.host.name, tree.depth)
-    calls = _Bars(launches.thread, launches.start_ns, launches.start_ns + launches.dur_ns, launches.name)
+    calls = _Bars(launches.thread, launches.start_ns, launches.end_ns, launches.name)
     return _lanes("host", nested.take(visible), labels, frame), _lanes("launches", calls, labels, frame)
 
 
@@ -120,7 +120,7 @@ def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
     """Kernels, copies and fills of each stream of each device."""
     device = context.trace.device
     places, lane = np.unique(np.column_stack((device.device, device.stream)), axis=0, return_inverse=True)
-    bars = _Bars(lane.ravel(), device.start_ns, device.start_ns + device.dur_ns, device.name)
+    bars = _Bars(lane.ravel(), device.start_ns, device.end_ns, device.name)
     return _lanes("device", bars, [f"{d}/{s}" for d, s in places.tolist()], frame)
 
 

@@ -26,7 +26,7 @@ from traceanalyzer.readers.kineto.header import integer
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.rewrite.stream import Copied, copy, require_file
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN, entries
 
 _FLOW_PHASES = frozenset("stf")
 _METADATA = "M"
@@ -146,9 +146,9 @@ def _of_time(trace: Trace, time_ns: tuple[int | None, int | None]) -> tuple[int,
 def _range(context: Context, start: int, end: int, others: Collection[str]) -> Range:
     trace, launch = context.trace, context.links.launch
     device, launches, flows = trace.device, trace.launches, trace.flows
-    launch_start = np.append(launches.start_ns, -1)[launch]
+    launch_start = entries(launches.start_ns, launch, -1)
     launched = (launch_start >= start) & (launch_start < end)
-    runs = (device.start_ns < end) & (device.start_ns + device.dur_ns > start)
+    runs = (device.start_ns < end) & (device.end_ns > start)
     outside = (flows.start_ns < start) | (flows.start_ns >= end)
     return Range(
         start_ns=start + trace.info.origin_ns,

@@ -28,6 +28,18 @@ def column(dtype: str, unit: str, meaning: str) -> Any:
     return field(metadata={"dtype": np.dtype(dtype), "unit": unit, "meaning": meaning})
 
 
+def entries(column: Array, rows: Any, missing: Any) -> Array:
+    """The entries of a column at some rows, and `missing` where there is no such row.
+
+    Args:
+        column: Shape (n,).
+        rows: An index or an array of them, from 0 to n - 1; -1 (`NO_PARENT`, `UNKNOWN`) or n stands for "no row".
+        missing: What "no row" becomes.
+    """
+    found: Array = np.append(column, missing)[rows]
+    return found
+
+
 @dataclass(frozen=True)
 class TraceColumn:
     """Type, unit and meaning of one column of a table."""
@@ -79,6 +91,22 @@ class Table:
         """
         frame: pd.DataFrame = import_pandas().DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
         return frame
+
+
+@dataclass(frozen=True)
+class SliceTable(Table):
+    """Base of the tables whose rows have a duration."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def dur_ns(self) -> I64:
+            """Each table of slices declares it as its second column."""
+
+    @property
+    def end_ns(self) -> I64:
+        """Shape (rows,), in ns: when each row ends."""
+        return self.start_ns + self.dur_ns
 
 
 def import_pandas() -> Any:

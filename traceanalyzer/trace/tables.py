@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from traceanalyzer.trace.table import F64, I32, I64, U8, Table, column
+from traceanalyzer.trace.table import F64, I32, I64, U8, SliceTable, Table, column
 
 
 class Category(IntEnum):
@@ -30,7 +30,7 @@ class Category(IntEnum):
 
 
 @dataclass(frozen=True)
-class HostEvents(Table):
+class HostEvents(SliceTable):
     """Operators and annotations on host threads (`cpu_op`, `Operator`, `user_annotation`, `python`)."""
 
     start_ns: I64 = column("i8", "ns", "start, since the first event of the trace")
@@ -49,7 +49,7 @@ class HostEvents(Table):
 
 
 @dataclass(frozen=True)
-class Launches(Table):
+class Launches(SliceTable):
     """Calls into the device's runtime or driver: launches, copies, synchronizations, allocations."""
 
     start_ns: I64 = column("i8", "ns", "start of the call")
@@ -61,7 +61,7 @@ class Launches(Table):
 
 
 @dataclass(frozen=True)
-class DeviceEvents(Table):
+class DeviceEvents(SliceTable):
     """Kernels, copies and fills on devices."""
 
     start_ns: I64 = column("i8", "ns", "start on the device")
@@ -83,7 +83,7 @@ class DeviceEvents(Table):
 
 
 @dataclass(frozen=True)
-class GpuAnnotations(Table):
+class GpuAnnotations(SliceTable):
     """Host annotations projected onto streams: spans from the first to the last kernel, gaps included."""
 
     start_ns: I64 = column("i8", "ns", "start of the first kernel")
@@ -93,7 +93,7 @@ class GpuAnnotations(Table):
 
 
 @dataclass(frozen=True)
-class Frames(Table):
+class Frames(SliceTable):
     """Python stack frames, and calls of nn.Module."""
 
     start_ns: I64 = column("i8", "ns", "start of the call")
@@ -120,7 +120,7 @@ class MemoryEvents(Table):
 
 
 @dataclass(frozen=True)
-class Syncs(Table):
+class Syncs(SliceTable):
     """Device-side records of synchronizations (`cuda_sync`, opt-in)."""
 
     start_ns: I64 = column("i8", "ns", "start of the wait")
@@ -132,7 +132,7 @@ class Syncs(Table):
 
 
 @dataclass(frozen=True)
-class Overheads(Table):
+class Overheads(SliceTable):
     """Time that the profiler itself cost: buffer flushes, lazy loading, instrumentation."""
 
     start_ns: I64 = column("i8", "ns", "start")

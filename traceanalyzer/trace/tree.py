@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceanalyzer.trace.table import I32, I64, Array, Bool
+from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 
 NO_PARENT = -1
 
@@ -74,7 +74,7 @@ class Tree:
         clock, numbers = _Clock.of(self.start_ns, self.end_ns), np.array([*self.threads], np.int64)
         rank = _ranks(self.threads)
         asked = np.searchsorted(numbers, thread)
-        known = np.append(numbers, NO_PARENT)[asked] == thread
+        known = entries(numbers, asked, NO_PARENT) == thread
         start, end = clock.at(rank, self.start_ns), clock.at(rank, self.end_ns)
         found = np.full(len(times), NO_PARENT, np.int64)
         found[known] = _innermost(start, end, self.depth, clock.at(asked[known], times[known]))

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
-from traceanalyzer.trace.table import I64, Array, Bool
+from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -71,14 +71,14 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
 def fed_late(context: Context, gaps: Gaps) -> Bool:
     """Gaps that the host could have prevented: when they began, the next launch call had not yet returned."""
     launches = context.trace.launches
-    ends = np.append(launches.start_ns + launches.dur_ns, np.iinfo(np.int64).max)[gaps.launch]
+    ends = entries(launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
     late: Bool = (gaps.is_first_of_launch & (ends > gaps.whole_start_ns)) | (gaps.launch == NO_PARENT)
     return late
 
 
 def responsible_thread(context: Context, gaps: Gaps) -> Array:
     """The thread that launched what ended each gap, or `EVERY_THREAD`."""
-    return np.append(context.trace.launches.thread, EVERY_THREAD)[gaps.launch]
+    return entries(context.trace.launches.thread, gaps.launch, EVERY_THREAD)
 
 
 def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
@@ -94,7 +94,7 @@ def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
     found = between & (before >= 0) & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
     by = np.full(len(gaps), NO_PARENT, np.int64)
     by[found] = drains.row[drains.longest[before[found]]]
-    return by, np.append(context.once(_frees), False)[by]
+    return by, entries(context.once(_frees), by, False)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_wait
     for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
         times[:, label] = inside
     rest = gaps.length - times.sum(axis=1)
-    start = np.append(context.trace.launches.start_ns, np.iinfo(np.int64).max)[gaps.launch]
+    start = entries(context.trace.launches.start_ns, gaps.launch, np.iinfo(np.int64).max)
     since_launch = np.clip(start, gaps.start_ns, gaps.end_ns)
     launching = gaps.end_ns - since_launch - sum(timeline.within(since_launch, gaps.end_ns, labels))
     times[:, LAUNCH] += launching  # the call and its way to the device
@@ -162,7 +162,7 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
     names = context.trace.names
     overhead = context.trace.overheads
     loading = names.where(host_activity.is_loading_overhead)[overhead.name]
-    end = overhead.start_ns + overhead.dur_ns
+    end = overhead.end_ns
     driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
     profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
     if not threads:

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 NOTHING = -1
@@ -60,8 +60,8 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
         whole_start, whole_end, ends = np.array([0]), np.array([window[1]]), np.array([NOTHING])
     has_previous = np.ones(len(whole_start), np.bool_)
     has_previous[0] = False
-    launch = np.append(context.links.launch, NO_PARENT)[ends]
-    first = np.append(context.once(first_of_launch), False)[ends]
+    launch = entries(context.links.launch, ends, NO_PARENT)
+    first = entries(context.once(first_of_launch), ends, False)
     low, high = np.maximum(whole_start, window[0]), np.minimum(whole_end, window[1])
     gaps = Gaps(whole_start, low, high, whole_end, ends, launch, first, has_previous)
     return gaps.take(high > low)

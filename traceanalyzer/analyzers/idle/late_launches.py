@@ -11,7 +11,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import causes, gaps
 from traceanalyzer.analyzers.idle.causes import CAUSES
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _GAPS_AT_ONCE = 1 << 16
@@ -67,12 +67,12 @@ def ended_earlier(context: Context, start_ns: I64, end_ns: I64, less_ns: I64) ->
     found, waits = context.once(starvation), context.once(host_activity.waits).start_ns
     if not len(found.start_ns):
         return np.zeros((len(start_ns), len(CAUSES)), np.int64)
-    until = np.append(waits, np.iinfo(np.int64).max)[np.searchsorted(waits, end_ns)]
+    until = entries(waits, np.searchsorted(waits, end_ns), np.iinfo(np.int64).max)
     launched = np.maximum.accumulate(context.trace.launches.start_ns[found.launch])  # streams may overtake each other
     first = np.searchsorted(launched, start_ns)
     last = np.maximum(np.searchsorted(found.start_ns, until), first)
     passed = np.concatenate(([0], np.cumsum(found.end_ns - found.start_ns)))
-    before = np.maximum(start_ns - np.append(found.start_ns, 0)[first], 0)  # of a gap that was open already
+    before = np.maximum(start_ns - entries(found.start_ns, first, 0), 0)  # of a gap that was open already
     begin = passed[first] + np.where(last > first, before, 0)
     end = np.maximum(np.minimum(passed[last], begin + less_ns), begin)
     return _passed(found, passed, end) - _passed(found, passed, begin)

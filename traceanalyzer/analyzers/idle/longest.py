@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.idle.causes import CAUSES, EVERY_THREAD
 from traceanalyzer.analyzers.idle.gaps import Gaps
-from traceanalyzer.trace.table import I32, I64
+from traceanalyzer.trace.table import I32, I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -74,7 +74,7 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
     activity = _activity(context, causes.responsible_thread(context, gaps), moments)
     steps = context.steps
     step = np.searchsorted(steps.start_ns, gaps.start_ns, side="right") - 1
-    inside = (step >= 0) & (gaps.start_ns < np.append(steps.end_ns, 0)[step])
+    inside = (step >= 0) & (gaps.start_ns < entries(steps.end_ns, step, 0))
 
     def named(codes: I64) -> list[str | None]:
         return [names[code] if code >= 0 else None for code in codes.tolist()]

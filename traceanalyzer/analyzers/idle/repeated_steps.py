@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -225,7 +225,7 @@ def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
     launch = context.links.launch
     start = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
     step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    inside = (step >= 0) & (start < np.append(steps.end_ns, 0)[step]) & np.append(steady, False)[step]
+    inside = (step >= 0) & (start < entries(steps.end_ns, step, 0)) & entries(steady, step, False)
     together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])
     pauses = np.diff(start)[together]
     return max(_SHORT_NS, int(_FEW_LAUNCHES * np.median(pauses))) if len(pauses) else _SHORT_NS

@@ -8,7 +8,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import gaps
 from traceanalyzer.analyzers.idle.causes import SHORT_GAP_NS
-from traceanalyzer.trace.table import UNKNOWN, Bool
+from traceanalyzer.trace.table import UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -58,7 +58,7 @@ def _stream(context: Context, device: int, stream: int, window: tuple[int, int])
     table = context.trace.device
     rows = np.flatnonzero((table.device == device) & (table.stream == stream))
     found = gaps.find(context, rows, window)
-    started = np.append(context.trace.launches.start_ns, 0)[found.launch]
+    started = entries(context.trace.launches.start_ns, found.launch, 0)
     between = found.has_previous & (found.next != gaps.NOTHING)
     late = between & (found.launch != NO_PARENT) & (started > found.whole_start_ns)
     short = found.whole_end_ns - found.whole_start_ns < SHORT_GAP_NS

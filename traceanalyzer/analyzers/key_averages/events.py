@@ -152,7 +152,7 @@ def _columns(table: Slices, kind: Array | EventKind, **known: Array) -> Columns:
     size = len(table.start_ns)
     columns: Columns = {
         "start_ns": table.start_ns,
-        "end_ns": table.start_ns + table.dur_ns,
+        "end_ns": table.end_ns,
         "name": table.name,
         "kind": np.broadcast_to(np.asarray(kind, np.uint8), size),
         "row": np.arange(size, dtype=np.int32),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.trace.table import I32, I64, Array, Bool
+from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _BEYOND = np.iinfo(np.int64).max
@@ -37,7 +37,7 @@ def nest(thread: I32, start: I64, end: I64, name: I32) -> Nesting:
     duplicate[nested] = only & (name[nested] == name[parent[nested]])
     kept = _settled(np.where(duplicate, parent, np.arange(len(start))))
     return Nesting(
-        parent=np.where(parent == NO_PARENT, NO_PARENT, np.append(kept, NO_PARENT)[parent]),
+        parent=np.where(parent == NO_PARENT, NO_PARENT, entries(kept, parent, NO_PARENT)),
         duplicate=duplicate,
         innermost=_innermost(parent, duplicate, kept),
     )

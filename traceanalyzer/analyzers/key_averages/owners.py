@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -24,7 +24,7 @@ class EventOwners:
     def last(self, ids: I64) -> I64:
         """For each id the last event that has it, or -1."""
         first, end = self._range(ids)
-        found = np.append(self._events, NO_PARENT)[end - 1]
+        found = entries(self._events, end - 1, NO_PARENT)
         return np.where(end > first, found, NO_PARENT)
 
     def all(self, ids: I64) -> tuple[I64, I64]:

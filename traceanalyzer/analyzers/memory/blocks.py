@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.memory.ledger import Ledger
 from traceanalyzer.analyzers.memory.operators import is_operator, operator_of
 from traceanalyzer.analyzers.python_lines import line_tree, own_line_tree
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 LARGEST = 32
@@ -111,8 +111,8 @@ def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
     where = (memory.thread[rows], memory.start_ns[rows])
     own, any_ = (context.once(tree).names_at(*where) for tree in (own_line_tree, line_tree))
     lines = np.where(own >= 0, own, any_)
-    node = _asking(context, np.append(operator_of(context, ledger), NO_PARENT)[begin])
-    operator = np.append(context.host.name, np.int32(-1))[node]
+    node = _asking(context, entries(operator_of(context, ledger), begin, NO_PARENT))
+    operator = entries(context.host.name, node, np.int32(-1))
     return operator, np.where(begin == UNKNOWN, np.int32(-1), lines)
 
 
@@ -127,7 +127,7 @@ def _asking(context: Context, node: I64) -> I64:
 
 def _climb(context: Context, node: I64, wanted: Bool) -> I64:
     """For each node, itself or its nearest ancestor that is wanted, -1 for none."""
-    found: I64 = np.append(context.host.tree.nearest(wanted[: len(context.host.tree)]), NO_PARENT)[node]
+    found: I64 = entries(context.host.tree.nearest(wanted[: len(context.host.tree)]), node, NO_PARENT)
     return found
 
 
@@ -152,7 +152,7 @@ def _largest(
 ) -> tuple[MemoryBlock, ...]:
     names = context.trace.names
     taken = np.where(begin == UNKNOWN, UNKNOWN, ledger.time_ns[begin])
-    given = np.append(ledger.time_ns, UNKNOWN)[end]
+    given = entries(ledger.time_ns, end, UNKNOWN)
     order = np.lexsort((end, begin, -size))[:LARGEST]
     return tuple(
         MemoryBlock(

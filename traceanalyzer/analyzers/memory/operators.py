@@ -14,7 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory.ledger import Ledger, ledgers
 from traceanalyzer.analyzers.sums import count_by, sum_by
-from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -57,7 +57,7 @@ def _nodes(context: Context) -> I64:
     """Position of the innermost node around every row of the table of memory events, -1 for none."""
     memory, host = context.trace.memory, context.host
     position = host.tree.innermost(memory.thread, memory.start_ns)
-    return np.append(host.top(), NO_PARENT)[position]
+    return entries(host.top(), position, NO_PARENT)
 
 
 def is_operator(context: Context) -> Bool:

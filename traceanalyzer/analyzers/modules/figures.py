@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.modules.backward import forward_nodes
 from traceanalyzer.analyzers.modules.owners import ModuleOwners, device_time, owners
 from traceanalyzer.analyzers.modules.paths import Paths, paths
 from traceanalyzer.analyzers.sums import count_by, sum_by
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -37,7 +37,7 @@ def totals(context: Context) -> ModuleTotals:
     evaluations, forward = forward_nodes(context, found)
     counted = context.in_scope(context.host.tree.start_ns[evaluations])
     evaluations, forward = evaluations[counted], forward[counted]
-    module = np.append(found.module, NO_PARENT)[forward]
+    module = entries(found.module, forward, NO_PARENT)
     values = _of_evaluations(context, found, device, evaluations)
 
     def unattributed(rows: Bool) -> tuple[int, int, int]:
@@ -74,7 +74,7 @@ def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) 
     runtime = sum_by(node, launches.dur_ns[inside], len(tree))
     host_self = duration - tree.child_sums(duration) - runtime
     owner = found.owner[node]
-    of_module = np.append(found.is_module, False)[owner]
+    of_module = entries(found.is_module, owner, False)
     own = sum_by(owner[of_module], device[inside][of_module], len(tree))
     below = tree.sums(own)
     return (
@@ -110,8 +110,8 @@ def _outside(context: Context, found: ModuleOwners, device: I64) -> tuple[int, i
     events, launch = context.trace.device, context.links.launch
     linked = launch != NO_PARENT
     start = context.trace.launches.start_ns
-    counted = context.in_scope(np.where(linked, np.append(start, 0)[launch], events.start_ns))
+    counted = context.in_scope(np.where(linked, entries(start, launch, 0), events.start_ns))
     whole = int(events.dur_ns[counted].sum())
-    owner = np.append(found.owner, NO_PARENT)[found.launch_node]
+    owner = entries(found.owner, found.launch_node, NO_PARENT)
     homeless = (owner == NO_PARENT) & context.in_scope(start)
     return whole, int(device[homeless].sum()) + int(events.dur_ns[counted & ~linked].sum())

@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.sums import sum_by
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _EVALUATION = "autograd::engine::evaluate_function: "
@@ -62,7 +62,7 @@ def evaluations(context: Context) -> Bool:
     nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     row = host.row[nodes]
     part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
-    nested = np.append(part, False)[host.tree.parent]
+    nested = entries(part, host.tree.parent, False)
     outermost: Bool = surrounds | (part & ~nested)
     return outermost
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import ModuleOwners
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -58,7 +58,7 @@ def paths(context: Context, owners: ModuleOwners) -> Paths:
     host, frames = context.host, context.trace.frames
     calls = np.flatnonzero(owners.is_module)
     name, module_id = host.name[calls].astype(np.int64), frames.module_id[host.row[calls]]
-    around = np.append(owners.module, NO_PARENT)[host.tree.parent[calls]]
+    around = entries(owners.module, host.tree.parent[calls], NO_PARENT)
     parent_call = np.where(around == NO_PARENT, NO_PARENT, np.searchsorted(calls, around))
     places: dict[tuple[int, int, int], int] = {}
     path: list[int] = []

@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.passes.marks import backward, optimizer_starts
 from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -92,7 +92,7 @@ def _until(context: Context) -> I64:
     """For each pass, when the next pass or the next call of an optimizer begins: what it launched lies before."""
     passes = context.once(backward)
     marks = np.sort(np.concatenate((passes.start_ns, *context.once(optimizer_starts))))
-    until: I64 = np.append(marks, np.iinfo(np.int64).max)[np.searchsorted(marks, passes.end_ns)]
+    until: I64 = entries(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
     return until
 
 

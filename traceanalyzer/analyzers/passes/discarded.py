@@ -11,7 +11,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import device_time
 from traceanalyzer.analyzers.passes.marks import Backward, backward, graph, optimizer_starts
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 
 _USES_GRADIENTS = re.compile(
     r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
@@ -54,7 +54,7 @@ def find(context: Context) -> Discarded | None:
     if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
         return None
     end = np.iinfo(np.int64).max
-    step, zero = (np.append(times, end)[np.searchsorted(times, passes.end_ns)] for times in (steps, zeroed))
+    step, zero = (entries(times, np.searchsorted(times, passes.end_ns), end) for times in (steps, zeroed))
     lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns)
     lost &= ~np.isin(zero, _used(context, passes, lost, zero))
     if not lost.any():
@@ -94,7 +94,7 @@ def _waste(context: Context, passes: Backward, number: int) -> Waste:
     created, steps = context.once(graph).start_ns, np.sort(np.concatenate(context.once(optimizer_starts)))
     start, end = int(passes.start_ns[number]), int(passes.end_ns[number])
     before = int(passes.end_ns[number - 1]) if number else 0
-    boundary = max(before, int(np.append(steps, 0)[np.searchsorted(steps, start) - 1]) if len(steps) else 0)
+    boundary = max(before, int(entries(steps, np.searchsorted(steps, start) - 1, 0)) if len(steps) else 0)
     first = int(np.searchsorted(created, boundary))
     begin = int(created[first]) if first < len(created) and created[first] < start else start
     launched = slice(*np.searchsorted(context.trace.launches.start_ns, (begin, end)).tolist())
