@@ -101,6 +101,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int, float const*)",
         # carries an optimizer and the name of a library for products
         "split_embedding_backward_codegen_rowwise_adagrad_unweighted_find_long_segments(int)",
+        "_combined_routing_compute",
         "void fbgemm_gpu::permute_2D_data_kernel<false, int, int>(int, int, int)",
         "void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<long, int>(int*)",
         "void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, int>, int>(int*)",

@@ -286,4 +286,4 @@ def test_a_wrong_language_is_one_line() -> None:
     command = [sys.executable, "-m", "traceanalyzer", "report", "no-such-file.json", "--lang", "tlh"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "traceanalyzer: tlh: no such language; use one of en, ru, zh, auto\n"
+    assert done.stderr == "traceanalyzer: --lang tlh: no such language; use one of en, ru, zh, auto\n"

@@ -8,7 +8,7 @@ from tests.builders.ranks import Meeting, run
 from traceanalyzer.pipeline import join
 from traceanalyzer.renderers.html import render as html
 from traceanalyzer.renderers.sections import ranks
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.section import Section
 
 
@@ -38,8 +38,8 @@ def test_who_is_waited_for_and_why() -> None:
     section = shown(*late())["ranks-late"]
     ((rank, caused, steps, reason, excess),) = section.tables[0].rows
     assert (rank, caused, steps, excess) == (1, 200_000, 4, 300_000)
-    assert isinstance(reason, Message)
-    assert reason.text == "computation"
+    assert isinstance(reason, Text)
+    assert reason().text == "computation"
 
 
 def test_clocks() -> None:

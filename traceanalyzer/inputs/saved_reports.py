@@ -86,7 +86,7 @@ def decode(data: bytes, name: str) -> Report:
     data = data.removeprefix(_MARK)
     if _kind(data, name).is_difference:
         raise UnusableInputError(f"{name}: is a saved difference; name a report or a trace (render shows it)")
-    return _decode(data, name, Report, model.SCHEMA_VERSION)
+    return _decode(data, name, Report, model.SCHEMA_VERSION).saved_as(name)
 
 
 def _bytes(source: Peekable, name: str | None) -> tuple[str, bytes]:

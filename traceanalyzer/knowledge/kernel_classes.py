@@ -1,6 +1,6 @@
 """Tells from its name what a kernel does: a matrix product, a convolution, a copy, ...
 
-One table of patterns, first match wins; tests/trace/test_kernel_classes.py holds an example of each line. The
+One table of patterns, first match wins; tests/knowledge/test_kernel_classes.py holds an example of each line. The
 order matters: names of what wraps come before names of what is wrapped (a convolution as an "implicit gemm"
 before matrix products, a copy as an "elementwise kernel" before elementwise kernels).
 """
@@ -84,6 +84,7 @@ _PATTERNS: tuple[tuple[str, KernelClass], ...] = (
     # What is known and has no class of its own; before words that its functors would match.
     (r"pool|upsample|interpolate|grid_sampl|roi_align|nms_", KernelClass.OTHER),
     (r"lstm|\bgru_|\brnn_|elemWiseRNN|ctc_loss|moe_align|topkGating|sampling", KernelClass.OTHER),
+    (r"routing|bitmatrix", KernelClass.OTHER),  # which expert gets which token, in Triton's and TensorRT-LLM's kernels
     (r"sort|topk|top_k|radix|unique|histogram|bincount|searchsorted", KernelClass.OTHER),
     (r"(Device|_)scan|DeviceSelect|DevicePartition|Device\w*Compact|RunLength|ByKey", KernelClass.OTHER),
     (r"fft|getrf|potrf|trsm|trsv|syrk|cusolver|magma", KernelClass.OTHER),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
@@ -13,6 +13,8 @@ from traceanalyzer.report.message import Message
 SCHEMA_VERSION = 1
 
 R = TypeVar("R")
+_FILE = "file"
+"""Where a report that was read back keeps the name of its file; it is no part of the report."""
 
 
 class Generator(msgspec.Struct, frozen=True):
@@ -295,6 +297,11 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     skipped: tuple[Skipped, ...]
     """Analyses and rules that could not run, with the reason."""
 
+    def saved_as(self, name: str) -> Self:
+        """The same report, which knows the name of the file that it was read from, for errors."""
+        self.__dict__[_FILE] = name
+        return self
+
     def result(self, key: str, kind: type[R]) -> R | None:
         """The result of an analyzer as its own type, or None if it was skipped.
 
@@ -319,6 +326,6 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             raise UnusableInputError(
-                f"the report of {self.source.name} was changed after it was written: analyses.{key}: {error}; make it "
-                "anew from the trace"
+                f"{self.__dict__.get(_FILE, self.source.name)}: was changed after it was written: analyses.{key}: "
+                f"{error}; make it anew from the trace"
             ) from None

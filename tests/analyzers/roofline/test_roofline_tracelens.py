@@ -35,10 +35,16 @@ OTHER_BYTES = {
     "aten::native_layer_norm_backward": "without weights there are no gradients of weights",
     "aten::miopen_batch_norm_backward": "input, gradient and result here; TraceLens counts two of them",
     "aten::sum": "TraceLens takes every reduction to leave one element",
+    "aten::mean": "as sum",
     "aten::mul": "an expanded operand (stride 0) is read once here, per element there",
     "aten::copy_": "an expanded source (stride 0) is read once here, per element there",
     "aten::add_": "a result in place keeps its type here; there it has the wider one",
 }
+NOT_MODELLED = {
+    "aten::upsample_nearest1d": "resampling has no model here",
+    "vllm::rocm_unquantized_gemm": "an operator of vLLM; models are of torch's own operators",
+}
+"""Names that begin with `triton_` are no operators: TraceLens guesses from what the compiler fused."""
 COMPOSITES = {
     "aten::_scaled_dot_product_flash_attention",
     "aten::layer_norm",
@@ -89,7 +95,7 @@ def test_operations_and_bytes(corpus: Path) -> None:
             call = op_models.parse(row["name"], *inputs(row), text(row["Input Strides"]), text(row["Concrete Inputs"]))
             work = op_models.work(call) if call else None
             if work is None:
-                assert row["name"].startswith("triton_")  # fused by the compiler: TraceLens guesses from its name
+                assert row["name"].startswith("triton_") or row["name"] in NOT_MODELLED
                 continue
             compared["rows"] += 1
             assert work.bytes is not None
@@ -99,7 +105,7 @@ def test_operations_and_bytes(corpus: Path) -> None:
             if not near(work.bytes, row["Data Moved (MB)"] * 2**20):  # their MB are MiB
                 differing["bytes"].add(row["name"])
                 compared["other bytes"] += 1
-    assert compared == {"rows": 232, "other operations": 66, "other bytes": 19}
+    assert compared == {"rows": 274, "other operations": 86, "other bytes": 21}
     assert differing["operations"] == set(OTHER_OPERATIONS)
     assert differing["bytes"] == set(OTHER_BYTES)
 
@@ -128,9 +134,10 @@ def test_times_and_rates(corpus: Path) -> None:
                 assert near(row.tflops_per_s, flops / time_us / 1e6), key
                 compared["same rate"] += 1
     assert differing == set(OTHER_TIME)
-    assert set(absent) <= COMPOSITES | {"aten::copy_"} | {name for name in absent if name.startswith("triton_")}
-    assert absent["aten::copy_"] == 29  # from and to the host
-    assert compared == {"rows": 171, "other time": 4, "same rate": 139}
+    fused = {name for name in absent if name.startswith("triton_")}
+    assert set(absent) <= COMPOSITES | {"aten::copy_"} | NOT_MODELLED.keys() | fused
+    assert absent["aten::copy_"] == 32  # from and to the host
+    assert compared == {"rows": 206, "other time": 4, "same rate": 157}
 
 
 def _joined(found: Iterator[Row]) -> dict[tuple[str, str, str], list[float]]:

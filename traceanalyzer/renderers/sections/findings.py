@@ -21,8 +21,7 @@ _COMBINED = Text(
 )
 ORDER = Text(
     "findings-order",
-    "Sorted by severity, then by what each fix saves by itself; what saves nothing yet and what only informs comes "
-    "last. Savings overlap: they must not be added.",
+    "Sorted by severity, then by saving. Savings overlap: do not add them up.",
 )
 
 
