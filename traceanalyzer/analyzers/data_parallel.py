@@ -110,7 +110,7 @@ def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
     plain = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
     plain &= host.name != names.code(_RANGE)
     nodes = np.flatnonzero(plain)
-    thread = context.trace.host.thread[host.row[nodes]]
+    thread = host.tree.thread[nodes]
     call = host_activity.innermost(table, np.sort(rows), thread, host.tree.start_ns[nodes])
     nodes, call = nodes[call != NO_PARENT], np.searchsorted(np.sort(rows), call[call != NO_PARENT])
     first, last = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows), np.int64)

@@ -198,9 +198,8 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
 
 
 def _lines(context: Context, asking: I64) -> list[str | None]:
-    host, table = context.host, context.trace.host
-    row = host.row[asking]
-    codes = host_activity.python_lines(context, table.thread[row], table.start_ns[row])
+    tree = context.host.tree
+    codes = host_activity.python_lines(context, tree.thread[asking], tree.start_ns[asking])
     return [context.trace.names[code] if code >= 0 else None for code in codes.tolist()]
 
 

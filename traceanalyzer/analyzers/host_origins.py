@@ -211,7 +211,7 @@ def _siblings_before(tree: Tree) -> I64:
 def _lines(context: Context, origins: list[_Origin]) -> list[int]:
     """The code of the Python line that made each, or -1."""
     nodes = np.array([origin.node for origin in origins], np.int64)
-    thread = context.trace.host.thread[context.host.row[nodes]]
+    thread = context.host.tree.thread[nodes]
     lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[nodes]).tolist()
     return lines
 

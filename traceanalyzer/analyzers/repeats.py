@@ -163,7 +163,7 @@ def _runs(context: Context, siblings: I64, period: int, covered: Bool) -> list[_
 def _lines(context: Context, runs: list[_Run]) -> list[int]:
     """The code of the Python line of each run, or -1."""
     first = np.array([run.turn[0] for run in runs], np.int64)
-    thread = context.trace.host.thread[context.host.row[first]]
+    thread = context.host.tree.thread[first]
     lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[first]).tolist()
     return lines
 
@@ -184,7 +184,7 @@ class _Backward:
         known = source != NO_PARENT
         order = np.argsort(tree.start_ns[source[known]], kind="stable")
         self._source, evaluations = source[known][order], evaluations[known][order]
-        self._thread = context.trace.host.thread[context.host.row]
+        self._thread = tree.thread
         self._called = tree.start_ns[self._source]
         self._start, self._end = tree.start_ns[evaluations], tree.end_ns[evaluations]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -70,9 +71,10 @@ def _confused(trace: Trace) -> bool:
 
 def _by_containment(context: Context) -> I64:
     """Take the id of the innermost operator around the launch."""
-    ids = np.maximum(context.trace.host.external_id, 0)
-    of_node = np.append(ids[context.host.row], 0) if len(ids) else np.zeros(len(context.host.row) + 1, np.int64)
-    return of_node[context.links.node]
+    host = context.host
+    row = np.where(host.kind == NodeKind.MODULE, UNKNOWN, host.row)  # rows of modules are of another table
+    ids = entries(np.maximum(context.trace.host.external_id, 0), row, 0)
+    return entries(ids, context.links.node, 0)
 
 
 def _as_written(trace: Trace) -> I64:
