@@ -51,7 +51,7 @@ class Steps:
         return (int(self.start_ns[0]), int(self.end_ns[-1])) if len(self) else None
 
     def take(self, rows: slice) -> Steps:
-        """Some of the steps."""
+        """Keep some of the steps."""
         marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
         start, end = self.start_ns[rows], self.end_ns[rows]
         return replace(self, names=self.names[rows], start_ns=start, end_ns=end, mark_ns=marks)

@@ -1,4 +1,4 @@
-"""`traceanalyzer capture`: record training steps without changing the code."""
+"""`traceanalyzer capture`: records training steps without changing the code."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _relative(trace: Path) -> Path:
 
 
 def _report(trace: Path, settings: Config) -> None:
-    """As `traceanalyzer report` prints it."""
+    """Print the report of a trace, as `traceanalyzer report` does."""
     from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.pipeline import analyze, load  # noqa: PLC0415
     from traceanalyzer.renderers import terminal  # noqa: PLC0415

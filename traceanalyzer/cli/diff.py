@@ -1,4 +1,4 @@
-"""`traceanalyzer diff`: what changed between two traces, reports, folders or runs, and how sure that is."""
+"""`traceanalyzer diff`: compares two traces, reports, folders or runs, and tells changes from noise."""
 
 from __future__ import annotations
 

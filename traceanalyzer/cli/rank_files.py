@@ -28,7 +28,7 @@ class RankFiles:
     name: str
     """Of the folder, or of the first and the last file."""
     members: dict[int, Member]
-    """By rank."""
+    """The files by rank."""
     left_out: tuple[str, ...]
     """Files that are not among them: name and reason, a sentence each."""
 
@@ -176,6 +176,6 @@ def named(names: Iterable[str]) -> str:
 
 
 def _as_file(entry: _Measured) -> rank_groups.RankFile:
-    """What grouping needs."""
+    """Describe a file as `rank_groups` needs it."""
     summary = entry.member.summary
     return rank_groups.RankFile(entry.name, summary.rank, summary.world_size, summary.base_ns)

@@ -24,7 +24,7 @@ class FrameNames:
     """Frames of one file."""
 
     def __init__(self, secret: Secret) -> None:
-        """Set the key."""
+        """Set the key that names are hashed with."""
         self._secret = secret
 
     def of(self, name: str) -> str:

@@ -64,7 +64,7 @@ class _Most:
     """What the fixes take away of what nothing hides."""
 
     def after(self, change: TimeSaved, direct: Interval) -> _Most:
-        """With one more."""
+        """The sum with one more fix."""
         left = self.left
         if left.is_estimate:
             gain = max(0.0, min(left.wall(change, direct)[1], left.reach(change.resource, direct[1])))

@@ -20,7 +20,7 @@ How the saving is estimated:
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not starts; only an all-to-all whose parts may be unequal is
     judged by its starts as well, on clocks that are compared by the ends of collectives. Messages between two ranks and
-    broadcasts do not wait for everybody and do not count. A last batch that is larger on one rank
+    broadcasts do not wait for all ranks and do not count. A last batch that is larger on one rank
     shows in one step only. With two ranks and few steps, chance makes one the later one in all of them. If traces of
     ranks are missing, the rank that is really late may be among these.
 

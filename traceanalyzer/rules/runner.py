@@ -160,7 +160,7 @@ def _severity(draft: Draft, saving: Saving | None) -> str:
 
 
 def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
-    """By severity, then by what each saves by itself; what saves nothing yet and what only informs comes last."""
+    """Sort key: by severity, then by what each saves by itself; what saves nothing yet or only informs comes last."""
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (saving.wall_ns_per_step[1], saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
     is_last = finding.latent or finding.severity == SEVERITIES[0]

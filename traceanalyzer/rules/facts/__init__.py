@@ -79,9 +79,9 @@ class Facts:
     view: RunView | None = None
     """The printed rows of the run; None for a trace."""
     summary: TraceSummary | None = None
-    """Of a trace."""
+    """The trace in a few facts; None for a table."""
     gpu: Gpu | None = None
-    """What the device can do at most, by the project's settings and else its data sheet; None: not known."""
+    """Peak figures of the device, by the project's settings or else its data sheet; None if not known."""
     results: Mapping[str, Any] = field(default_factory=dict)
     """Results of the analyses by key."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
