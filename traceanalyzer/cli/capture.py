@@ -94,7 +94,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
 
 
 def _checked_settings() -> Config:
-    """The project's settings; what is wrong with them is told before the program runs, not after."""
+    """The project's settings; errors in them are reported before the program runs, not after."""
     from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.rules import selection  # noqa: PLC0415
 

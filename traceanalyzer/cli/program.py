@@ -30,7 +30,7 @@ class _Lazy(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's, but an unknown option is told where options belong."""
+        """Resolve as click does, but the error about an unknown option says where options belong."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

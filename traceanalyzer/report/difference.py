@@ -186,7 +186,7 @@ class Change(msgspec.Struct, frozen=True):
     name: str
     """Name of the operator or kernel, or the path of the module."""
     detail: str | None
-    """Input shapes, where rows are told apart by them; else null."""
+    """Input shapes where rows are distinguished by them; else null."""
     owner: str | None
     """The operator that launches a kernel; null in other rankings."""
     status: str

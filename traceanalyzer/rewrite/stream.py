@@ -29,7 +29,7 @@ _COMPRESSION = 6
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 Events = Callable[[list[Raw]], Iterable[bytes | Raw]]
-"""From the events of a window, as they stand in the file, to those that are written."""
+"""From the events of a window, as they are in the file, to those that are written."""
 
 Write = Callable[[bytes | Raw], object]
 

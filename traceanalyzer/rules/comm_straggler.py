@@ -119,7 +119,7 @@ def _comparison(facts: Facts) -> Ranks:
 
 
 def _change(late: Straggler, others: float) -> TimeSaved:
-    """A step of the run is as long on the late rank, which waits for nobody, as on those that wait."""
+    """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
     basis = _BASIS() if low > 0 else _TWO_LATE()
     return TimeSaved("communication", (low, high), basis, (low, high), {"communication:waiting": high})

@@ -25,7 +25,7 @@ _FAILED = Text(
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
-"""Of a rule in one run. Own choice: nobody reads more, and a rule that never ends must end."""
+"""Most findings of a rule in one run (own choice): more are not read, and a rule that never ends must end."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Severity by the upper end of the wall share (own choice: what a team would stop for, plan, try, or note)."""

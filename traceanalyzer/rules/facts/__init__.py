@@ -110,7 +110,7 @@ class Facts:
 
     @property
     def is_host_inflated(self) -> bool:
-        """Python stacks were recorded, which slows the host, and nobody knows by how much."""
+        """Whether Python stacks were recorded, which slows the host by an unknown amount."""
         idle = self.find("step_idle", StepIdle)
         recorded = self.summary is not None and bool(self.summary.options.with_stack)
         return recorded or (idle is not None and idle.has_stacks)
