@@ -90,7 +90,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
 
 
 def _levels(start: I64, end: I64) -> I64:
-    """In how many steps that started before it and have not ended each step starts."""
+    """Number of earlier steps that have not ended when each step starts."""
     return np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
 
 

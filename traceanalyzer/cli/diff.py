@@ -20,7 +20,7 @@ REGRESSION = 1
 INCONCLUSIVE = 3
 _CODES = {"passed": 0, "regression": REGRESSION, "inconclusive": INCONCLUSIVE}
 _FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
-"""Those of a difference, and their suffixes."""
+"""Formats of a difference, and their suffixes."""
 
 
 @click.command("diff")

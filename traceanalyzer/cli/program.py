@@ -40,7 +40,7 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, but an unknown command is answered with the one that was probably meant."""
+        """Resolve as click does, but answer an unknown command with the one that was probably meant."""
         name, *arguments = args
         if name in COMMANDS or ctx.resilient_parsing:
             return name, self.get_command(ctx, name), arguments

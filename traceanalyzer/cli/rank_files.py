@@ -26,7 +26,7 @@ class RankFiles:
     """The ranks of one run."""
 
     name: str
-    """Of the folder, or of the first and the last file."""
+    """Name of the folder, or of the first and the last file."""
     members: dict[int, Member]
     """The files by rank."""
     left_out: tuple[str, ...]
@@ -134,7 +134,7 @@ def _saved(report: Report, file: FoundFile, steps: StepChoice) -> Member | None:
 
 
 def _name(inputs: Sequence[str], members: dict[int, Member]) -> str:
-    """Of the folder, or of the first and the last file."""
+    """Name of the folder, or of the first and the last file."""
     if len(inputs) == 1 and Path(inputs[0]).is_dir():
         return Path(inputs[0]).resolve().name
     files = [members[rank].source.name for rank in sorted(members)]

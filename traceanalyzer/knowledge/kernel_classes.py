@@ -1,6 +1,6 @@
 """Tells from its name what a kernel does: a matrix product, a convolution, a copy, ...
 
-One table of patterns, first match wins; tests/trace/test_kernel_classes.py holds an example of each line. The
+One table of patterns, first match wins; tests/knowledge/test_kernel_classes.py holds an example of each line. The
 order matters: names of what wraps come before names of what is wrapped (a convolution as an "implicit gemm"
 before matrix products, a copy as an "elementwise kernel" before elementwise kernels).
 """

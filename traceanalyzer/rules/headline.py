@@ -184,7 +184,7 @@ def _qualified(facts: Facts, message: Message) -> Message:
 
 
 def _durations(facts: Facts) -> list[float]:
-    """Of marked steps, in their order; of several ranks the means."""
+    """Durations of marked steps, in their order; of several ranks the means."""
     if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
         return []
     breakdown, ranks = facts.find("step_breakdown", StepBreakdown), facts.find("ranks", Ranks)

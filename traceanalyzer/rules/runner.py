@@ -107,7 +107,7 @@ def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
 
 
 def _failed(error: BaseException) -> Message:
-    """In one line of some words, whatever the error says of itself."""
+    """Describe an error in one short line, whatever it says of itself."""
     try:
         told = " ".join(str(error).split())
     except Exception:
