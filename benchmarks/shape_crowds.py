@@ -41,7 +41,7 @@ def steps(n: int) -> Events:
 
 
 def nested_steps(n: int) -> Events:
-    """Steps within steps."""
+    """Steps that lie within each other."""
     for i in range(n):
         yield event("user_annotation", f"ProfilerStep#{i}", i, 2 * (n - i))
         yield from launched(i)
@@ -151,7 +151,7 @@ def same_address(n: int) -> Events:
 
 
 def counters(n: int) -> Events:
-    """Counters."""
+    """Counters, each with a name of its own."""
     return ({"ph": "C", "name": f"counter {i}", "pid": 1, "ts": i, "args": {"value": i}} for i in range(n))
 
 

@@ -14,7 +14,7 @@ def event(category: str, name: str, start: float, length: float, tid: int = 1, *
 
 
 def operator(name: str, start: float, length: float, tid: int = 1, **args: Any) -> dict[str, Any]:
-    """An operator."""
+    """An operator that ran on the host."""
     return event("cpu_op", name, start, length, tid, **args)
 
 

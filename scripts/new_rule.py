@@ -40,8 +40,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels import Kernels
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Place
-from traceanalyzer.rules.change import Change
+from traceanalyzer.report.model import Evidence, CodePlace
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -55,9 +55,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
-    where = tuple(Place("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
+    where = tuple(CodePlace("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", where)
-    yield Draft((evidence,), Change("gpu", (time, time), _BASIS()), {{"time": time, "share": share}})
+    yield Draft((evidence,), TimeSaved("gpu", (time, time), _BASIS()), {{"time": time, "share": share}})
 
 
 RULE = Rule(

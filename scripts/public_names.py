@@ -52,7 +52,7 @@ _TYPES = (
 
 
 def main(wheels: Path) -> None:
-    """Write all lists."""
+    """Write all lists of public names."""
     import torch  # noqa: PLC0415 - help needs no torch
 
     trees = [
@@ -85,7 +85,7 @@ def write(name: str, names: Iterable[str]) -> None:
 
 
 def operators(torch: object) -> set[str]:
-    """Operators without overloads."""
+    """Names of the operators, without their overloads."""
     for name in ("torch._inductor", "torch.distributed", "torch.distributed._symmetric_memory", "torch._refs"):
         importlib.import_module(name)
     names = torch._C._dispatch_get_all_op_names()  # type: ignore[attr-defined]

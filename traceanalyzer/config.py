@@ -50,7 +50,7 @@ class Config:
     """Rules that the command line names, where errors must not blame the file."""
 
     def choosing(self, select: tuple[str, ...], ignore: tuple[str, ...]) -> Config:
-        """These settings with a choice of rules for this run; what is not chosen stays as it is."""
+        """A copy with another choice of rules for this run; an empty choice leaves the setting as it is."""
         return replace(
             self,
             select=select or self.select,
@@ -59,7 +59,7 @@ class Config:
         )
 
     def place(self, key: str, rule: str = "") -> str:
-        """Where a setting stands, for errors.
+        """Where a setting comes from, for error messages.
 
         Args:
             key: Its key.
@@ -162,7 +162,7 @@ def _gpu(gpu: Any, origin: str) -> Mapping[str, Any]:
 
 
 def _rules(rules: Any, origin: str) -> Mapping[str, Mapping[str, float]]:
-    """Numbers by rule and threshold; whether they exist is known where the rules are."""
+    """Thresholds by rule and key; whether these exist is checked later, where the rules are known."""
     if not isinstance(rules, dict) or not all(isinstance(limits, dict) for limits in rules.values()):
         example = f'[{_header(origin)}rules."dataloader-bound"]'
         raise UsageError(f"{origin}rules is not a table of tables; write {example} and its keys below")

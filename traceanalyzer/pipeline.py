@@ -151,7 +151,7 @@ def _source(trace: Trace) -> model.ReportSource:
 
 
 def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
-    """What the device can do: the table's entry, with the project's figures in place of its own."""
+    """Peak figures of the device: those of the table, overridden by the project's configuration."""
     if not config.gpu:
         return None
     known = gpus.only(devices) or Gpu("configured", "configuration")

@@ -35,7 +35,7 @@ def parsed(pattern: re.Pattern[Any]) -> Any:
     """The pattern as the parser reads it; bytes are read as the text of the same numbers."""
     source = pattern.pattern
     text = source.decode("latin-1") if isinstance(source, bytes) else source
-    return parser.parse(text, (pattern.flags & ~re.UNICODE) | (re.ASCII if isinstance(source, bytes) else re.UNICODE))
+    return parser.parse(text, pattern.flags | (re.ASCII if isinstance(source, bytes) else 0))
 
 
 class Counter:

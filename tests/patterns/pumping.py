@@ -11,8 +11,8 @@ from tests.patterns.counting import REPEATS, codes, parsed, walk
 _TAILS = ("", "\x00")
 _REPEATS, _LENGTH = 9, 24
 """At the scale of 1: at least so often, and at least so many characters."""
-_MANY = 40
-"""Repetitions from which on a bound is as good as none."""
+_MANY = 2 * _LENGTH + 1
+"""Repetitions from which on a bound is as good as none: not even the text of twice the scale reaches it."""
 _EXAMPLES = {
     codes.CATEGORY_DIGIT: "0",
     codes.CATEGORY_NOT_DIGIT: "a",

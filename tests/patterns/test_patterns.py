@@ -30,12 +30,7 @@ MOST = 60_000
 
 CUT = ("traceanalyzer.knowledge.kernel_classes", "traceanalyzer.knowledge.kernel_names")
 """Modules whose patterns see the first `READ` characters of a name and nothing else."""
-KNOWN = {
-    ("traceanalyzer.rewrite.arguments", "_NUMBER"),
-    ("traceanalyzer.rewrite.known_names", "SHARDED"),
-    ("traceanalyzer.rewrite.known_names", "BUILTIN"),
-    ("traceanalyzer.rewrite.known_names", "THREAD"),
-}
+KNOWN: set[tuple[str, str]] = set()
 """Patterns that do take quadratic time. Who mends one takes it out of here."""
 LATE = {
     "traceanalyzer.capture.agent.cleaning.__init__",  # the folders of this machine, escaped

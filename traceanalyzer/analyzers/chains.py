@@ -75,10 +75,10 @@ class Chain(msgspec.Struct, frozen=True):
     device_ns: int
     """Time of all kernels of all repetitions, in ns."""
     least_pass_ns: int
-    """Of each repetition the shortest kernel on the full number of elements, summed, in ns: one pass over the elements
+    """For each repetition the shortest kernel on the full number of elements, summed, in ns: one pass over the elements
     costs no less."""
     greatest_pass_ns: int
-    """Of each repetition the longest kernel on the full number of elements, summed, in ns: one pass that reads all
+    """For each repetition the longest kernel on the full number of elements, summed, in ns: one pass that reads all
     operands costs no more."""
     is_saved: bool
     """Whether autograd may keep the values between the operators for the backward pass."""

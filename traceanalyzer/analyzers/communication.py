@@ -206,7 +206,7 @@ def _order(row: CollectiveRow) -> tuple[object, ...]:
 
 
 def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
-    """Of each kernel, the row of its collective (0: none) and the code of the host name that tells it (-1: none).
+    """For each kernel, the row of its collective (0: none) and the code of the host name that tells it (-1: none).
 
     The kernel's own metadata come first, then those of the innermost host event around its launch that has any.
     """

@@ -114,7 +114,7 @@ def _kernels(context: Context) -> tuple[I64, I64]:
 
 
 def _signature(call: I64, kernel: I64, count: int) -> I64:
-    """Of each call, a number that is equal for calls with the same kernels, in any order.
+    """For each call, a number that is equal for calls with the same kernels, in any order.
 
     The sum of a pseudo-random number of 64 bits per kernel (Vigna's SplitMix64): others are equal by chance only.
     """

@@ -112,7 +112,7 @@ def is_in_process(name: str) -> bool | None:
 
 
 def _outermost(context: Context) -> I64:
-    """Positions of waits that lie in no other wait."""
+    """Positions of waits that do not lie within another wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
     around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)

@@ -76,11 +76,12 @@ class Conversions(msgspec.Struct, frozen=True):
     rows: tuple[Conversion, ...]
     """The copies with the most device time, at most 60 rows."""
     hidden_rows: int
-    """Rows with less time."""
+    """Number of rows with less time that are not in `rows`."""
     device_copies: int = 0
-    """All copies within a device's memory (`Memcpy DtoD`), whoever made them."""
+    """Number of all copies within a device's memory (`Memcpy DtoD`), whatever made them."""
     device_copies_here: int = 0
-    """Those that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy without it."""
+    """Number of these that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy
+    without it."""
 
 
 def missing(context: Context) -> Message | None:

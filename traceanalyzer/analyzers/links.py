@@ -24,7 +24,7 @@ class Links:
     """Whether a module lies between each launch and its node."""
 
     def device_node(self) -> I64:
-        """Of each device event: the position of its host node in the tree, or -1."""
+        """For each device event, the position of its host node in the tree, or -1."""
         return entries(self.node, self.launch, NO_PARENT)
 
 
@@ -36,7 +36,7 @@ def link(trace: Trace, host: HostTree) -> Links:
 
 
 def _launch_of_device_events(trace: Trace) -> I64:
-    """By correlation. Of several launches with one id, the last that started before the device event."""
+    """Links by correlation; of several launches with one id, the last that started before the device event."""
     launches, device = trace.launches, trace.device
     known = np.flatnonzero(launches.correlation != UNKNOWN)
     known = known[np.argsort(launches.correlation[known], kind="stable")]  # then by start: rows are

@@ -139,7 +139,7 @@ def _kind(name: str) -> str:
 
 
 def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Bool]:
-    """Of each device event the group of the call that launched it, -1 for none; which are fills, and arithmetic."""
+    """For each device event the group of the call that launched it, -1 for none; which are fills, and arithmetic."""
     trace, device = context.trace, context.trace.device
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)

@@ -28,7 +28,7 @@ _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
 
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
-"""Nobody can finish before everybody has come."""
+"""Operations that no rank can finish before all have come."""
 
 _ALONE = Text("skip-no-ranks", "the trace names no rank and has no collectives: there is nothing to compare")
 
@@ -56,11 +56,11 @@ class CollectiveKind(msgspec.Struct, frozen=True):
     shapes: str | None
     """Input shapes of the host range as recorded; null where they were not recorded."""
     is_mutual: bool
-    """No rank can finish before all have come: `all_reduce`, `all_gather`, `reduce_scatter`, `barrier` and
-    `all_to_all`, whatever its kernels are called. Not so: messages between two ranks, and from or to one."""
+    """Whether no rank can finish before all have come: true of `all_reduce`, `all_gather`, `reduce_scatter`, `barrier`
+    and `all_to_all`, whatever its kernels are called; false of messages between two ranks, and from or to one."""
     is_even: bool = True
-    """Every rank sends as much as any other, so that durations differ by waiting alone. Unknown, and then not
-    assumed, of an `all_to_all` that does not say that its parts are equal."""
+    """Whether every rank sends as much as any other, so that durations differ by waiting alone; false where this is
+    unknown: of an `all_to_all` that does not say that its parts are equal."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class RankCollectives(msgspec.Struct, frozen=True):
     sequence: tuple[int | None, ...]
     """Number of the operation within its group, the same on all ranks; null where it is not recorded."""
     step: tuple[int | None, ...]
-    """Position in `steps` of the step whose mark holds the call; null between steps."""
+    """Position in `steps` of the step whose mark holds the call of each collective; null between steps."""
     start_ns: tuple[int, ...]
     """Start of each collective in ns since the first event of the trace."""
     duration_ns: tuple[int, ...]

@@ -46,13 +46,13 @@ class StepResources(msgspec.Struct, frozen=True):
     exposed_loader_ns: float
     """Part of the time of waiting for the loader in ns in which that device does not work."""
     recorded_device_ns: int
-    """Durations of the device events of the whole recording, or of the chosen steps: of those whose launch was
-    recorded, because others belong to earlier work; of all where most have no launch."""
+    """Sum of the durations in ns of the device events of the whole recording, or of the chosen steps: of those whose
+    launch was recorded, because others belong to earlier work; of all where most have no launch."""
     outside_device_ns: int = 0
-    """The part of it that lies outside of the steps."""
+    """Part of it in ns that lies outside of the steps."""
     unread_device: str | None = None
-    """Where no device event was understood: the category of events, call, name or device that tells of an accelerator
-    all the same; null where nothing does."""
+    """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
+    null where there is none."""
 
 
 def analyze(context: Context) -> StepResources:

@@ -180,7 +180,7 @@ def _crossing(context: Context) -> Bool:
 
 
 def _matrix_unit_times(context: Context) -> I64:
-    """Of each node, the time of its own kernels that use tensor cores by their names."""
+    """For each node, the time of its own kernels that use tensor cores by their names."""
     device, names = context.trace.device, context.trace.names
     kernels = np.flatnonzero(device.category == Category.KERNEL)
     codes, kernel = np.unique(device.name[kernels], return_inverse=True)

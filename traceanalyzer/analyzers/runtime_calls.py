@@ -135,7 +135,7 @@ class _Events:
 
 
 def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
-    """By name and Python line, what starts within a step."""
+    """Calls that start within a step, by name and Python line."""
     step = np.searchsorted(context.steps.start_ns, events.start, side="right") - 1
     inside = (step >= 0) & (events.start < entries(context.steps.end_ns, step, 0))
     events, step = events.take(inside), step[inside]

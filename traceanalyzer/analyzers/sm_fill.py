@@ -90,7 +90,7 @@ def _known(device: DeviceEvents) -> Bool:
 
 
 def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
-    """Of each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
+    """For each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
     fill = np.full(len(start), np.nan)
     blocks = np.minimum(blocks, 1)  # more fill no more, and absurd ones would swallow the others in the sums
     for one in np.unique(number[number >= 0]).tolist():

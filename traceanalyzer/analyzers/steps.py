@@ -51,7 +51,7 @@ class Steps:
         return (int(self.start_ns[0]), int(self.end_ns[-1])) if len(self) else None
 
     def take(self, rows: slice) -> Steps:
-        """Some of the steps."""
+        """Keep some of the steps."""
         marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
         start, end = self.start_ns[rows], self.end_ns[rows]
         return replace(self, names=self.names[rows], start_ns=start, end_ns=end, mark_ns=marks)
@@ -90,7 +90,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
 
 
 def _levels(start: I64, end: I64) -> I64:
-    """In how many steps that started before it and have not ended each step starts."""
+    """Number of earlier steps that have not ended when each step starts."""
     return np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
 
 

@@ -36,7 +36,7 @@ class Synchronization(msgspec.Struct, frozen=True):
     call: str
     """Name of the runtime or driver function that waits."""
     operators: tuple[str, ...]
-    """The operators around it, outermost first, at most the innermost 32; empty: none."""
+    """Names of the operators around the wait, outermost first, at most the innermost 32; empty if there are none."""
     python_line: str | None
     """The innermost Python line, the user's own where there is one; null where stacks were not recorded."""
     calls: int
@@ -207,7 +207,7 @@ def _operators(context: Context, node: int) -> tuple[str, ...]:
 
 
 def _named_above(context: Context) -> I64:
-    """For each node its nearest ancestor that is named, -1 for none; and -1 for that."""
+    """The nearest named ancestor of each node, -1 for none; one more -1 at the end answers for the position -1."""
     nearest = np.append(context.once(_nearest_named), NO_PARENT)
     return np.append(nearest[context.host.tree.parent], NO_PARENT)
 
@@ -215,7 +215,7 @@ def _named_above(context: Context) -> I64:
 def _nearest_named(context: Context) -> I64:
     """For each node, itself or its nearest ancestor that is named around a wait; -1 for none.
 
-    No steps, no modules, and no operator again that calls itself.
+    Steps and modules are not named, nor is an operator that calls itself again.
     """
     host = context.host
     return host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP) & ~host.merged)

@@ -14,7 +14,7 @@ class JobEnd(Enum):
     DONE = "done"
     FAILED = "failed"
     LEFT_OUT = "left out"
-    """Its name and first bytes promised a table, but it holds none."""
+    """Its name and first bytes looked like a table, but it holds none."""
 
 
 @dataclass(frozen=True, slots=True)

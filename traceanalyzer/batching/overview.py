@@ -95,7 +95,7 @@ def ranges(missing: Iterable[tuple[int, int]]) -> str:
 
 
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
-    """Runs, the one that wastes most first; then those with hardly any work, and those of which nothing is known."""
+    """Runs, the one that wastes most GPU time first; then runs with hardly any work, and runs without figures."""
     query = (
         "SELECT name, world_size, missing, wasted, outputs FROM runs"
         " ORDER BY wasted IS NULL, hollow, wasted DESC, name LIMIT ?"
@@ -172,9 +172,9 @@ class BatchTotals:
 
 
 def totals(catalog: Catalog) -> BatchTotals:
-    """Sums over all files; None where no file tells.
+    """Sums over all files; a sum is None where no file knows the figure.
 
-    An hour in which a GPU got one kernel is no hour of wasted work: it would drown all others.
+    Files with hardly any work are left out: an hour in which a GPU got one kernel would outweigh all others.
     """
     (count,) = catalog.database.execute("SELECT count(*) FROM runs").fetchone()
     number, gpu, wasted, hollow = 0, 0, 0, 0

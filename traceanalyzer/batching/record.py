@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True):
     """What bounds the step, as in `report.model.Headline`."""
     headline: Message | None
     advice: tuple[RowAdvice, ...]
-    """In the order of the report."""
+    """Findings in a few words, in the order of the report."""
     warnings: int
     kernels: int | None = None
     """How many ran, on all GPUs."""

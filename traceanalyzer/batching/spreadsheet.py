@@ -110,7 +110,7 @@ def _saving(file: File, end: int) -> float | None:
 
 
 def _inert(value: Any) -> Any:
-    """Numbers as they are; names do nothing in a spreadsheet or on a terminal."""
+    """Make a name harmless in spreadsheets (owasp.org, CSV Injection) and terminals; numbers stay as they are."""
     if not isinstance(value, str):
         return value
     return names.inert(names.visible(value)).replace("\r", " ")  # which the writer does not quote, but readers split at

@@ -76,9 +76,9 @@ def command(
     """Report on many traces: one report each, an index that ranks the runs, and a summary as a table.
 
     A PATH is a folder (searched at any depth), a file, a quoted pattern, or a URL such as s3://bucket/run7/.
-    Traces (.json, .json.gz, .tmp) and texts with profiler tables (.txt, .md, .log) are told by their content.
+    Traces (.json, .json.gz, .tmp) and texts with profiler tables (.txt, .md, .log) are recognized by their content.
 
-    To resume an interrupted batch, run the same command again: only what is missing or has changed is analyzed.
+    To resume an interrupted batch, run the same command again: it analyzes only what is missing or has changed.
 
     \b
     Examples:

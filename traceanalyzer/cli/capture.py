@@ -1,4 +1,4 @@
-"""`traceanalyzer capture`: record training steps without changing the code."""
+"""`traceanalyzer capture`: records training steps without changing the code."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
 
 
 def _checked_settings() -> Config:
-    """The project's settings; what is wrong with them is told before the program runs, not after."""
+    """The project's settings; errors in them are reported before the program runs, not after."""
     from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.rules import selection  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def _relative(trace: Path) -> Path:
 
 
 def _report(trace: Path, settings: Config) -> None:
-    """As `traceanalyzer report` prints it."""
+    """Print the report of a trace, as `traceanalyzer report` does."""
     from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.pipeline import analyze, load  # noqa: PLC0415
     from traceanalyzer.renderers import terminal  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`traceanalyzer diff`: what changed between two traces, reports, folders or runs, and how sure that is."""
+"""`traceanalyzer diff`: compares two traces, reports, folders or runs, and tells changes from noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REGRESSION = 1
 INCONCLUSIVE = 3
 _CODES = {"passed": 0, "regression": REGRESSION, "inconclusive": INCONCLUSIVE}
 _FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
-"""Those of a difference, and their suffixes."""
+"""Formats of a difference, and their suffixes."""
 
 
 @click.command("diff")

@@ -85,7 +85,7 @@ def folders(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 
 
 def rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Ids of rules."""
+    """Complete the ids of rules."""
     from traceanalyzer.rules import selection  # noqa: PLC0415 - imports every rule
 
     return _items((rule.id for rule in selection.known()), incomplete)
@@ -130,7 +130,7 @@ def form(names: Iterable[str]) -> _Decorator[_Command]:
 
 
 def top(default: str) -> _Decorator[_Command]:
-    """`--top`."""
+    """Add the option `--top`."""
     return click.option(
         "--top", type=click.IntRange(min=1), metavar="N", help=f"Rows of each ranking  [default: {default}]."
     )
@@ -150,7 +150,7 @@ def steps(of: str = "") -> _Decorator[_Command]:
 
 
 def choice_of_rules(command: _Command) -> _Command:
-    """`--select` and `--ignore`."""
+    """Add the options `--select` and `--ignore`."""
     select = click.option(
         "--select", multiple=True, metavar="RULE", shell_complete=rules, help="Only this rule. Repeat for several."
     )

@@ -30,7 +30,7 @@ class _Lazy(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's, but an unknown option is told where options belong."""
+        """Resolve as click does, but the error about an unknown option says where options belong."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -40,7 +40,7 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, but an unknown command is answered with the one that was probably meant."""
+        """Resolve as click does, but answer an unknown command with the one that was probably meant."""
         name, *arguments = args
         if name in COMMANDS or ctx.resilient_parsing:
             return name, self.get_command(ctx, name), arguments

@@ -26,9 +26,9 @@ class RankFiles:
     """The ranks of one run."""
 
     name: str
-    """Of the folder, or of the first and the last file."""
+    """Name of the folder, or of the first and the last file."""
     members: dict[int, Member]
-    """By rank."""
+    """The files by rank."""
     left_out: tuple[str, ...]
     """Files that are not among them: name and reason, a sentence each."""
 
@@ -134,7 +134,7 @@ def _saved(report: Report, file: FoundFile, steps: StepChoice) -> Member | None:
 
 
 def _name(inputs: Sequence[str], members: dict[int, Member]) -> str:
-    """Of the folder, or of the first and the last file."""
+    """Name of the folder, or of the first and the last file."""
     if len(inputs) == 1 and Path(inputs[0]).is_dir():
         return Path(inputs[0]).resolve().name
     files = [members[rank].source.name for rank in sorted(members)]
@@ -176,6 +176,6 @@ def named(names: Iterable[str]) -> str:
 
 
 def _as_file(entry: _Measured) -> rank_groups.RankFile:
-    """What grouping needs."""
+    """Describe a file as `rank_groups` needs it."""
     summary = entry.member.summary
     return rank_groups.RankFile(entry.name, summary.rank, summary.world_size, summary.base_ns)

@@ -157,7 +157,7 @@ def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _M
 
 
 def _load(file: str, progress: Callable[[int], None]) -> Trace | TableDocument:
-    """As `pipeline.load`, but a saved report is sent to the command that shows it."""
+    """Load as `pipeline.load` does, but name the command that shows a saved report."""
     try:
         return load(file, progress)
     except UnusableInputError:

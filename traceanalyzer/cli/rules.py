@@ -81,7 +81,7 @@ def _list(active: set[str], language: Language) -> str:
 
 
 def _explain(rule: Rule, limits: Mapping[str, float], language: Language) -> str:
-    """Its page, which is in English, and its thresholds as they are in force."""
+    """Text of a rule's page, which is in English, and its thresholds as they are in force."""
     first, _, rest = inspect.cleandoc(rule.page).partition("\n")
     head = language.text(_HEAD, severity=rule.severity, confidence=rule.confidence)
     if language.code == ENGLISH.code:

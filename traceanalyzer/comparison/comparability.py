@@ -3,7 +3,7 @@
 A score is the mean of how much is alike, condition by condition; what is unknown does not count. Sides that have no
 work in common are not alike at all, whatever else is. Some conditions are required: on another device, among another
 number of ranks, with steps that are something else, or with another amount of data, a difference of step times says
-nothing about the change that somebody made.
+nothing about the change to the program.
 """
 
 from __future__ import annotations

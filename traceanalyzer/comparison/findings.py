@@ -43,13 +43,13 @@ _SLACK = 0.1
 
 _STATUS = ("fixed", "new", "kept")
 _INCOMPARABLE_STATUS = ("base-only", "head-only", "both")
-"""What is not there on another GPU, or with another batch, has not been fixed."""
+"""Used where the sides cannot be compared: a finding that is absent on another GPU has not been fixed."""
 
 
 def compare(base: Measurement, head: Measurement, conditions: Comparability) -> tuple[FindingChange, ...]:
-    """Fixed findings first, then new ones, then those that are still there; each as its report ranks them.
+    """List fixed findings, then new ones, then those that are still there, each in the order of its report.
 
-    None where the sides have no work in common: nobody has fixed anything then.
+    The list is empty where the sides have no work in common: then nothing was fixed.
     """
     if conditions.is_unrelated:
         return ()
@@ -129,9 +129,9 @@ def _relief(finding: Finding, base: Resources | None, head: Resources | None) ->
 def predict(
     base: Measurement, head: Measurement, changes: Iterable[FindingChange], times: StepTime | None, verdict: Verdict
 ) -> Prediction | None:
-    """What all fixed findings promised against what a step gained.
+    """Compare what all fixed findings predicted with what a step gained.
 
-    None where nothing promised anything, and where nobody can tell whether the step changed at all.
+    None where nothing was predicted, and where the verdict is inconclusive.
     """
     if verdict.outcome == "inconclusive":
         return None

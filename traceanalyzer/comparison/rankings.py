@@ -72,9 +72,9 @@ def _difference(base: Cost | None, head: Cost | None, field: str) -> float | Non
 
 
 def _status(base: Cost, head: Cost, device: float | None, host: float | None, step: float) -> str | None:
-    """By the resource that changed most, which is named where the other one changed in the opposite direction.
+    """Status by the resource that changed most; None where nothing that matters changed.
 
-    None where nothing that matters changed.
+    The status names the resource where the other one changed in the opposite direction.
     """
     changes = [("device", device or 0.0, base.device_ns), ("host", host or 0.0, base.host_ns)]
     name, change, before = max(changes, key=lambda entry: abs(entry[1]))

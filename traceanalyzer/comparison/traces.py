@@ -167,7 +167,7 @@ def _kernels_by_operator(report: Report) -> Iterator[Figures]:
 
 
 def _modules(report: Report) -> Iterator[Figures]:
-    """By the path of modules that leads to each, forward and backward pass together."""
+    """Modules by the path that leads to each, forward and backward pass together."""
     found = report.result("modules", modules.Modules)
     paths: list[str] = []
     for place in found.tree if found else ():

@@ -28,7 +28,7 @@ _PRINTED_CHANGE = 0.2
 """Least share of the base that counts as a change where only sums over steps are known (own choice)."""
 
 TOLERANCE = 0.03
-"""Of the base. Own choice: where the intervals of median and mean lie within this on both sides, nothing changed."""
+"""Share of the base that the intervals of median and mean must stay within for "no change" (own choice)."""
 
 _IDENTICAL = Text("diff-identical", "The steps of both sides are the same measurement.")
 _FASTER = Text(
@@ -207,7 +207,7 @@ def _inconclusive(times: StepTime, reason: Message) -> Verdict:
 
 
 def gate(verdict: Verdict, times: StepTime | None, comparability: Comparability, limit: float) -> Gate:
-    """Whether steps became slower by more than a limit, or may have.
+    """Decide whether steps became slower by more than a limit, or may have.
 
     It passes only where neither the median nor the mean can have become slower by more: steps that are faster in the
     median may be slower in the mean.

@@ -30,7 +30,7 @@ def may_be_input(name: str) -> bool:
 
 
 def looks_like_trace(name: str) -> bool:
-    """Whether the name promises a trace, so that a file without one counts as damaged."""
+    """Whether the name is that of a trace, so that a file without one counts as damaged."""
     return _TRACE_NAME.search(plain_name(name)) is not None
 
 

@@ -1,4 +1,4 @@
-"""Reports and differences that were saved as JSON, read back. Every command reads them through here."""
+"""Reads reports and differences that were saved as JSON, for every command."""
 
 from __future__ import annotations
 

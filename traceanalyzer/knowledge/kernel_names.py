@@ -1,6 +1,6 @@
 """Tells from a kernel's name whether it communicates, and whether it uses tensor cores.
 
-Tables of patterns, first match wins; tests/trace/test_kernel_names.py holds an example of each line.
+Tables of patterns, first match wins; tests/knowledge/test_kernel_names.py holds an example of each line.
 """
 
 from __future__ import annotations

@@ -19,36 +19,36 @@ class Entry(msgspec.Struct, frozen=True):
     forms: tuple[str, ...]
     """The translation, or its plural forms."""
     english: str = ""
-    """Of a plural the English text, whose first count decides the form."""
+    """The English text of a plural, whose first count decides the form; empty for other texts."""
 
 
 class Symbols(msgspec.Struct, frozen=True):
     """How a language writes numbers and lists."""
 
     decimal: str
-    """Between the whole number and its fraction."""
+    """Sign between a whole number and its fraction."""
     group: str
-    """Between thousands."""
+    """Sign between groups of three digits."""
     minus: str
-    """Before negative numbers."""
+    """Sign before negative numbers."""
     percent: str
-    """What follows the number, blank included."""
+    """What follows a number that is a percentage, including the blank."""
     separator: str
-    """Between the items of a list."""
+    """Text between the items of a list."""
 
 
 class Catalog(msgspec.Struct, frozen=True):
     """All texts of one language."""
 
     plural: str
-    """Rule of the plural in C, as gettext has it: from a number `n` to the index of a form."""
+    """Expression in C that gives the index of the plural form for a number `n`, as in gettext."""
     symbols: Symbols
     """Signs in numbers and lists."""
     entries: dict[str, Entry]
     """Texts by id."""
 
     def plural_rule(self) -> Callable[[int], int]:
-        """The rule of the plural as a function."""
+        """The expression for plurals as a function."""
         return gettext.c2py(self.plural)
 
 

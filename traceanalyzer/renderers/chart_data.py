@@ -114,7 +114,7 @@ def _steps(steps: tuple[Step, ...], language: Language) -> Stacks:
 
 
 def _whole(curve: Curve | None) -> Curve:
-    """The points of which time and level are there; a saved report is anybody's."""
+    """The points whose time and level are known; a saved report may have been changed by hand."""
     if curve is None:
         return Curve((), ())
     count = min(len(curve.time_ns), len(curve.level_bytes))

@@ -103,7 +103,7 @@ def latent(finding: Finding, language: Language) -> str | None:
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:
-    """The text of a key in the reader's language; the key itself where a report of another version has a new one."""
+    """Text of a key in the reader's language; the key itself where a report of another version has a new one."""
     return language.text(words.word(texts, key))
 
 

@@ -26,7 +26,7 @@ AUTO = "auto"
 """The language of the environment; English where there is no catalog for it."""
 
 FOLDERS = {"ru": "ru", "zh": "zh_Hans"}
-"""Codes and the folders of their catalogs."""
+"""Folders of the catalogs by code."""
 
 _HTML_LANG = {"ru": "ru", "zh": "zh-Hans"}
 

@@ -12,17 +12,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 def clean(name: str) -> str:
-    """One line without control characters, direction overrides and surrogates."""
+    """Clean a name to one line without control characters, direction overrides and surrogates."""
     return _SPACE.sub(" ", visible(name)).strip()
 
 
 def visible(name: str) -> str:
-    """Without control characters, direction overrides and surrogates; blanks and line breaks as they are."""
+    """Replace control characters, direction overrides and surrogates; blanks and line breaks stay."""
     return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
 
 
 def inert(cell: str) -> str:
-    """A cell of a CSV file that no spreadsheet takes for a formula: names out of a trace are anybody's."""
+    """Turn text that a spreadsheet would take for a formula into plain text: names in a trace are not trusted."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 

@@ -25,7 +25,7 @@ _SHEET_NAME = 31
 _SHEET_ROWS = 1_048_576 - 1
 """Most rows that a workbook allows, without the header."""
 _CELL = 32_767
-"""Characters that a workbook allows in a cell."""
+"""Most characters that a workbook allows in a cell."""
 _CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 """Date of creation in the file; it is fixed, so that the same report gives the same bytes."""
 

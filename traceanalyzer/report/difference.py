@@ -59,8 +59,8 @@ class Check(msgspec.Struct, frozen=True):
     """One condition under which two measurements can be compared."""
 
     id: str
-    """`work` (only where nothing is in common), `gpu`, `world-size`, `ranks`, `steps-from`, `step-count`, `shapes`,
-    `sizes`, `calls` or `options`."""
+    """Id of the condition: `work` (only where nothing is in common), `gpu`, `world-size`, `ranks`, `steps-from`,
+    `step-count`, `shapes`, `sizes`, `calls` or `options`."""
     similarity: float | None
     """How alike both sides are, from 0 (nothing in common) to 1 (equal); null if unknown on a side."""
     required: bool
@@ -73,7 +73,7 @@ class Comparability(msgspec.Struct, frozen=True):
     """Whether the two measurements are of the same work on the same machine, seen in the same way."""
 
     score: float | None
-    """Mean of the known similarities, weighted; 0 where no work is in common, null where nothing is known."""
+    """Weighted mean of the known similarities (0 to 1); 0 where no work is in common, null where nothing is known."""
     checks: tuple[Check, ...]
     """The conditions that were checked."""
 
@@ -186,13 +186,13 @@ class Change(msgspec.Struct, frozen=True):
     name: str
     """Name of the operator or kernel, or the path of the module."""
     detail: str | None
-    """Input shapes, where rows are told apart by them; else null."""
+    """Input shapes where rows are distinguished by them; else null."""
     owner: str | None
     """The operator that launches a kernel; null in other rankings."""
     status: str
-    """`appeared`, `vanished`, `slower`, `faster`, `calls` (only their number changed), or `not-printed`; where host and
-    device changed in opposite directions what changed more: `host-faster`, `host-slower`, `device-faster` or
-    `device-slower`."""
+    """What changed: `appeared`, `vanished`, `slower`, `faster`, `calls` (only their number changed), or `not-printed`;
+    where host and device changed in opposite directions, the larger change: `host-faster`, `host-slower`,
+    `device-faster` or `device-slower`."""
     base: Cost | None
     """Cost on the side of the base; null where it is not there."""
     head: Cost | None
@@ -258,7 +258,8 @@ class FindingChange(msgspec.Struct, frozen=True):
     """A finding that is gone, new, or still there."""
 
     status: str
-    """`fixed`, `new` or `kept`; where the sides cannot be compared `base-only`, `head-only` or `both`."""
+    """Where the finding occurs: `fixed` (base only), `new` (head only) or `kept` (both); where the sides cannot be
+    compared, `base-only`, `head-only` or `both`."""
     rule: str
     """Id of the rule that found it."""
     severity: str
@@ -286,8 +287,9 @@ class Prediction(msgspec.Struct, frozen=True):
     measured_interval_ns: Interval | None
     """Interval in ns that holds the measured gain with 95 % confidence; null where there is none."""
     agreement: str
-    """`as-predicted`: the measured saving lies in the predicted interval; `less` or `more`: it lies outside, and so
-    does all of its own interval; `cannot-tell`: it lies outside, but may lie inside within the noise."""
+    """How measurement and prediction agree: `as-predicted`: the measured saving lies in the predicted interval; `less`
+    or `more`: it lies outside, and so does all of its own interval; `cannot-tell`: it lies outside, but may lie inside
+    within the noise."""
     message: Message
     """The comparison in one sentence."""
 
@@ -325,13 +327,15 @@ class Difference(msgspec.Struct, frozen=True):
     parts: tuple[ChangedPart, ...]
     """Parts of the step that occur on a side, with their change."""
     attribution: Message | None
-    """Which part makes the difference; null where the noise is larger than it, or the sides have nothing in common."""
+    """Which part makes most of the difference; null where the noise is larger, or the sides have nothing in common."""
     notes: tuple[Message, ...]
     """What a reader must know to trust the figures."""
     findings: tuple[FindingChange, ...]
-    """Empty where the sides have no work in common."""
+    """Findings that are fixed, then new ones, then those that are still there; empty where the sides have no work in
+    common."""
     prediction: Prediction | None
-    """Null where nothing was promised, or the verdict is inconclusive."""
+    """What the fixed findings predicted, beside what was measured; null where nothing was predicted, or the verdict is
+    inconclusive."""
     gpus: tuple[GpuUse, ...]
     """How busy each device is on both sides."""
     memory: tuple[MemoryPeak, ...]

@@ -223,8 +223,8 @@ class Relief(msgspec.Struct, frozen=True):
     finding: int
     """Position in the report's findings, counted from 0."""
     wall_ns_per_step: tuple[float, float]
-    """What it adds to the fixes before it; what it is worth alone is the finding's own saving. 0 where it only makes
-    room for those after it."""
+    """Time in ns per step that it adds to the fixes before it, at least and at most; what it saves alone is the
+    finding's own saving. 0 where it only makes later fixes possible."""
 
 
 class Combined(msgspec.Struct, frozen=True):
@@ -262,7 +262,8 @@ class Headline(msgspec.Struct, frozen=True):
     run: str | None
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
-    """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none`."""
+    """What bounds the step: `input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind),
+    `communication` or `none`."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None
@@ -274,7 +275,7 @@ class Headline(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, dict=True):
-    """Everything that renderers need; the JSON round trip is the identity."""
+    """Everything that is said about one trace, document or run; reading its JSON back gives an equal report."""
 
     schema_version: int
     """Version of this schema; it changes where a field changes its meaning."""
@@ -287,13 +288,13 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     warnings: tuple[ReportWarning, ...]
     """What was lost or is doubtful, with its consequences."""
     analyses: dict[str, Any]
-    """Per analysis its result: typed where it was computed, plain data where the report was read back from JSON.
-    `result` gives the typed view of both."""
+    """Results of the analyses by key: typed where they were computed, plain data where the report was read back from
+    JSON; `result` gives the typed view of both. Those that could not run are in `skipped`."""
     headlines: tuple[Headline, ...]
     """What bounds the run: one headline for a trace, one per run of a table document; empty where nothing could be
     measured."""
     findings: tuple[Finding, ...]
-    """By severity, then by what each saves by itself; latent and informational ones last."""
+    """Pieces of advice, by severity, then by what each saves by itself; latent and informational ones last."""
     skipped: tuple[Skipped, ...]
     """Analyses and rules that could not run, with the reason."""
 

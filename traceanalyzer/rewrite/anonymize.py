@@ -81,7 +81,7 @@ def anonymize(
 
 
 class _Anonymous:
-    """Events of one file."""
+    """Anonymizes the events of one file."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

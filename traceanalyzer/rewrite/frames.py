@@ -24,7 +24,7 @@ class FrameNames:
     """Frames of one file."""
 
     def __init__(self, secret: Secret) -> None:
-        """Set the key."""
+        """Set the key that names are hashed with."""
         self._secret = secret
 
     def of(self, name: str) -> str:
@@ -85,7 +85,7 @@ class FrameNames:
         return self._secret.hide(part, "folder")
 
     def _file(self, name: str) -> str:
-        """With what tells Python's files and cells of notebooks from others."""
+        """Hash a file name, but keep what distinguishes Python's files and cells of notebooks from others."""
         if name.startswith("<ipython-input"):
             return f"<ipython-input-{self._secret.hide(name, 'cell')}>"
         stem, suffix = (name[:-3], ".py") if name.endswith(".py") else (name, "")

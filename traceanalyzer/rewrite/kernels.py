@@ -70,7 +70,7 @@ class KernelNames:
         return hidden if _facts(hidden) == _facts(name) else self._whole(name)
 
     def _in_parts(self, name: str) -> str | None:
-        """With hashes for the identifiers that nobody knows; None if the kernel itself is one of them."""
+        """Replace unknown identifiers by hashes; None if the name of the kernel itself is unknown."""
         base = _BASE.match(name)
         if base is None or not base[1] or _unknown(base[1]):
             return None
@@ -106,7 +106,7 @@ class KernelNames:
 
 
 def _unknown(base: str) -> bool:
-    """Some part of the qualified name of a kernel is known to nobody."""
+    """Some part of the qualified name of a kernel is unknown."""
     words = [match[1] for match in _TOKEN.finditer(base) if match[1]]
     return not words or not all(word in public("kernels") or _FAMILY.match(word) for word in words)
 

@@ -92,7 +92,7 @@ class Metadata:
         return kept | {key: value for key, value in group.items() if key in _GROUP_NUMBERS and _are_numbers(value)}
 
     def _backend(self, text: str) -> str:
-        """`nccl`, or `cpu:gloo,cuda:nccl`."""
+        """Clean a backend such as `nccl` or `cpu:gloo,cuda:nccl`, word by word."""
         return re.sub(r"[^:,]+", lambda part: part[0] if part[0] in known.BACKENDS else self._names.word(part[0]), text)
 
     def _captured(self, value: Any) -> Any:

@@ -118,30 +118,30 @@ class Names:
         return name if known.THREAD.fullmatch(name) else self._secret.hide(name, "thread")
 
     def process(self, name: str) -> str:
-        """The name or label of a process, or an id that is no number."""
+        """Replace the name or label of a process, or an id that is no number."""
         is_public = known.THREAD.fullmatch(name) or known.PROCESS.fullmatch(name)
         return name if is_public else self._secret.hide(name, "process")
 
     def group(self, name: str) -> str:
-        """The name of a process group."""
+        """Replace the name of a process group."""
         is_public = name in ("", "default_pg", "undefined") or (name.isascii() and name.isdecimal())
         return name if is_public else self._secret.hide(name, "group")
 
     def category(self, name: str) -> str:
-        """A category: as the reader knows it, or hidden."""
+        """Replace a category that the reader does not know."""
         lower = name.lower()
         return name if name in CATEGORIES else lower if lower in CATEGORIES else self._secret.hide(name, "category")
 
     def phase(self, name: str) -> str:
-        """A phase that no viewer knows."""
+        """Replace a phase that no viewer knows."""
         return self._secret.hide(name, "phase")
 
     def optimizer(self, name: str) -> str:
-        """The class of an optimizer."""
+        """Replace the class of an optimizer."""
         return self._among(public("optimizers"), name, "optimizer")
 
     def word(self, name: str) -> str:
-        """A word of a capture."""
+        """Replace a word that a capture recorded."""
         return self._among(known.CAPTURED, name, "word")
 
 

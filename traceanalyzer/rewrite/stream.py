@@ -29,7 +29,7 @@ _COMPRESSION = 6
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 Events = Callable[[list[Raw]], Iterable[bytes | Raw]]
-"""From the events of a window, as they stand in the file, to those that are written."""
+"""From the events of a window, as they are in the file, to those that are written."""
 
 Write = Callable[[bytes | Raw], object]
 
@@ -39,13 +39,14 @@ Header = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Copied:
-    """What became of a trace, in entries: elements of the list of events, whatever they are.
+    """How many entries of a trace were copied, and how many lost.
 
-    A report counts as events only those that its tables hold; arrows, names of processes and marks are entries, too.
+    Entries are all elements of the list of events. A report counts fewer: arrows, names of processes and marks are
+    entries, but no events.
     """
 
     entries: int
-    """In the input, as far as they could be read."""
+    """Number of entries in the input, as far as they could be read."""
     written: int
     lost: int
     """Number of damaged events that could not be repaired."""

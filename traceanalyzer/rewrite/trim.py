@@ -238,4 +238,4 @@ _RULES: dict[TableGroup, Callable[[_Event, int, Range], bool]] = {
     TableGroup.FLOW: _is_flow,
     TableGroup.IGNORED: _is_launch_flow,
 }
-"""For each kind of event; all others are kept if they start in the range."""
+"""Which events of a kind are kept; those of all other kinds are kept if they start in the range."""

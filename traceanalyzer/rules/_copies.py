@@ -13,7 +13,7 @@ _NO_MEMORY = Text(
 
 
 def to_device(copies: Copies) -> list[Copy]:
-    """Those of some copies that go from the host to a device.
+    """The copies among some that go from the host to a device.
 
     Raises:
         Missing: There are some, and none says what memory it comes from.

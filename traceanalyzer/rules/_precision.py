@@ -191,7 +191,7 @@ def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> in
 
 
 def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool) -> Interval:
-    """By the ratio of the peaks, and never below the time that peak and memory need."""
+    """Saving by the ratio of the peaks; what remains is never below the time that peak and memory need."""
     device, row = facts.gpu, roofline_rows(facts).get(key)
     ratio = _ratio(device, tf32=tf32)
     most = (1 - 1 / ratio) * time

@@ -36,7 +36,7 @@ def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
 
 
 def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> TimeSaved:
-    """Of waits in a table, per step: perhaps nothing, because a table does not tell when the device ran dry.
+    """Saving of waits in a table, per step: perhaps nothing, because a table does not tell when the device ran dry.
 
     While the loader bounds the step, what the waits cost is only time that the device could have worked in.
     """

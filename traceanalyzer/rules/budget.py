@@ -39,13 +39,13 @@ class Budget:
     loader: float
     communication: float
     is_estimate: bool
-    """Made of a table's sums: what overlaps is not known."""
+    """Whether it is made of a table's sums, so that overlap is not known."""
     is_host_inflated: bool = False
-    """Recording stacks slowed the host down: without the profiler it takes less, and nobody knows how much less."""
+    """Whether recording stacks slowed the host: without the profiler it takes less time, by an unknown amount."""
 
     @classmethod
     def of(cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False) -> Budget:
-        """Unknown resources bound nothing."""
+        """Make a budget; unknown resources bound nothing."""
         return cls(
             resources.step_ns,
             resources.gpu_ns or 0.0,
@@ -79,7 +79,7 @@ class Budget:
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
 
     def cap(self, resource: str, ns: float) -> float:
-        """By how much a step surely may get shorter if so much of a resource goes, as far as others bound it."""
+        """Most time by which a step may get shorter if so much of a resource goes away, as far as others bound it."""
         return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
 
     def reach(self, resource: str, ns: float) -> float:
@@ -133,7 +133,7 @@ class Budget:
         return self.is_host_inflated and most > self.cap(change.resource, change.direct[1])
 
     def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:
-        """The cap, where it binds: the shown difference is an end of the interval."""
+        """The calculation of the cap where it binds: the shown difference is an end of the interval."""
         cap = self.reach(change.resource, change.direct[1])
         if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):
             return None

@@ -58,13 +58,13 @@ class _Most:
     """What a step may have got shorter by, at most, after some fixes."""
 
     left: Budget
-    """Of the step as it was, or of a table's after what has been saved, and the resources without what went."""
+    """Budget of the step as it was (of a table: after what has been saved), without the time that went away."""
     saved: float = 0.0
     offered: float = 0.0
     """What the fixes take away of what nothing hides."""
 
     def after(self, change: TimeSaved, direct: Interval) -> _Most:
-        """With one more."""
+        """The sum with one more fix."""
         left = self.left
         if left.is_estimate:
             gain = max(0.0, min(left.wall(change, direct)[1], left.reach(change.resource, direct[1])))

@@ -20,7 +20,7 @@ How the saving is estimated:
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not starts; only an all-to-all whose parts may be unequal is
     judged by its starts as well, on clocks that are compared by the ends of collectives. Messages between two ranks and
-    broadcasts do not wait for everybody and do not count. A last batch that is larger on one rank
+    broadcasts do not wait for all ranks and do not count. A last batch that is larger on one rank
     shows in one step only. With two ranks and few steps, chance makes one the later one in all of them. If traces of
     ranks are missing, the rank that is really late may be among these.
 
@@ -119,7 +119,7 @@ def _comparison(facts: Facts) -> Ranks:
 
 
 def _change(late: Straggler, others: float) -> TimeSaved:
-    """A step of the run is as long on the late rank, which waits for nobody, as on those that wait."""
+    """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
     basis = _BASIS() if low > 0 else _TWO_LATE()
     return TimeSaved("communication", (low, high), basis, (low, high), {"communication:waiting": high})

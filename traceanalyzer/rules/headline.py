@@ -21,7 +21,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 _BUSY = 0.8
 """Share of a step from which on a working GPU bounds it (own choice: four fifths)."""
 _WORTH = 0.15
-"""Own choice: a smaller loss does not bound a run; the findings tell what it is worth."""
+"""Least share of a step that a loss must have to bound a run (own choice)."""
 _LOSSES = frozenset({"input", "host", "communication"})
 _COMPUTE = frozenset({"gemm", "convolution", "attention"})
 """Classes of kernels that arithmetic bounds at the sizes of training."""
@@ -184,7 +184,7 @@ def _qualified(facts: Facts, message: Message) -> Message:
 
 
 def _durations(facts: Facts) -> list[float]:
-    """Of marked steps, in their order; of several ranks the means."""
+    """Durations of marked steps, in their order; of several ranks the means."""
     if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
         return []
     breakdown, ranks = facts.find("step_breakdown", StepBreakdown), facts.find("ranks", Ranks)

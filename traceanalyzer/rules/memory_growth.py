@@ -86,7 +86,7 @@ def _judge(device: DeviceMemory, limit: float) -> Iterator[Draft]:
 
 
 def _slope(values: Sequence[int]) -> float:
-    """Of the least-squares line through the values, per position."""
+    """Slope of the least-squares line through the values, per position."""
     middle, mean = (len(values) - 1) / 2, sum(values) / len(values)
     spread = sum((i - middle) ** 2 for i in range(len(values)))
     return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread

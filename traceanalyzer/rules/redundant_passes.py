@@ -1,4 +1,4 @@
-"""Training runs forward or backward passes whose results nobody uses.
+"""Training runs forward or backward passes whose results are not used.
 
 What it detects:
     Backward passes whose gradients `zero_grad` throws away before any update; and modules that run on inputs of one

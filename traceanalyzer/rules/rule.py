@@ -97,7 +97,7 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """The docstring of its module."""
+        """Page of the rule: the docstring of its module."""
         module = getattr(self.trace or self.table, "__module__", None)  # not every callable has one
         return "" if module is None else importlib.import_module(module).__doc__ or ""
 

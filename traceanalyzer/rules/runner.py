@@ -25,7 +25,7 @@ _FAILED = Text(
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
-"""Of a rule in one run. Own choice: nobody reads more, and a rule that never ends must end."""
+"""Most findings of a rule in one run (own choice): more are not read, and a rule that never ends must end."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Severity by the upper end of the wall share (own choice: what a team would stop for, plan, try, or note)."""
@@ -107,7 +107,7 @@ def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
 
 
 def _failed(error: BaseException) -> Message:
-    """In one line of some words, whatever the error says of itself."""
+    """Describe an error in one short line, whatever it says of itself."""
     try:
         told = " ".join(str(error).split())
     except Exception:
@@ -160,7 +160,7 @@ def _severity(draft: Draft, saving: Saving | None) -> str:
 
 
 def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
-    """By severity, then by what each saves by itself; what saves nothing yet and what only informs comes last."""
+    """Sort key: by severity, then by what each saves by itself; what saves nothing yet or only informs comes last."""
     finding, saving = judged.finding, judged.finding.saving
     wall, direct = (saving.wall_ns_per_step[1], saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
     is_last = finding.latent or finding.severity == SEVERITIES[0]

@@ -128,16 +128,16 @@ def _slices_by_thread(thread: Array) -> dict[int, slice]:
 
 @dataclass(frozen=True)
 class _Clock:
-    """One time for all threads, in which each has its turn: nothing of one reaches into the next."""
+    """One clock on which threads are laid one after another, so that no slice reaches into the next thread."""
 
     low: int
     span: int
     moments: I64 | None
-    """Where the turns would leave 64 bits: the times at which anything starts or ends, which are counted instead."""
+    """All times at which a slice starts or ends, if the clock would not fit 64 bits: then their ranks are the times."""
 
     @classmethod
     def of(cls, start: I64, end: I64) -> _Clock:
-        """A clock for slices."""
+        """Make a clock for some slices."""
         low, high = int(start.min(initial=2**62)), int(end.max(initial=-(2**62)))
         if (len(start) + 1) * (high - low + 3) < 2**63:  # no more threads than slices
             return cls(low, high - low + 1, None)
@@ -145,14 +145,14 @@ class _Clock:
         return cls(0, len(moments), moments)
 
     def at(self, rank: I64, times: I64) -> I64:
-        """Times of threads, given by their rank; before and after all slices nothing differs."""
+        """Times on this clock, of threads given by rank; times outside of all slices do not differ."""
         place = times - self.low if self.moments is None else np.searchsorted(self.moments, times, side="right") - 1
         at: I64 = rank * (self.span + 2) + np.clip(place, -1, self.span) + 1
         return at
 
 
 def _ranks(threads: dict[int, slice]) -> I64:
-    """Of each row its thread's place among the threads."""
+    """For each row the rank of its thread among the threads."""
     return np.repeat(np.arange(len(threads)), [part.stop - part.start for part in threads.values()])
 
 
@@ -183,7 +183,7 @@ def _closed_before(start: I64, end: I64) -> I64:
 
 
 def _parents(depth: Array) -> I64:
-    """The parent is the last slice before that is one less deep."""
+    """Find the parent of each slice: the last one before it that is one less deep."""
     keys, order = _by_level(depth)
     wanted = keys - _room(depth)  # one level up, before this slice; sorted as the keys are
     found = np.searchsorted(keys, wanted) - 1
@@ -193,18 +193,18 @@ def _parents(depth: Array) -> I64:
 
 
 def _by_level(depth: Array) -> tuple[I64, I64]:
-    """Numbers that sort slices by depth, then position, in this order; and the position of each."""
+    """Keys that sort slices by depth, then position, sorted; and the position of each slice in this order."""
     order = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")
     return depth[order] * _room(depth) + order, order
 
 
 def _room(depth: Array) -> np.int64:
-    """Numbers that each level takes in those of `_by_level`."""
+    """Number of keys that each level has in `_by_level`."""
     return np.int64(len(depth) + 1)
 
 
 def _limits(start: I64, end: I64) -> I64:
-    """For each slice the one at whose end it ends: the innermost around its start where that ends first, or itself."""
+    """The slice at whose end each slice ends: the innermost one around its start if that ends first, or itself."""
     limits = np.arange(len(start))
     open_: list[tuple[int, int]] = []
     for row, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):

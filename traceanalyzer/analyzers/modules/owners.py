@@ -28,11 +28,11 @@ class ModuleOwners:
     is_evaluation: Bool
     """The outermost node of each function that autograd evaluated."""
     module: I64
-    """Of each node: the innermost module call around it, itself included, or -1."""
+    """For each node, the innermost module call around it, itself included, or -1."""
     owner: I64
-    """Of each node: the innermost module call or evaluation around it, itself included, or -1."""
+    """For each node, the innermost module call or evaluation around it, itself included, or -1."""
     launch_node: I64
-    """Of each launch: the innermost node around it, modules included, or -1."""
+    """For each launch, the innermost node around it, modules included, or -1."""
 
 
 def owners(context: Context) -> ModuleOwners:

@@ -51,7 +51,7 @@ class Roots:
     start_ns: I64
     end_ns: I64
     of_graph: I64
-    """Of each function of the graph: the call in which it was created, or -1."""
+    """For each function of the graph, the call in which it was created, or -1."""
 
 
 def roots(context: Context) -> Roots:

@@ -175,8 +175,8 @@ class Matching(msgspec.Struct, frozen=True):
     """Number of these that were matched by their recorded number; the rest by order within step, group, operation and
     size."""
     not_mutual: int
-    """Messages between two ranks, and from or to one: nobody has to wait for everybody. And unequal parts without
-    clocks that could tell waiting from sending."""
+    """Number of messages between two ranks, and from or to one, in which no rank has to wait for all; and of
+    collectives with unequal parts, where no common clock tells waiting from sending."""
     unmatched: int
     """Number of collectives that no other rank has, or of which ranks have different numbers."""
     contradicted: int

@@ -204,7 +204,7 @@ def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
 
 
 def _main_causes(by_step: F64, members: int) -> list[int]:
-    """In how many steps each rank caused more than any other."""
+    """Number of steps in which each rank caused more waiting than any other."""
     waited = by_step[by_step.sum(axis=1) > 0] if len(by_step) else by_step
     return count_by(waited.argmax(axis=1), members).tolist() if len(waited) else [0] * members
 

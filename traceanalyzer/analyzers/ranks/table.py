@@ -50,9 +50,9 @@ class RankTable:
 
     @property
     def is_mutual(self) -> Bool:
-        """Nobody can finish before all have come, and what of a duration is waiting can be told.
+        """Which collectives no rank can finish before all have come, if waiting can be told from sending.
 
-        Of unequal parts the starts tell it, for which the clocks of all ranks must be known.
+        Where parts are unequal, the starts tell it, which needs the clocks of all ranks.
         """
         told = [kind.is_mutual and (kind.is_even or self.has_clocks) for kind in self.kinds]
         found: Bool = np.array(told or [False], np.bool_)[self.kind]
@@ -60,7 +60,7 @@ class RankTable:
 
     @property
     def is_even(self) -> Bool:
-        """Every rank sends as much as any other."""
+        """In which collectives every rank sends as much as any other."""
         found: Bool = np.array([kind.is_even for kind in self.kinds] or [True], np.bool_)[self.kind]
         return found
 

@@ -35,7 +35,7 @@ class RankWaits:
     transfer: I64
     """The shortest duration of the collective; of unequal parts what remains of the rank's own."""
     is_last: Bool
-    """The one rank that waits for none; nobody where two do."""
+    """Whether it is the only rank that waits for no other; false for all ranks where two do not wait."""
     counts: Bool
     """Whether it was called within a step; means per step are over these."""
 
@@ -53,7 +53,7 @@ class Blame:
 
 
 def measure(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:
-    """The waits of all matched collectives.
+    """Measure the waits of all matched collectives.
 
     Args:
         table: The collectives.

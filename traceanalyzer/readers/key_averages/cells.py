@@ -60,7 +60,7 @@ class PrintedGrid:
         return row.strip() if is_blank_before or _FRAME.search(row) else None
 
     def drop_cut_cell(self, row: str, cells: Cells) -> None:
-        """Of a row at which the table breaks off, forget a last value that may lack characters."""
+        """Forget the last value of a row at which the table breaks off, because it may lack characters."""
         present = [i for i, cell in enumerate(cells) if cell]
         if not present:
             return

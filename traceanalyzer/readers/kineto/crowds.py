@@ -18,7 +18,7 @@ DEVICES = 64
 """A process sees those of its machine, of which there are 16 at most."""
 
 STREAMS = 512
-"""Of all devices together; a device has queues for 128 at a time."""
+"""Most streams of all devices together; a device has queues for 128 at a time."""
 
 
 def bounded(events: DeviceEvents) -> tuple[DeviceEvents, tuple[Loss, ...]]:

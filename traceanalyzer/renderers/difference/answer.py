@@ -59,7 +59,7 @@ _IGNORED = Text(
 
 
 def build(difference: Difference) -> Iterator[Section]:
-    """The answer, the step times behind it, and the parts of the step."""
+    """Build the answer, the step times behind it, and the parts of the step."""
     yield Section("verdict", word(_TITLES, difference.verdict.outcome), messages=tuple(_messages(difference)))
     times = difference.step_time
     if times is not None:
@@ -102,9 +102,9 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 
 
 def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
-    """Columns that say nothing of any part are left out.
+    """Table of the parts; columns that say nothing of any part are left out.
 
-    So are shares where parts changed in opposite directions: then some are beyond 100 %, and others below 0.
+    Shares are also left out where parts changed in opposite directions: some would be above 100 %, others below 0.
     """
     columns_ = (_PART, *columns("ns"), _SHARE, _CLEAR)
     are_shares = all(0 <= part.change_share <= 1 for part in parts if part.change_share is not None)

@@ -79,9 +79,9 @@ class Facts:
     view: RunView | None = None
     """The printed rows of the run; None for a trace."""
     summary: TraceSummary | None = None
-    """Of a trace."""
+    """The trace in a few facts; None for a table."""
     gpu: Gpu | None = None
-    """What the device can do at most, by the project's settings and else its data sheet; None: not known."""
+    """Peak figures of the device, by the project's settings or else its data sheet; None if not known."""
     results: Mapping[str, Any] = field(default_factory=dict)
     """Results of the analyses by key."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Facts:
 
     @property
     def is_host_inflated(self) -> bool:
-        """Python stacks were recorded, which slows the host, and nobody knows by how much."""
+        """Whether Python stacks were recorded, which slows the host by an unknown amount."""
         idle = self.find("step_idle", StepIdle)
         recorded = self.summary is not None and bool(self.summary.options.with_stack)
         return recorded or (idle is not None and idle.has_stacks)
