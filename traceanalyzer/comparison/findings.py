@@ -20,20 +20,20 @@ from traceanalyzer.report.model import Finding, Resources
 _MESSAGES = {
     "as-predicted": Text(
         "diff-as-predicted",
-        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: as predicted.",
+        "Predicted {low:ns} to {high:ns} per step; measured {measured:ns}: as predicted.",
     ),
     "less": Text(
         "diff-less-than-predicted",
-        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: less than predicted.",
+        "Predicted {low:ns} to {high:ns} per step; measured {measured:ns}: less than predicted.",
     ),
     "more": Text(
         "diff-more-than-predicted",
-        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: more than predicted, so "
+        "Predicted {low:ns} to {high:ns} per step; measured {measured:ns}: more than predicted, so "
         "something else became faster, too.",
     ),
     "cannot-tell": Text(
         "diff-prediction-unclear",
-        "Fixing them was to save {low:ns} to {high:ns} per step, and saved {measured:ns}: outside of that "
+        "Predicted {low:ns} to {high:ns} per step; measured {measured:ns}: outside of that "
         "range, but by no more than the noise of the steps.",
     ),
 }

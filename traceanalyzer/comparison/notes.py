@@ -10,8 +10,7 @@ from traceanalyzer.report.message import Message, Text
 
 _ONE_RUN = Text(
     "diff-one-capture",
-    "Each side is one recording: the test tells whether its steps differ, not whether another recording would differ "
-    "again. Several recordings a side (folders) tell more.",
+    "Each side is one recording. Repeat recordings (a folder for each side) to judge run-to-run variation.",
 )
 _ALIKE = Text(
     "diff-autocorrelated",

@@ -23,7 +23,7 @@ _EFFICIENCY = Text("html-gpu-efficiency", "Est. SM efficiency")
 _OCCUPANCY = Text("html-gpu-occupancy", "Est. occupancy")
 _TENSOR_CORES = Text("html-gpu-tensor-cores", "Tensor cores")
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
-_DOUBTS = Text("html-doubts", "Doubts about this trace: {count:count}")
+_DOUBTS = Text("html-doubts", "Warnings: {count:count}")
 _NO_FINDINGS = Text("html-no-findings", "No rule found anything to change.")
 
 _TONES = {"gpu": "kernel", "host": "cpu-exec", "loader": "dataloader", "communication": "communication"}
