@@ -23,9 +23,9 @@ NAMES = [
     for known in (MATRIX_UNITS, PLAIN_ARITHMETIC, NOT_TOLD, COMMUNICATION)
     for name in (known if isinstance(known, tuple) else [n for names in known.values() for n in names])
 ]
-PIECES = sorted(
-    {piece for name in NAMES for piece in re.findall(r"[A-Za-z]+|\d+|\W|_", name)} | set("\u212a\u017f\u0130")
-)
+FOLDED = "\u212a\u017f\u0130"
+"""The Kelvin sign, the long s and the dotted I match letters when case is ignored."""
+PIECES = sorted({piece for name in NAMES for piece in re.findall(r"[A-Za-z]+|\d+|\W|_", name)} | set(FOLDED))
 
 
 def plain(table: FirstMatch, text: str) -> object:

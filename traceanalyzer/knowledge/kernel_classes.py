@@ -11,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 
 from traceanalyzer.knowledge.first_match import FirstMatch
-from traceanalyzer.knowledge.kernel_names import READ, is_communication
+from traceanalyzer.knowledge.kernel_names import NAMES_KEPT, READ, is_communication
 
 
 class KernelClass(Enum):
@@ -104,7 +104,7 @@ _PATTERNS: tuple[tuple[str, KernelClass], ...] = (
 _TABLE = FirstMatch(_PATTERNS)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(NAMES_KEPT)
 def kernel_class(name: str) -> KernelClass | None:
     """What a kernel does; None when no pattern of the table explains its name."""
     return KernelClass.COMMUNICATION if is_communication(name) else _TABLE.find(name[:READ])

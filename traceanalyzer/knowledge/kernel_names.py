@@ -45,16 +45,20 @@ READ = 1000
 """Characters of a name that are looked at. What decides stands within the first 600 of all 544 names of the corpus, of
 which the longest has 5,123; reading more only takes time."""
 
+NAMES_KEPT = 1 << 20
+"""Names whose answers are kept, because several analyses and rules ask for each. A trace with more distinct names would
+find none of them again, as each pass over them would throw out what the next one needs first."""
+
 _TABLE = FirstMatch(_MATRIX_UNITS)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(NAMES_KEPT)
 def is_communication(name: str) -> bool:
     """Whether a kernel is one of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
     return _COMMUNICATION.search(name) is not None
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(NAMES_KEPT)
 def uses_tensor_cores(name: str) -> bool | None:
     """Whether a kernel computes on matrix units (tensor cores, MFMA); None when its name does not tell."""
     return False if is_communication(name) else _TABLE.find(name[:READ])
