@@ -17,7 +17,16 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace, all_tables
 from traceanalyzer.trace.tables import Category
 
-LOST = frozenset({"read-lost-event", "read-absurd-time", "read-no-time", "read-no-category", "read-unsupported"})
+LOST = frozenset(
+    {
+        "read-lost-event",
+        "read-absurd-time",
+        "read-no-time",
+        "read-no-category",
+        "read-unsupported",
+        "read-many-categories",
+    }
+)
 """Losses that count events which are in the file and in no table."""
 
 Row = dict[str, Any]

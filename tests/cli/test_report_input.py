@@ -167,3 +167,15 @@ def test_an_error_that_quotes_a_page_is_cut_to_a_line(tmp_path: Path) -> None:
     assert len(line) < 600
     assert line.startswith("traceanalyzer: traceanalyzer.toml: rules.gpu-underutilized.busy_share = 'xxx")
     assert line.endswith("xxx': a number, 0 or greater, is needed\n")
+
+
+@pytest.mark.parametrize(("before", "unit"), [(b'{"traceEvents": [', b"}"), (b'{"traceEvents": [', b" "), (b"", b"a")])
+def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused(
+    before: bytes, unit: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "bomb.json.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(before)
+        file.writelines([unit * 1_000_000] * 80)
+    assert path.stat().st_size < 100_000
+    assert "times as many" in assert_one_line(call("report", path))

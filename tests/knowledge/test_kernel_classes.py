@@ -125,12 +125,12 @@ def test_every_class_has_examples() -> None:
     assert set(EXAMPLES) == {found.value for found in KernelClass}
 
 
-@pytest.mark.parametrize("line", range(len(kernel_classes._COMPILED)))
+@pytest.mark.parametrize("line", range(len(kernel_classes._TABLE.patterns)))
 def test_every_line_of_the_table_decides_about_an_example(line: int) -> None:
     def decides(name: str) -> bool:
-        return next((i for i, (p, _) in enumerate(kernel_classes._COMPILED) if p.search(name)), None) == line
+        return next((i for i, (p, _) in enumerate(kernel_classes._TABLE.patterns) if p.search(name)), None) == line
 
-    assert any(map(decides, ALL)), kernel_classes._COMPILED[line][0].pattern
+    assert any(map(decides, ALL)), kernel_classes._TABLE.patterns[line][0].pattern
 
 
 @pytest.mark.parametrize("name", ["my_kernel", "", "kernel", "{lambda(int)#1}", "unknown"])

@@ -44,13 +44,13 @@ def test_computation(name: str) -> None:
 
 def deciding_line(name: str) -> int | None:
     """The line of the table that decides about a name."""
-    matching = (i for i, (pattern, _) in enumerate(kernel_names._COMPILED) if pattern.search(name))
+    matching = (i for i, (pattern, _) in enumerate(kernel_names._TABLE.patterns) if pattern.search(name))
     return next(matching, None)
 
 
-@pytest.mark.parametrize("line", range(len(kernel_names._COMPILED)))
+@pytest.mark.parametrize("line", range(len(kernel_names._TABLE.patterns)))
 def test_every_line_of_the_table_has_an_example(line: int) -> None:
-    assert any(deciding_line(name) == line for name in ALL_NAMES), kernel_names._COMPILED[line][0].pattern
+    assert any(deciding_line(name) == line for name in ALL_NAMES), kernel_names._TABLE.patterns[line][0].pattern
 
 
 def test_the_verdict_does_not_depend_on_how_often_one_asks() -> None:

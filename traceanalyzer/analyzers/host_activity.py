@@ -56,6 +56,11 @@ def is_synchronous_copy(name: str) -> bool:
     return _SYNCHRONOUS_COPY.search(name) is not None
 
 
+def is_wait(name: str) -> bool:
+    """Whether a call returns only when the device has done something, by its contract."""
+    return is_synchronization(name) or is_synchronous_copy(name)
+
+
 def is_allocation(name: str) -> bool:
     """Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
     return _ALLOCATION.search(name) is not None
@@ -79,9 +84,12 @@ def loading_calls(context: Context) -> I64:
     """
     names, launches = context.trace.names, context.trace.launches
     by_name = names.where(is_loading)[launches.name]
-    slow = names.where(lambda n: not (is_synchronization(n) or is_allocation(n) or "memcpy" in n.lower()))
-    found = by_name | (slow[launches.name] & (launches.dur_ns >= _FIRST_USE_NS))
-    return np.flatnonzero(found)
+    slow = names.where(_has_no_reason)[launches.name]
+    return np.flatnonzero(by_name | (slow & (launches.dur_ns >= _FIRST_USE_NS)))
+
+
+def _has_no_reason(name: str) -> bool:
+    return not (is_synchronization(name) or is_allocation(name) or "memcpy" in name.lower())
 
 
 def is_loading_overhead(name: str) -> bool:
@@ -112,7 +120,7 @@ def is_library_line(name: str) -> bool:
 def operator_rows(context: Context) -> Bool:
     """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
     names, host = context.trace.names, context.trace.host
-    wrapper = names.where(lambda name: name in marks.DATA_PARALLEL or marks.is_optimizer(name))[host.name]
+    wrapper = names.where(marks.is_wrapper)[host.name]
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
     found: Bool = plain & ~wrapper
     return found
@@ -144,7 +152,7 @@ class HostWaits:
 def waits(context: Context) -> HostWaits:
     """Find all waits: synchronizations, and copy calls that block (see `blocking_copies`)."""
     launches = context.trace.launches
-    found = context.trace.names.where(lambda n: is_synchronization(n) or is_synchronous_copy(n))[launches.name]
+    found = context.trace.names.where(is_wait)[launches.name]
     blocking = context.once(blocking_copies)
     found[context.links.launch[blocking]] = True
     rows = np.flatnonzero(found)
@@ -219,11 +227,11 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
     The innermost frame outside PyTorch and the standard library; where there is none, the innermost with a line.
     """
     names, frames = context.trace.names, context.trace.frames
-    lines = names.where(is_python_line)
-    own = lines & ~names.where(is_library_line)
-    found = innermost(frames, np.flatnonzero(own[frames.name]), thread, times)
+    lines = names.where(is_python_line)[frames.name]
+    own = lines & ~names.where(is_library_line)[frames.name]
+    found = innermost(frames, np.flatnonzero(own), thread, times)
     homeless = np.flatnonzero(found == NO_PARENT)
     if len(homeless):
-        rows = np.flatnonzero(lines[frames.name])
+        rows = np.flatnonzero(lines)
         found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
     return np.where(found == NO_PARENT, -1, entries(frames.name, found, -1))

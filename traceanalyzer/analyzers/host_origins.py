@@ -20,7 +20,7 @@ from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.knowledge.op_models import call as op_call
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -122,8 +122,7 @@ class _Search:
         self.context = context
         trace, host = context.trace, context.host
         self.tree, self.name, self.row = host.tree, host.name, host.row
-        self.moves: Bool = trace.names.where(lambda name: name in _MOVING)
-        self.makes: Bool = trace.names.where(lambda name: bool(_MAKING.match(name) or _FILLING.match(name)))
+        self.makes = trace.names.where(lambda name: bool(_MAKING.match(name) or _FILLING.match(name)))[self.name]
         self.fills = self._fills()
         launched = np.zeros(len(self.tree), np.int64)
         node = context.links.device_node()
@@ -131,7 +130,8 @@ class _Search:
         self.launched = self.tree.sums(launched)
         self.node = node
         self.is_operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
-        self.outermost = self.tree.nearest(~entries(self.moves[self.name], self.tree.parent, False))
+        moves = trace.names.where(_MOVING.__contains__)[self.name]
+        self.outermost = self.tree.nearest(~entries(moves, self.tree.parent, False))
         self.before = _siblings_before(self.tree)
 
     def origin(self, event: int) -> _Origin | None:
@@ -164,7 +164,7 @@ class _Search:
             if before is None:
                 return None
             sibling = before
-            if self.makes[self.name[sibling]] and not self.launched[sibling]:
+            if self.makes[sibling] and not self.launched[sibling]:
                 made = self._made(sibling)
                 if made == copied if made and copied[0] else not distance:
                     return sibling

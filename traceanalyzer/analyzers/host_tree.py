@@ -44,9 +44,9 @@ class HostTree:
 
     def is_row(self, trace: Trace) -> Bool:
         """Which nodes count in operator tables."""
-        wrapper = trace.names.where(lambda n: n in marks.DATA_PARALLEL or marks.is_optimizer(n))
+        wrapper = trace.names.where(marks.is_wrapper)[self.name]
         plain = (self.kind == NodeKind.OPERATOR) & (self.category == Category.OPERATOR)
-        rows: Bool = plain & ~wrapper[self.name] & ~self.merged
+        rows: Bool = plain & ~wrapper & ~self.merged
         return rows
 
     def without_modules(self, position: I64) -> I64:
@@ -61,16 +61,15 @@ class HostTree:
 def kinds(trace: Trace) -> U8:
     """The kind of every row of the host table."""
     names, host = trace.names, trace.host
-    by_name = np.full(len(names), NodeKind.OPERATOR, np.uint8)
-    by_name[names.where(marks.is_optimizer_step)] = NodeKind.OPTIMIZER
-    by_name[names.where(marks.is_step)] = NodeKind.STEP
-    by_name[names.where(marks.is_dataloader)] = NodeKind.DATALOADER
-    kind: U8 = by_name[host.name]
+    kind = np.full(len(host), NodeKind.OPERATOR, np.uint8)
+    kind[names.where(marks.is_optimizer_step)[host.name]] = NodeKind.OPTIMIZER
+    kind[names.where(marks.is_step)[host.name]] = NodeKind.STEP
+    kind[names.where(marks.is_dataloader)[host.name]] = NodeKind.DATALOADER
     plain = kind == NodeKind.OPERATOR
     kind[plain & (host.category == Category.PYTHON)] = NodeKind.PYTHON
     annotation = plain & (host.category == Category.ANNOTATION)
-    collective = names.where(marks.is_collective)[host.name]
-    kind[annotation] = np.where(collective[annotation], NodeKind.COLLECTIVE, NodeKind.NONE)
+    collective = names.where(marks.is_collective)[host.name[annotation]]
+    kind[annotation] = np.where(collective, NodeKind.COLLECTIVE, NodeKind.NONE)
     return kind
 
 

@@ -114,17 +114,13 @@ def _siblings(context: Context) -> I64:
     """Operators that the program calls itself, by thread and parent, then by time."""
     host, tree = context.host, context.host.tree
     names = context.trace.names
-    own = names.where(lambda n: "::" not in n and "Backward" not in n and not _is_wrapper(n))
+    own = names.where(lambda n: "::" not in n and "Backward" not in n and not marks.is_wrapper(n))
     operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
     allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
     parent = np.append(tree.parent, NO_PARENT)
     rows = np.flatnonzero(operator & entries(allowed, parent[: len(tree)], True))
     rows = rows[context.in_scope(tree.start_ns[rows])]
     return rows[np.argsort(_family(context)[rows], kind="stable")]
-
-
-def _is_wrapper(name: str) -> bool:
-    return name in marks.DATA_PARALLEL or marks.is_optimizer(name)
 
 
 def _family(context: Context) -> I64:
@@ -143,7 +139,7 @@ def _runs(context: Context, siblings: I64, period: int, covered: Bool) -> list[_
     edges = np.diff(np.concatenate(([0], same.view(np.int8), [0])))
     start, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     long = end - start >= (LEAST - 1) * period
-    taking = context.trace.names.where(lambda n: n in _TAKING)
+    taking = context.trace.names.where(_TAKING.__contains__)
     found = []
     for low, high in zip(start[long].tolist(), end[long].tolist(), strict=True):
         heads = np.flatnonzero(taking[name[low : low + period]])

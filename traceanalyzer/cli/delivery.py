@@ -92,6 +92,10 @@ class Delivery:
             from traceanalyzer.renderers import spreadsheet  # noqa: PLC0415 - only for this format
 
             self._put(path, spreadsheet.workbook(report, self.language))
+        elif target.form == "json" and "json" not in texts:
+            from traceanalyzer.renderers import json  # noqa: PLC0415 - only for this format
+
+            self._put(path, json.encode(report))
         else:
             self._put(path, self._text(report, target, texts))
 
@@ -102,13 +106,13 @@ class Delivery:
         for name, text in spreadsheet.csv_files(report, self.language).items():
             self._put(folder / name, text)
 
-    def _put(self, path: Path, content: str | bytes) -> None:
+    def _put(self, path: Path, content: str | bytes | tuple[bytes, ...]) -> None:
         """Write a file, and tell the user."""
         if isinstance(content, str):
             output.write(path, content, force=self.force)
         else:
             with output.writing(path, force=self.force) as file:
-                file.write(content)
+                file.writelines((content,) if isinstance(content, bytes) else content)
         if not self.quiet:
             click.echo(f"Wrote {one_line(str(path))}", err=True)
 

@@ -7,11 +7,11 @@ before matrix products, a copy as an "elementwise kernel" before elementwise ker
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from functools import lru_cache
 
-from traceanalyzer.knowledge.kernel_names import READ, is_communication
+from traceanalyzer.knowledge.first_match import FirstMatch
+from traceanalyzer.knowledge.kernel_names import NAMES_KEPT, READ, is_communication
 
 
 class KernelClass(Enum):
@@ -102,16 +102,10 @@ _PATTERNS: tuple[tuple[str, KernelClass], ...] = (
     (r"copy|\bcat_|_cat_|concat|pad_", KernelClass.COPY),
 )
 
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), found) for pattern, found in _PATTERNS)
+_TABLE = FirstMatch(_PATTERNS)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(NAMES_KEPT)
 def kernel_class(name: str) -> KernelClass | None:
     """What a kernel does; None when no pattern of the table explains its name."""
-    if is_communication(name):
-        return KernelClass.COMMUNICATION
-    read = name[:READ]
-    for pattern, found in _COMPILED:
-        if pattern.search(read):
-            return found
-    return None
+    return KernelClass.COMMUNICATION if is_communication(name) else _TABLE.find(name[:READ])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from traceanalyzer.knowledge.first_match import FirstMatch
+
 _COMMUNICATION = re.compile(
     r"^(void )?(nccl|rccl|msccl|oneccl|ccl_|hccl|xccl)"
     r"|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
@@ -43,22 +45,20 @@ READ = 1000
 """Characters of a name that are looked at. What decides stands within the first 600 of all 544 names of the corpus, of
 which the longest has 5,123; reading more only takes time."""
 
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), used) for pattern, used in _MATRIX_UNITS)
+NAMES_KEPT = 1 << 20
+"""Names whose answers are kept, because several analyses and rules ask for each. A trace with more distinct names would
+find none of them again, as each pass over them would throw out what the next one needs first."""
+
+_TABLE = FirstMatch(_MATRIX_UNITS)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(NAMES_KEPT)
 def is_communication(name: str) -> bool:
     """Whether a kernel is one of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
     return _COMMUNICATION.search(name) is not None
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(NAMES_KEPT)
 def uses_tensor_cores(name: str) -> bool | None:
     """Whether a kernel computes on matrix units (tensor cores, MFMA); None when its name does not tell."""
-    if is_communication(name):
-        return False
-    read = name[:READ]
-    for pattern, used in _COMPILED:
-        if pattern.search(read):
-            return used
-    return None
+    return False if is_communication(name) else _TABLE.find(name[:READ])

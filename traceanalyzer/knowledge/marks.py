@@ -48,6 +48,11 @@ def is_optimizer(name: str) -> bool:
     return name.startswith("Optimizer.")
 
 
+def is_wrapper(name: str) -> bool:
+    """Whether it surrounds operators without being one: a call of an optimizer, or of the whole model's wrapper."""
+    return name in DATA_PARALLEL or is_optimizer(name)
+
+
 def is_collective(name: str) -> bool:
     """Whether it is a host range of a collective."""
     return name in COLLECTIVES

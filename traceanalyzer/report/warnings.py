@@ -69,6 +69,13 @@ _TEXTS = (
         one="{count:count} event of the category {category} is not understood and was left out.",
     ),
     Text(
+        "read-many-categories",
+        "{count:count} events of further categories (of {categories:count}) are not understood and were left out; "
+        "only the {kept:count} such categories with most events are named.",
+        one="{count:count} event of a further category (of {categories:count}) is not understood and was left out; "
+        "only the {kept:count} such categories with most events are named.",
+    ),
+    Text(
         "read-other-phase",
         "{count:count} events begin or end something (phases B, E and the like) and were left out.",
         one="{count:count} event begins or ends something (phases B, E and the like) and was left out.",

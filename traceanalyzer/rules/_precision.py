@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
+from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_models import Family, family
@@ -40,12 +41,14 @@ _FP32 = re.compile(
 )
 _HALF = re.compile(r"half|bfloat|bf16|fp16|(?<!t)f16|h884|h1688|h16816|hgemm|hmma|hcudnn", re.IGNORECASE)
 _OTHER_TYPES = re.compile(r"i8|imma|int8|e4m3|e5m2|fp8|d884|dmma|dgemm|zgemm|cgemm", re.IGNORECASE)
-_ARCHITECTURES = (
-    (re.compile(r"sm100|blackwell|tcgen05", re.IGNORECASE), (10, 0)),
-    (re.compile(r"sm90|hopper|nvjet", re.IGNORECASE), (9, 0)),
-    (re.compile(r"sm8\d|ampere|cutlass_8\d", re.IGNORECASE), (8, 0)),
-    (re.compile(r"turing|cutlass_75", re.IGNORECASE), (7, 5)),
-    (re.compile(r"volta|cutlass_70", re.IGNORECASE), (7, 0)),
+_ARCHITECTURES = FirstMatch(
+    (
+        (r"sm100|blackwell|tcgen05", (10, 0)),
+        (r"sm90|hopper|nvjet", (9, 0)),
+        (r"sm8\d|ampere|cutlass_8\d", (8, 0)),
+        (r"turing|cutlass_75", (7, 5)),
+        (r"volta|cutlass_70", (7, 0)),
+    )
 )
 """A kernel that was built for a generation runs on it or on a newer one."""
 
@@ -115,8 +118,9 @@ def precision(facts: Facts) -> Precision:
     Raises:
         Missing: There are no kernels, or the GPU is not NVIDIA's.
     """
-    products = [kernel for kernel in facts.kernels if kernel_class(kernel.name) in _PRODUCTS]
-    attention = [kernel for kernel in facts.kernels if kernel_class(kernel.name) is KernelClass.ATTENTION]
+    classes = [(kernel, kernel_class(kernel.name)) for kernel in facts.kernels]
+    products = [kernel for kernel, found in classes if found in _PRODUCTS]
+    attention = [kernel for kernel, found in classes if found is KernelClass.ATTENTION]
     return Precision(
         capability(facts),
         sum(kernel.total_ns for kernel in products + attention if kernel.tensor_cores),
@@ -226,5 +230,5 @@ def capability(facts: Facts) -> tuple[int, int] | None:
     known = [device.compute_capability.split(".") for device in devices if device.compute_capability]
     if known:
         return min((int(major), int(minor)) for major, minor in known)
-    names = [kernel.name for kernel in facts.kernels]
-    return next((number for pattern, number in _ARCHITECTURES if any(map(pattern.search, names))), None)
+    built_for = (_ARCHITECTURES.find(kernel.name) for kernel in facts.kernels)
+    return max((number for number in built_for if number is not None), default=None)

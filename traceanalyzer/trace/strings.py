@@ -9,9 +9,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from traceanalyzer.trace.table import I32, Bool
+from traceanalyzer.trace.table import I32, I64, Bool
 
 K = TypeVar("K")
+
+_LONG = 10
+"""A column with so many rows for each string of the pool most likely holds them all."""
 
 
 class StringPool(Generic[K]):
@@ -42,6 +45,7 @@ class Strings(Sequence[str]):
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
         self._index: dict[str, int] | None = None
+        self._answers: dict[Callable[[str], bool], Answers] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -55,6 +59,42 @@ class Strings(Sequence[str]):
             self._index = {t: i for i, t in enumerate(self._texts)}
         return self._index.get(text, -1)
 
-    def where(self, predicate: Callable[[str], bool]) -> Bool:
-        """A mask over the codes: index it with a column to test every row at the price of the pool."""
-        return np.fromiter(map(predicate, self._texts), np.bool_, len(self._texts))
+    def where(self, predicate: Callable[[str], bool]) -> Answers:
+        """Which strings a predicate is true of: index it with a column, and the strings in that column are asked.
+
+        Each string is asked once, however many columns hold it and whoever asks.
+        """
+        if predicate not in self._answers:
+            self._answers[predicate] = Answers(self._texts, predicate)
+        return self._answers[predicate]
+
+
+class Answers:
+    """What a predicate says of the strings of a pool, found out for those that somebody wants to know of.
+
+    A trace may have a name of its own for every event: names of kernels must not be asked what only names of host
+    operators can be.
+    """
+
+    def __init__(self, texts: tuple[str, ...], predicate: Callable[[str], bool]) -> None:
+        self._texts = texts
+        self._predicate = predicate
+        self._known = np.zeros(len(texts), np.bool_)
+        self._answers = np.zeros(len(texts), np.bool_)
+        self._complete = False
+
+    def __getitem__(self, codes: I32 | I64) -> Bool:
+        """The answer for each row of a column of codes."""
+        if not self._complete:
+            self._ask(codes)
+        found: Bool = self._answers[codes]
+        return found
+
+    def _ask(self, codes: I32 | I64) -> None:
+        if len(codes) > _LONG * len(self._texts):  # to ask all is cheaper than to find out which occur
+            new, self._complete = np.flatnonzero(~self._known), True
+        else:
+            new = np.unique(codes[~self._known[codes]])
+        texts = map(self._texts.__getitem__, new.tolist())
+        self._answers[new] = np.fromiter(map(self._predicate, texts), np.bool_, len(new))
+        self._known[new] = True

@@ -9,8 +9,8 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.readers.kineto import crowds
-from traceanalyzer.trace.model import Trace
+from traceanalyzer.readers.kineto import crowds, reader
+from traceanalyzer.trace.model import Loss, Trace
 
 
 def losses(trace: Trace) -> dict[str, int]:
@@ -47,3 +47,17 @@ def test_what_a_machine_has_is_left_as_it_is() -> None:
     assert losses(read) == {}
     assert Counter(read.device.stream.tolist()) == Counter(range(200))
     assert np.unique(read.device.device).tolist() == [*range(8)]
+
+
+def test_of_many_unknown_categories_those_with_most_events_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "CATEGORIES_NAMED", 2)
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 5)
+    for start, category in enumerate(("rare", "often", "often", "b", "c", "often", "b", "d")):
+        trace.add(category, "x", (10 * start, 1), trace.thread(None), {})
+    found = list(read_built(trace).losses)
+    assert found == [
+        Loss("read-many-categories", 3, {"categories": 3, "kept": 2}),
+        Loss("read-unsupported", 2, {"category": "b"}),
+        Loss("read-unsupported", 3, {"category": "often"}),
+    ]

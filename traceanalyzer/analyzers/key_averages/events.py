@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.key_averages.memory import uncovered
 from traceanalyzer.analyzers.key_averages.owners import EventOwners, linked_ids
 from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.strings import StringPool
+from traceanalyzer.trace.strings import Answers, StringPool
 from traceanalyzer.trace.table import I32, I64, U8, Array, Bool
 from traceanalyzer.trace.tables import (
     Category,
@@ -162,7 +162,7 @@ def _columns(table: Slices, kind: Array | EventKind, **known: Array) -> Columns:
     return columns
 
 
-def _kept(part: Columns, left_out: Bool, codes: I32) -> Columns:
+def _kept(part: Columns, left_out: Answers, codes: I32) -> Columns:
     kept = ~left_out[part["name"]]
     part = part if kept.all() else {key: values[kept] for key, values in part.items()}
     return part | {"name": codes[part["name"]]}

@@ -6,7 +6,7 @@ The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers bac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,9 @@ from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
 
 _FAR_NS = 24 * 3600 * 10**9
 """Distance or duration beyond which a time must be wrong, because no profile lasts a day."""
+
+CATEGORIES_NAMED = 50
+"""Categories that nothing here understands, each with a warning of its own; no writer makes a tenth of that."""
 
 _FEW = 0.01
 """Share of far events up to which they are strays; more of them, and the file is made that way."""
@@ -77,10 +80,20 @@ def _losses(
     ]
     losses += [Loss(loss, count) for loss, count in collector.losses.items()]
     losses += source.losses
-    losses += [Loss("read-unsupported", n, {"category": name}) for name, n in collector.unsupported.items()]
+    losses += _unsupported(collector.unsupported)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
+
+
+def _unsupported(counts: Mapping[str, int]) -> Iterator[Loss]:
+    """Categories that nothing here understands: those with most events by name, the others as a number."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    for name, count in ranked[:CATEGORIES_NAMED]:
+        yield Loss("read-unsupported", count, {"category": name})
+    if rest := ranked[CATEGORIES_NAMED:]:
+        params = {"categories": len(rest), "kept": CATEGORIES_NAMED}
+        yield Loss("read-many-categories", sum(count for _, count in rest), params)
 
 
 def _loss_order(loss: Loss) -> tuple[str, str]:
