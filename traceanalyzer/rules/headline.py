@@ -15,6 +15,7 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
+from traceanalyzer.rules import special_headlines
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts, Missing
 
@@ -154,6 +155,9 @@ class _Parts:
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What takes most of a step: the GPU if it works nearly always, else what it waits for."""
+    special = special_headlines.of_trace(facts)
+    if special is not None:
+        return Headline(facts.run, "none", special, None, facts.resources, combined)
     found = _of_table(facts) if facts.table is not None else _of_trace(facts)
     bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
     if bound is None:
@@ -162,8 +166,9 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         return Headline(facts.run, "none", _qualified(facts, _nothing(facts)), share, facts.resources, combined)
     share = found.times[bound] / facts.step_ns
     message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
-    if bound == "communication" and _is_one_rank(facts):
-        message = _ONE_RANK(headline=message)
+    if bound == "communication":
+        late = special_headlines.late_rank(facts, found.times[bound])
+        message = late or (_ONE_RANK(headline=message) if _is_one_rank(facts) else message)
     return Headline(facts.run, bound, _qualified(facts, message), share, facts.resources, combined)
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 import msgspec
 
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
@@ -117,7 +118,12 @@ def _failed(error: BaseException) -> Message:
 
 
 def _budget(facts: Facts) -> Budget:
-    return Budget.of(facts.resources, is_estimate=facts.table is not None, is_host_inflated=facts.is_host_inflated)
+    return Budget.of(
+        facts.resources,
+        is_estimate=facts.table is not None,
+        is_host_inflated=facts.is_host_inflated,
+        is_of_ranks=facts.find("ranks", Ranks) is not None,
+    )
 
 
 def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
