@@ -211,6 +211,9 @@ class Finding(msgspec.Struct, frozen=True):
     """Measured values that crossed a threshold, and where."""
     saving: Saving | None
     """What the fix is worth; null for a risk, or where nothing can be said."""
+    runs: tuple[str, ...] = ()
+    """Ids of all runs of a document that have a finding of the same words but for its numbers, this one included; each
+    run has its own finding in the list. Empty where no other run has it."""
 
 
 class Relief(msgspec.Struct, frozen=True):
@@ -260,7 +263,8 @@ class Headline(msgspec.Struct, frozen=True):
     run: str | None
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
-    """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none`."""
+    """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none` (nothing
+    dominates, or the recording cannot tell: start-up, the capture of graphs, work from before it began)."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None

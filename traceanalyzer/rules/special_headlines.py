@@ -5,12 +5,9 @@ from __future__ import annotations
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import _recording
 from traceanalyzer.rules.facts import Facts
 
-_MANY = 100
-"""Own choice: fewer launches without an event on the device may be chance."""
-_HARDLY_ANY = 0.1
-"""Device events over launch calls (own choice): a capture runs nothing, and little runs around it."""
 _EARLIER = 0.2
 """Share of all steps from which on earlier work decides how they look (own choice, as what is worth a sentence)."""
 _MOST_STEPS = 0.75
@@ -43,11 +40,7 @@ def of_trace(facts: Facts) -> Message | None:
     if figures is None:
         return None
     capture = figures.capture
-    if (
-        capture is not None
-        and capture.launch_calls >= _MANY
-        and capture.device_events < _HARDLY_ANY * capture.launch_calls
-    ):
+    if capture is not None and _recording.is_capture(facts):
         return _CAPTURE(launches=capture.launch_calls, events=capture.device_events)
     return _earlier_work(facts, figures.earlier_work_ns)
 

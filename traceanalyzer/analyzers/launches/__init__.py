@@ -172,10 +172,8 @@ def graph_calls(context: Context) -> Bool:
 
 def _capture(context: Context) -> GraphCapture | None:
     names, called = context.trace.names, context.trace.launches.name
-    begun, launches = (
-        int(names.where(lambda name, sought=sought: sought.search(name) is not None)[called].sum())
-        for sought in (_CAPTURE, _LAUNCH)
-    )
+    begun = int(names.where(lambda name: _CAPTURE.search(name) is not None)[called].sum())
+    launches = int(names.where(lambda name: _LAUNCH.search(name) is not None)[called].sum())
     replays = int(graph_calls(context).sum())
     return GraphCapture(begun, launches, len(context.trace.device), replays) if begun else None
 

@@ -40,14 +40,13 @@ def _of_stream(context: Context, number: int, stream: int) -> int:
     linked = launch != NO_PARENT
     called = launches.end_ns[launch[linked]]
     delay = device.start_ns[rows][linked] - called
-    waits = int(device.start_ns[rows[first]] - launches.start_ns[launch[first]])
-    if waits < _LEAST_NS or delay[0] <= 0:
+    begin, end = int(launches.end_ns[launch[first]]), int(device.start_ns[rows[first]])
+    if end - begin < _LEAST_NS:
         return 0
     # the launches that waited behind the first are held up by the same work: compare with those made afterwards
-    later = delay[called > device.start_ns[rows[first]]]
-    if len(later) and waits <= _USUAL * float(np.median(np.maximum(later, 0))):
+    later = delay[called > end]
+    if len(later) and end - begin <= _USUAL * float(np.median(np.maximum(later, 0))):
         return 0
-    begin, end = int(launches.end_ns[launch[first]]), int(device.start_ns[rows[first]])
     busy = Intervals.union(device.start_ns[own], device.end_ns[own])
     empty = end - begin - int(busy.within(np.array([begin]), np.array([end]))[0])
     return empty if empty >= _EMPTY * (end - begin) else 0
