@@ -108,7 +108,9 @@ def _summed_up(same: Sequence[Headline], total: int) -> Headline:
         "headline": first.message,
     }
     message = (
-        _SAME_HEADLINE(**common, low=min(shares), high=max(shares)) if len(set(shares)) > 1 else _SAME_HEADLINE_UNKNOWN(**common)
+        _SAME_HEADLINE(**common, low=min(shares), high=max(shares))
+        if len(set(shares)) > 1
+        else _SAME_HEADLINE_UNKNOWN(**common)
     )
     return msgspec.structs.replace(first, run=None, message=message)
 
