@@ -25,7 +25,7 @@ _SAME_HEADLINE = Text(
     "{tables:count} of {total:count} tables ({runs}), shares of {low:share} to {high:share}. In {first}: {headline}",
     note="headline is a sentence about the table first; the shares are how much of a step the bound takes",
 )
-_SAME_HEADLINE_UNKNOWN = Text(
+_SAME_HEADLINE_ALONE = Text(
     "several-runs-headline-unknown",
     "{tables:count} of {total:count} tables ({runs}). In {first}: {headline}",
     note="headline is a sentence about the table first",
@@ -107,11 +107,8 @@ def _summed_up(same: Sequence[Headline], total: int) -> Headline:
         "first": first.run,
         "headline": first.message,
     }
-    message = (
-        _SAME_HEADLINE(**common, low=min(shares), high=max(shares))
-        if len(set(shares)) > 1
-        else _SAME_HEADLINE_UNKNOWN(**common)
-    )
+    differ = len(set(shares)) > 1
+    message = _SAME_HEADLINE(**common, low=min(shares), high=max(shares)) if differ else _SAME_HEADLINE_ALONE(**common)
     return msgspec.structs.replace(first, run=None, message=message)
 
 

@@ -263,8 +263,8 @@ class Headline(msgspec.Struct, frozen=True):
     run: str | None
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
-    """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none` (nothing
-    dominates, or the recording cannot tell: start-up, the capture of graphs, work from before it began)."""
+    """`input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind), `communication` or `none`
+    (nothing dominates, or the recording cannot tell: start-up, the capture of graphs, work from before it began)."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None
