@@ -195,3 +195,12 @@ def test_idle_time_is_claimed_once_but_the_work_behind_it_goes() -> None:
 
 
 TWO = (("launches", 12), ("optimizer", 10.001))
+
+
+def test_the_host_of_a_late_rank_is_no_upper_bound_for_the_others() -> None:
+    """A mean host of 589 of 1098 ms, most of it the late rank's, left 508.5 ms of 1007 ms at both ends."""
+    run = replace(budget(1098, 801, 589.5), is_of_ranks=True)
+    saving = run.saving(change("communication", 1007 * MS))
+    assert saving.wall_ns_per_step == pytest.approx((508.5 * MS, 1007 * MS))
+    assert saving.basis.id == "saving-host-of-ranks"
+    assert saving.arithmetic is None

@@ -31,7 +31,8 @@ def _situations(prefix: str) -> list[object]:
 def test_files_and_ids_agree() -> None:
     assert [rule.id for rule in builtin()] == [module.replace("_", "-") for module in MODULES]
     assert len(set(MODULES)) == len(MODULES)
-    framework = {"__init__", "rule", "change", "budget", "check", "combine", "headline", "runner", "selection"}
+    framework = {"__init__", "rule", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
+    framework |= {"headline", "special_headlines", "gpu_bound"}
     folder = HERE.parent.parent / "traceanalyzer" / "rules"
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert files - framework == set(MODULES), "a rule without its registry line, or a line without its rule"

@@ -80,3 +80,13 @@ def test_edge_gpu_share_in_a_table() -> None:
 def test_edge_clones_in_a_row() -> None:
     assert findings(cloning(4, gpu=False), RULE) == []
     assert findings(cloning(5, gpu=False), RULE)
+
+
+def test_says_of_which_copies_it_knows_nothing() -> None:
+    trace = fires()
+    assert "says nothing of" not in findings(trace, RULE)[0].summary.text
+    for number in range(12):  # in three steps, by nobody whom the trace names
+        trace.memcpy("DtoD", 4096, 60 + number, 1)
+    (finding,) = findings(trace, RULE)
+    assert "graphs, compiled code or libraries: 4." in finding.summary.text
+    assert finding.summary.text.startswith("4 copies per step within the GPU's memory")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from traceanalyzer.renderers import cards, finding_texts
+from traceanalyzer.renderers import cards, finding_texts, several_runs
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report.model import CodePlace, Finding, Report
@@ -34,7 +34,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
         "runs": [
             {
                 "tool": {"driver": _driver(report, language)},
-                "results": [_result(finding, language) for finding in report.findings],
+                "results": [_result(finding, language) for finding in several_runs.findings(report).findings],
                 "columnKind": "unicodeCodePoints",
             }
         ],

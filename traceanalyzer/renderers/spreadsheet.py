@@ -11,7 +11,7 @@ from typing import Any
 
 import xlsxwriter
 
-from traceanalyzer.renderers import cards, sections
+from traceanalyzer.renderers import cards, sections, several_runs
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean, inert
 from traceanalyzer.report.message import Text
@@ -120,7 +120,7 @@ def _findings(report: Report, language: Language) -> Sheet:
         language.text(cards.WHAT_TO_DO),
     )
     rows = []
-    for finding in report.findings:
+    for finding in several_runs.findings(report).findings:
         shown = cards.card(finding, language)
         low, high = finding.saving.wall_ns_per_step if finding.saving else (None, None)
         row = (shown.title, shown.severity, finding.rule, finding.run, low, high, shown.summary, shown.advice)

@@ -213,6 +213,9 @@ class Finding(msgspec.Struct, frozen=True):
     """Measured values that crossed a threshold, and where."""
     saving: Saving | None
     """What the fix is worth; null for a risk, or where nothing can be said."""
+    runs: tuple[str, ...] = ()
+    """Ids of all runs of a document that have a finding of the same words but for its numbers, this one included; each
+    run has its own finding in the list. Empty where no other run has it."""
 
 
 class Relief(msgspec.Struct, frozen=True):
@@ -263,7 +266,8 @@ class Headline(msgspec.Struct, frozen=True):
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
     """What bounds the step: `input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind),
-    `communication` or `none`."""
+    `communication` or `none` (nothing dominates, or the recording cannot tell: start-up, the capture of graphs, work
+    from before it began)."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None

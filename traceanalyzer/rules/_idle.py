@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules import _recording
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Threshold
 
@@ -38,11 +39,12 @@ def steady(facts: Facts) -> StepIdle:
 
 
 def enough(facts: Facts, events: float) -> StepIdle:
-    """The analysis of the steady steps, if enough ran in them.
+    """The analysis of the steady steps, if enough ran in them, and the device was idle where it seems to be.
 
     Raises:
         Missing: There is none, or only a few kernels ran.
     """
+    _recording.need_usual_idle_time(facts)
     found = steady(facts)
     ran = sum(device.events for device in found.devices)
     if ran < events:

@@ -26,6 +26,12 @@ _INFLATED = Text(
     "leaves it out",
     note="basis says how the saving was estimated, without a full stop",
 )
+_BESIDE_WAITING = Text(
+    "saving-host-of-ranks",
+    "{basis}; at least what the host leaves as it was recorded, mean over the ranks, but what a rank's host does while "
+    "its GPU waits for another rank is not known to be needed, so the upper end leaves it out",
+    note="basis says how the saving was estimated, without a full stop",
+)
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
 
 
@@ -42,9 +48,13 @@ class Budget:
     """Whether it is made of a table's sums, so that overlap is not known."""
     is_host_inflated: bool = False
     """Whether recording stacks slowed the host: without the profiler it takes less time, by an unknown amount."""
+    is_of_ranks: bool = False
+    """A mean over ranks: the host of a late rank is what the others wait for, so it does not bound what they gain."""
 
     @classmethod
-    def of(cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False) -> Budget:
+    def of(
+        cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False, is_of_ranks: bool = False
+    ) -> Budget:
         """Make a budget; unknown resources bound nothing."""
         return cls(
             resources.step_ns,
@@ -54,6 +64,7 @@ class Budget:
             resources.communication_ns or 0.0,
             is_estimate,
             is_host_inflated,
+            is_of_ranks,
         )
 
     @property
@@ -64,7 +75,12 @@ class Budget:
     @property
     def certain(self) -> Mapping[str, float]:
         """What of the chains is known to remain without the profiler."""
-        return {**self.chains, "host": self.loader} if self.is_host_inflated else self.chains
+        return {**self.chains, "host": self.loader} if self.is_host_doubtful else self.chains
+
+    @property
+    def is_host_doubtful(self) -> bool:
+        """Whether recorded host time is no lower bound of what remains."""
+        return self.is_host_inflated or self.is_of_ranks
 
     @property
     def critical(self) -> str:
@@ -123,14 +139,18 @@ class Budget:
             direct_ns_per_step=change.direct,
             wall_ns_per_step=(low, high),
             wall_share=(low / self.step, high / self.step) if self.step else (0.0, 0.0),
-            basis=_INFLATED(basis=change.basis) if self._is_beyond_host(change, high) else change.basis,
+            basis=self._doubt()(basis=change.basis) if self._is_beyond_host(change, high) else change.basis,
             arithmetic=self._arithmetic(change),
             resource=change.resource,
         )
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
-        """The upper end is more than the recorded time of a host leaves that the profiler slowed down."""
-        return self.is_host_inflated and most > self.cap(change.resource, change.direct[1])
+        """The upper end is more than the recorded time of a host leaves that is no bound."""
+        return self.is_host_doubtful and most > self.cap(change.resource, change.direct[1])
+
+    def _doubt(self) -> Text:
+        """Why the host's recorded time does not bound the upper end."""
+        return _INFLATED if self.is_host_inflated else _BESIDE_WAITING
 
     def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:
         """The calculation of the cap where it binds: the shown difference is an end of the interval."""
@@ -140,5 +160,5 @@ class Budget:
         left = self.without(change.resource, change.direct[1])
         step: Message = _PROFILED() if self.is_estimate else _STEP()
         known = [(name, ns) for name, ns in left.certain.items() if ns or name == "host"]
-        names = {**_NAMES, "host": _NAMES["loader"]} if self.is_host_inflated else _NAMES
+        names = {**_NAMES, "host": _NAMES["loader"]} if self.is_host_doubtful else _NAMES
         return difference((step, self.step), [(names[name](), ns) for name, ns in known])

@@ -63,8 +63,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.need("conversions", Conversions).rows if not _is_cast(row)]
     repeated = [row for row in rows if _is_repeated(row, limits["clones_in_a_row"])]
     on_device = [row for row in rows if row.on_device and row.operator != _COPY and row not in repeated]
-    yield from _layouts(facts, on_device, limits["gpu_share"])
+    yield from _layouts(facts, on_device, limits["gpu_share"], _unexplained(facts))
     yield from (_repeated(facts, row, limits["clones_in_a_row"]) for row in repeated)
+
+
+def _unexplained(facts: Facts) -> int:
+    """Copies per step within the GPU's memory of which nothing tells who asked for them."""
+    found = facts.need("conversions", Conversions)
+    return round((found.device_copies - found.device_copies_here) / facts.steps)
 
 
 def _is_repeated(row: Conversion, limit: float) -> bool:
@@ -77,7 +83,7 @@ def _is_cast(row: Conversion) -> bool:
     return row.to_type != row.from_type
 
 
-def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float) -> Iterator[Draft]:
+def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float, others: int) -> Iterator[Draft]:
     time = facts.gpu_per_step(sum(row.device_ns for row in rows))
     share = time / facts.resources.gpu_ns if facts.resources.gpu_ns else 0.0
     if share <= limit:
@@ -92,7 +98,11 @@ def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float) -> Iterator
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": rows[0].operator}
     evidence = Evidence(_SUBJECT(), share, limit, "share", where)
     params |= {"caller": rows[0].caller or ""}
-    yield Draft((evidence,), change, params, summary=_SUMMARY_CALLER if rows[0].caller else None)
+    summary = _SUMMARY_CALLER if rows[0].caller else RULE.summary
+    if others:
+        params |= {"summary": summary(**params), "others": others}
+        summary = _SUMMARY_PART
+    yield Draft((evidence,), change, params, summary=summary)
 
 
 def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
@@ -157,6 +167,11 @@ _SUMMARY_CALLER = Text(
     note="caller is a class of modules or an operator",
     one="{copies:count} copy per step within the GPU's memory takes {time:ns} ({share:share} of its time), asked for "
     "by {operator} in {caller}.",
+)
+_SUMMARY_PART = Text(
+    "copies-materialized-summary-part",
+    "{summary} Copies per step that it says nothing of, by graphs, compiled code or libraries: {others:count}.",
+    note="summary is a sentence about copies that operators ask for",
 )
 _SUMMARY_RUN = Text(
     "copies-materialized-summary-run",

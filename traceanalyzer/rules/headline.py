@@ -6,28 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
+from traceanalyzer.rules import special_headlines
 from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.gpu_bound import gpu_bound
 
 _BUSY = 0.8
 """Share of a step from which on a working GPU bounds it (own choice: four fifths)."""
 _WORTH = 0.15
 """Least share of a step that a loss must have to bound a run (own choice)."""
 _LOSSES = frozenset({"input", "host", "communication"})
-_COMPUTE = frozenset({"gemm", "convolution", "attention"})
-"""Classes of kernels that arithmetic bounds at the sizes of training."""
-_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer"})
-"""Classes that mostly move data. Compiled kernels and what no name explains may be either."""
-_MOSTLY = 0.5
+_OUTSIDE_SHARE = 0.5
+"""Own choice: from here on most of the recorded work is not in the steps."""
 _WARM_UP = 1.5
 """A first step of more than this times the median of the others is still warming up, as for the warning of it."""
 
@@ -116,16 +113,6 @@ _UNREAD = Text(
     "of it that are understood.",
     note="sign is the name of an event, a category of events, or a device",
 )
-_SOME_GPU = Text(
-    "headline-gpu",
-    "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels do "
-    "not tell what most of this time goes into.",
-)
-_SOME_GPU_OF_TABLE = Text(
-    "headline-table-gpu",
-    "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its kernels "
-    "do not tell what most of this time goes into.",
-)
 _ONE_RANK = Text(
     "headline-one-rank",
     "{headline} How much of that is waiting, the trace of one rank cannot tell: compare all ranks (traceanalyzer "
@@ -154,6 +141,9 @@ class _Parts:
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What takes most of a step: the GPU if it works nearly always, else what it waits for."""
+    special = special_headlines.of_trace(facts)
+    if special is not None:
+        return Headline(facts.run, "none", special, None, facts.resources, combined)
     found = _of_table(facts) if facts.table is not None else _of_trace(facts)
     bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
     if bound is None:
@@ -162,8 +152,9 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         return Headline(facts.run, "none", _qualified(facts, _nothing(facts)), share, facts.resources, combined)
     share = found.times[bound] / facts.step_ns
     message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
-    if bound == "communication" and _is_one_rank(facts):
-        message = _ONE_RANK(headline=message)
+    if bound == "communication":
+        late = special_headlines.late_rank(facts, found.times[bound])
+        message = late or (_ONE_RANK(headline=message) if _is_one_rank(facts) else message)
     return Headline(facts.run, bound, _qualified(facts, message), share, facts.resources, combined)
 
 
@@ -180,7 +171,7 @@ def _qualified(facts: Facts, message: Message) -> Message:
         message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
     own = facts.find("resources", StepResources)
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
-    return _OUTSIDE(headline=message, share=outside) if outside > _MOSTLY else message
+    return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
 
 
 def _durations(facts: Facts) -> list[float]:
@@ -221,7 +212,7 @@ def _of_trace(facts: Facts) -> _Parts:
     if resources.gpu_ns is None:
         return _Parts(_without_device(facts, loader), _WITHOUT_GPU)
     communication = resources.exposed_communication_ns or 0.0
-    gpu, text = _gpu_bound(facts)
+    gpu, text = gpu_bound(facts)
     times = {
         gpu: resources.gpu_ns - communication,
         "input": loader,
@@ -256,7 +247,7 @@ def _of_table(facts: Facts) -> _Parts:
         if not budget.gpu and _sign(facts):
             return _Parts({}, _WITHOUT_GPU)
         return _Parts({"host": budget.host}, _OF_TABLE if budget.gpu else _WITHOUT_GPU)
-    gpu, text = _gpu_bound(facts)
+    gpu, text = gpu_bound(facts)
     return _Parts({gpu: budget.gpu}, _OF_TABLE | ({gpu: text} if text else {}))
 
 
@@ -267,42 +258,3 @@ def _sign(facts: Facts) -> str | None:
         return own.unread_device if own else None
     rows = [] if facts.view is None else facts.view.by_name
     return next((row.name for row, kind in rows if kind is RowKind.RUNTIME or is_of_accelerator(row.name)), None)
-
-
-def _gpu_bound(facts: Facts) -> tuple[str, Text | None]:
-    """What takes most of the GPU's time, and the text if that is more than the names of kernels prove.
-
-    `gpu-compute` or `gpu-memory` is the larger of what is known, compiled kernels counting as moving data; without
-    any `gpu-memory` would be a guess, so then it is `gpu`.
-    """
-    times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
-    compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
-    text = _SOME_GPU if facts.table is None else _SOME_GPU_OF_TABLE
-    if max(compute, moving) >= _MOSTLY * total > 0:
-        return "gpu-compute" if compute >= moving else "gpu-memory", None
-    if compute + moving + times.get("triton", 0) < _MOSTLY * total or not total:
-        return "gpu", text
-    return "gpu-compute" if compute > moving + times.get("triton", 0) else "gpu-memory", text
-
-
-def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Kernel time by class and of all kernels; collectives are neither."""
-    found = facts.find("kernel_classes", KernelClasses)
-    if found is None:
-        return {}, 0
-    times = {row.name: row.total_ns for row in found.rows}
-    return times, found.total_ns - times.pop("communication", 0)
-
-
-def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Device time by class of kernel and of all kernels, of the rows that are printed."""
-    times: dict[str, int] = {}
-    try:
-        rows = facts.kernels
-    except Missing:
-        return times, 0
-    for row in rows:
-        known = kernel_class(row.name)
-        name = known.value if known is not None else ""
-        times[name] = times.get(name, 0) + row.total_ns
-    return times, sum(times.values()) - times.pop("communication", 0)

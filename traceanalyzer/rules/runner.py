@@ -8,10 +8,11 @@ from itertools import islice
 
 import msgspec
 
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules import check
+from traceanalyzer.rules import check, repeated
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
 from traceanalyzer.rules.facts import Facts, Missing
@@ -67,7 +68,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
-    return Advice(tuple(headlines), tuple(findings), tuple(skipped))
+    return Advice(tuple(headlines), repeated.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
@@ -117,7 +118,12 @@ def _failed(error: BaseException) -> Message:
 
 
 def _budget(facts: Facts) -> Budget:
-    return Budget.of(facts.resources, is_estimate=facts.table is not None, is_host_inflated=facts.is_host_inflated)
+    return Budget.of(
+        facts.resources,
+        is_estimate=facts.table is not None,
+        is_host_inflated=facts.is_host_inflated,
+        is_of_ranks=facts.find("ranks", Ranks) is not None,
+    )
 
 
 def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.launches import delays, queues
+from traceanalyzer.analyzers.launches import delays, queues, recording_start
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
 from traceanalyzer.report.message import Message, Text
@@ -23,6 +23,9 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_LAUNCHES = Text("skip-no-launches", "the trace has no launch of anything that ran on a device")
 _GRAPH = re.compile(r"^(cuda|cu|hip|musa)GraphLaunch")
+
+_CAPTURE = re.compile(r"^(cuda|cu|hip|musa)StreamBeginCapture")
+_LAUNCH = re.compile(r"^(cuda|cu|hip|musa)\w{0,20}Launch\w{0,20}Kernel")
 
 _FAR_LONGER = 10
 """A call this many times as long as the median was held up (own choice)."""
@@ -86,6 +89,19 @@ class Graphs(msgspec.Struct, frozen=True):
     """Launches of graphs by function of the runtime, in the order of the names."""
 
 
+class GraphCapture(msgspec.Struct, frozen=True):
+    """Calls that record a graph instead of running anything on a device."""
+
+    captures: int
+    """Number of captures that were begun on a stream."""
+    launch_calls: int
+    """Number of calls in the trace that launch a kernel; those within a capture start none."""
+    device_events: int
+    """Number of kernels, copies and fills that ran on a device."""
+    replays: int
+    """Number of launches of whole graphs."""
+
+
 class LaunchFigures(msgspec.Struct, frozen=True):
     """How work gets to the devices: launches, their delays, queues and graphs."""
 
@@ -109,6 +125,11 @@ class LaunchFigures(msgspec.Struct, frozen=True):
     """Launch calls that waited because the queue was full."""
     graphs: Graphs
     """Launches of captured graphs."""
+    earlier_work_ns: int = 0
+    """Time in ns at the beginning in which a device runs nothing that was recorded although a launched event waits for
+    it: it most likely finishes work that was launched before the recording began. 0 where it starts at once."""
+    capture: GraphCapture | None = None
+    """What the trace holds of the capture of graphs; null where it captures none."""
 
 
 def missing(context: Context) -> Message | None:
@@ -137,6 +158,8 @@ def analyze(context: Context) -> LaunchFigures:
         queues=tuple(queue for queue, _, _ in found),
         blocked=_blocked(context, found),
         graphs=_graphs(context, kernels, linked[in_graph]),
+        earlier_work_ns=recording_start.earlier_work_ns(context),
+        capture=_capture(context),
     )
 
 
@@ -145,6 +168,14 @@ def graph_calls(context: Context) -> Bool:
     launches = context.trace.launches
     found: Bool = context.trace.names.where(lambda name: _GRAPH.search(name) is not None)[launches.name]
     return found
+
+
+def _capture(context: Context) -> GraphCapture | None:
+    names, called = context.trace.names, context.trace.launches.name
+    begun = int(names.where(lambda name: _CAPTURE.search(name) is not None)[called].sum())
+    launches = int(names.where(lambda name: _LAUNCH.search(name) is not None)[called].sum())
+    replays = int(graph_calls(context).sum())
+    return GraphCapture(begun, launches, len(context.trace.device), replays) if begun else None
 
 
 def _short(context: Context, single: I64) -> ShortKernels:

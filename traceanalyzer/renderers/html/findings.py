@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from traceanalyzer.analyzers.tables.runs import PrintedRun
-from traceanalyzer.renderers import finding_texts
+from traceanalyzer.renderers import finding_texts, several_runs
 from traceanalyzer.renderers.html.cells import Name, name_of
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.sections.findings import ORDER
+from traceanalyzer.renderers.several_runs import FindingsOnce
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Combined, Evidence, Finding, Relief, Report
 
@@ -108,17 +109,18 @@ class Findings:
 def build(report: Report, language: Language, detail: PageDetail) -> Findings:
     """Cards of the findings that fit, in the order of the report."""
     runs = run_titles(report, language)
-    ids = list(_ids(report.findings))
-    shown = report.findings[: detail.findings]
-    hidden = len(report.findings) - len(shown)
+    once = several_runs.findings(report)
+    ids = list(_ids(once.findings))
+    shown = once.findings[: detail.findings]
+    hidden = len(once.findings) - len(shown)
     cards = [_card(finding, id_, runs, language, detail) for finding, id_ in zip(shown, ids, strict=False)]
     combined = (
-        _together(headline.combined, runs.get(headline.run or ""), cards, report.findings, language)
+        _together(headline.combined, runs.get(headline.run or ""), cards, once, language)
         for headline in report.headlines
         if headline.combined is not None and headline.combined.fixes
     )
     more = language.text(_MORE, hidden=hidden) if hidden else None
-    order = language.text(ORDER) if len(report.findings) > 1 else None
+    order = language.text(ORDER) if len(once.findings) > 1 else None
     return Findings(tuple(cards), tuple(combined), order, more)
 
 
@@ -213,19 +215,20 @@ def _spot(place: CodePlace, language: Language, detail: PageDetail) -> HtmlSpot:
     )
 
 
-def _title(fix: Relief, findings: tuple[Finding, ...], language: Language) -> str:
+def _title(fix: Relief, once: FindingsOnce, language: Language) -> str:
     """Of a finding without a card; its rule where the report does not have it."""
-    known = 0 <= fix.finding < len(findings)
-    return prose(findings[fix.finding].title, language) if known else clean(fix.rule)
+    known = 0 <= fix.finding < len(once.position)
+    return prose(once.findings[once.position[fix.finding]].title, language) if known else clean(fix.rule)
 
 
 def _together(
-    combined: Combined, run: str | None, cards: list[HtmlCard], findings: tuple[Finding, ...], language: Language
+    combined: Combined, run: str | None, cards: list[HtmlCard], once: FindingsOnce, language: Language
 ) -> Together:
     fixes = []
     for fix in combined.fixes:
-        card = cards[fix.finding] if 0 <= fix.finding < len(cards) else None
-        title = card.title if card else _title(fix, findings, language)
+        place = once.position[fix.finding] if 0 <= fix.finding < len(once.position) else len(cards)
+        card = cards[place] if place < len(cards) else None
+        title = card.title if card else _title(fix, once, language)
         fixes.append(CardFix(card.id if card else None, title))  # its price stands on its card, and only there
     return Together(
         run,

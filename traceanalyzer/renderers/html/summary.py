@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.gpu import DeviceUse, GpuMetrics
-from traceanalyzer.renderers import finding_texts
+from traceanalyzer.renderers import finding_texts, several_runs, silence
 from traceanalyzer.renderers.html.findings import Findings, HtmlCard, prose, run_titles
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean
@@ -24,7 +24,6 @@ _OCCUPANCY = Text("html-gpu-occupancy", "Est. occupancy")
 _TENSOR_CORES = Text("html-gpu-tensor-cores", "Tensor cores")
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
-_NO_FINDINGS = Text("html-no-findings", "No rule found anything to change.")
 
 _TONES = {"gpu": "kernel", "host": "cpu-exec", "loader": "dataloader", "communication": "communication"}
 _MOST_GPUS = 8
@@ -104,7 +103,7 @@ def build(report: Report, overview: Section | None, findings: Findings, language
     hidden = len(gpus) - _MOST_GPUS
     runs = run_titles(report, language)
     return Summary(
-        headlines=tuple(_opening(headline, runs, language) for headline in report.headlines),
+        headlines=tuple(_opening(headline, runs, language) for headline in several_runs.headlines(report)),
         messages=tuple(prose(message, language) for message in overview.messages) if overview else (),
         doubts=language.text(_DOUBTS, count=len(report.warnings)) if report.warnings else None,
         parts=tuple(_parts(overview, language)) if overview else (),
@@ -112,8 +111,13 @@ def build(report: Report, overview: Section | None, findings: Findings, language
         gpus=tuple(_device(gpu, report, language) for gpu in gpus[:_MOST_GPUS]),
         more_gpus=language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None,
         best=findings.cards[:_BEST],
-        no_findings=None if report.findings or not report.headlines else language.text(_NO_FINDINGS),
+        no_findings=None if report.findings or not report.headlines else _silence(report, language),
     )
+
+
+def _silence(report: Report, language: Language) -> str:
+    """Why there is no finding, as one paragraph."""
+    return " ".join(prose(message, language) for message in silence.messages(report))
 
 
 def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from traceanalyzer.renderers import several_runs, silence
 from traceanalyzer.renderers.finding_texts import RESOURCES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
@@ -12,7 +13,6 @@ from traceanalyzer.report.section import Section
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
-_NOTHING = Text("findings-nothing", "No rule found anything to change.")
 _COMBINED = Text(
     "findings-combined",
     "All fixes together: at least {low:ns}, at most {high:ns} less per step ({low_share:share} to {high_share:share}). "
@@ -30,12 +30,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     del top
     if not report.headlines:
         return
-    yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in report.headlines))
+    yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)))
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
     combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
-    order = (ORDER(),) if len(report.findings) > 1 else ()
-    messages = (*combined, *order) if report.findings else (_NOTHING(),)
-    yield Section("findings", _TITLE, messages=messages, findings=report.findings)
+    shown = several_runs.findings(report).findings
+    order = (ORDER(),) if len(shown) > 1 else ()
+    messages = (*combined, *order) if shown else tuple(silence.messages(report))
+    yield Section("findings", _TITLE, messages=messages, findings=shown)
 
 
 def _of_run(headline: Headline, message: Message) -> Message:

@@ -1,0 +1,46 @@
+"""Says why there is no finding: rules looked and found nothing, or could not judge."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from traceanalyzer import analyzers
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+
+_NOTHING = Text("findings-nothing", "No rule found anything to change.")
+_FEW_JUDGED = Text(
+    "findings-few-judged",
+    "Nothing was found, but {rules:count} rules could not judge. Their reasons:",
+    one="Nothing was found, but {rules:count} rule could not judge. Its reason:",
+)
+_REASON = Text(
+    "findings-reason",
+    "{rules:count} rules: {reason}.",
+    note="reason is a clause without a full stop",
+    one="{rules:count} rule: {reason}.",
+)
+_OTHERS = Text(
+    "findings-other-reasons", "Other reasons: {rules:count} rules.", one="Another reason: {rules:count} rule."
+)
+_REASONS = 3
+"""Own choice: the first reasons stand for most of the rules; the list of what was skipped has them all."""
+
+
+def messages(report: Report) -> Iterator[Message]:
+    """Sentences for a report without findings, the most frequent reasons first."""
+    keys = {analyzer.key for analyzer in analyzers.ANALYZERS}
+    by_reason: defaultdict[str, list[Message]] = defaultdict(list)
+    for skipped in report.skipped:
+        if skipped.id not in keys:
+            by_reason[skipped.reason.text].append(skipped.reason)
+    if not by_reason:
+        yield _NOTHING()
+        return
+    ordered = sorted(by_reason.values(), key=lambda same: (-len(same), same[0].text))
+    yield _FEW_JUDGED(rules=sum(map(len, ordered)))
+    for same in ordered[:_REASONS]:
+        yield _REASON(rules=len(same), reason=same[0])
+    if len(ordered) > _REASONS:
+        yield _OTHERS(rules=sum(map(len, ordered[_REASONS:])))

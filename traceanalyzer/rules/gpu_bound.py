@@ -1,0 +1,64 @@
+"""What takes most of a busy GPU's time: arithmetic, moving data, or nobody can tell from the names of its kernels."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.kernel_classes import KernelClasses
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.facts import Facts, Missing
+
+_COMPUTE = frozenset({"gemm", "convolution", "attention"})
+"""Classes of kernels that arithmetic bounds at the sizes of training."""
+_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer"})
+"""Classes that mostly move data. Compiled kernels and what no name explains may be either."""
+_MOSTLY = 0.5
+
+_SOME_GPU = Text(
+    "headline-gpu",
+    "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels do "
+    "not tell what most of this time goes into.",
+)
+_SOME_GPU_OF_TABLE = Text(
+    "headline-table-gpu",
+    "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its kernels "
+    "do not tell what most of this time goes into.",
+)
+
+
+def gpu_bound(facts: Facts) -> tuple[str, Text | None]:
+    """What takes most of the GPU's time, and the text if that is more than the names of kernels prove.
+
+    `gpu-compute` or `gpu-memory` is the larger of what is known, compiled kernels counting as moving data; without
+    any `gpu-memory` would be a guess, so then it is `gpu`.
+    """
+    times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
+    compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
+    text = _SOME_GPU if facts.table is None else _SOME_GPU_OF_TABLE
+    if max(compute, moving) >= _MOSTLY * total > 0:
+        return "gpu-compute" if compute >= moving else "gpu-memory", None
+    if compute + moving + times.get("triton", 0) < _MOSTLY * total or not total:
+        return "gpu", text
+    return "gpu-compute" if compute > moving + times.get("triton", 0) else "gpu-memory", text
+
+
+def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Kernel time by class and of all kernels; collectives are neither."""
+    found = facts.find("kernel_classes", KernelClasses)
+    if found is None:
+        return {}, 0
+    times = {row.name: row.total_ns for row in found.rows}
+    return times, found.total_ns - times.pop("communication", 0)
+
+
+def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Device time by class of kernel and of all kernels, of the rows that are printed."""
+    times: dict[str, int] = {}
+    try:
+        rows = facts.kernels
+    except Missing:
+        return times, 0
+    for row in rows:
+        known = kernel_class(row.name)
+        name = known.value if known is not None else ""
+        times[name] = times.get(name, 0) + row.total_ns
+    return times, sum(times.values()) - times.pop("communication", 0)
