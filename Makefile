@@ -40,10 +40,11 @@ types: $(READY) ## Types of the package
 contracts: $(READY) ## Who may import whom
 	$(BIN)/lint-imports --no-logo
 
-docs: $(READY) ## Generated documentation, catalogs and fixtures are up to date
+docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up to date
 	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/locales.py --check
 	$(BIN)/python scripts/make_fixtures.py --check
+	$(BIN)/python scripts/goldens.py --check
 
 benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000
@@ -51,11 +52,12 @@ benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, so
 mutate: $(READY) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
 	$(BIN)/python -m tests.mutation --cases 3000 --seed 0 --jobs 2
 
-format: $(READY) ## Format the code, rewrite generated documentation and catalogs
+format: $(READY) ## Format the code, rewrite generated documentation, catalogs and goldens
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python scripts/docs.py
 	$(BIN)/python scripts/locales.py update
+	$(BIN)/python scripts/goldens.py
 
 # Torch comes alone and first: with anything else asked for, pip may choose a build with gigabytes of CUDA.
 $(TORCH_VENV)/.ready: pyproject.toml

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .captured import CAPTURED, COMMANDED
 from .malformed import MALFORMED, Malformed
+from .saved import saved_files
 from .situations import SITUATIONS, Situation
 
 FOLDER = Path(__file__).parents[2] / "fixtures"
@@ -21,7 +22,8 @@ _INTRODUCTION = """# Fixtures
 Small traces for tests, examples and `make demo`. No file holds anybody's data: `synthetic/` and
 `malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
 {capturer} and {commander}
-with torch 2.13 on a CPU and stripped of host name, paths and process numbers.
+with torch 2.13 on a CPU and stripped of host name, paths and process numbers. `saved/` holds what earlier
+versions of the tool wrote from these fixtures; it is never written again.
 All of them are the project's own work, under its licence, Apache-2.0.
 
 {maker} also writes this page; with `--check` it fails if a file differs from what it would write.
@@ -60,6 +62,9 @@ def fixtures() -> Iterator[Fixture]:
         yield Fixture(f"captured/{tables}", shows, expect, CAPTURER, None)
     for command in COMMANDED:
         yield Fixture(f"captured/{command.file}", command.shows, command.expect, COMMANDER, None)
+    for saved in saved_files():
+        path = f"saved/{saved.version}/{saved.name}"
+        yield Fixture(path, saved.shows, saved.expect, f"version {saved.version}", None)
 
 
 def _synthetic(situation: Situation) -> Fixture:

@@ -16,7 +16,7 @@ from traceanalyzer.rules.runner import Advice, judge
 from traceanalyzer.rules.selection import Chosen, builtin
 
 IDS = [rule.id for rule in builtin()]
-FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").rglob("*.json.gz"))
+FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").glob("*/*.json.gz"))
 
 
 @pytest.fixture

@@ -1,0 +1,229 @@
+"""What earlier versions saved still renders, in every format and language, and is still an input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from scripts.texts import collect
+from tests.builders.saved import DIFFERENCES, REPORTS, TEXTS, SavedFile
+from tests.cli.running import FIXTURES, call
+from tests.renderers.samples import report_of
+from traceanalyzer.comparison import diff
+from traceanalyzer.inputs import saved_reports
+from traceanalyzer.readers.source import open_source
+from traceanalyzer.renderers import EVERY, FORMATS, language, render, spreadsheet
+from traceanalyzer.renderers import difference as difference_formats
+from traceanalyzer.renderers.language import CODES
+from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.message import fields
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.units import UNITS
+
+DOCS = Path(__file__).parents[2] / "docs"
+TRACES = {
+    "gpu_training": "synthetic/gpu_training.json.gz",
+    "planted_faults": "synthetic/planted_faults.json.gz",
+    "serving_graphs": "synthetic/serving_graphs.json.gz",
+    "training_workers": "captured/training_workers.json.gz",
+    "command_rank0": "captured/command_rank0.json.gz",
+    "command_rank1": "captured/command_rank1.json.gz",
+    "table": "key_averages/torch213_shapes_flops.txt",
+}
+"""What the saved reports are of."""
+UNFILLED = re.compile(r"\{\w+:(?:" + "|".join(sorted(filter(None, UNITS))) + r")\}")
+"""A field of a text that nothing filled."""
+RANKS = [file.path for file in REPORTS if file.name.startswith("command_rank")]
+
+each_report = pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.name)
+each_difference = pytest.mark.parametrize("file", DIFFERENCES, ids=lambda file: file.name)
+each_language = pytest.mark.parametrize("lang", CODES)
+
+
+def content(file: SavedFile) -> Any:
+    return json.loads(gzip.decompress(file.path.read_bytes()))
+
+
+def report(file: SavedFile) -> Report:
+    with open_source(file.path, lambda _: None) as source:
+        found = saved_reports.read(source)
+    assert isinstance(found, Report)
+    return found
+
+
+def difference(file: SavedFile) -> Difference:
+    with open_source(file.path, lambda _: None) as source:
+        found = saved_reports.read(source)
+    assert isinstance(found, Difference)
+    return found
+
+
+def messages(node: Any) -> Iterator[dict[str, Any]]:
+    """Every message in what was saved, also those within the quantities of another."""
+    if isinstance(node, dict):
+        if node.keys() == {"id", "params", "text"}:
+            yield node
+        for child in node.values():
+            yield from messages(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from messages(child)
+
+
+# Reading back
+
+
+@each_report
+def test_a_saved_report_is_read_whole(file: SavedFile) -> None:
+    """What is written again holds everything that was saved; later versions may have added to it."""
+    assert _lost(content(file), json.loads(render(report(file), "json"))) == []
+
+
+@each_difference
+def test_a_saved_difference_is_read_whole(file: SavedFile) -> None:
+    assert _lost(content(file), json.loads(difference_formats.render(difference(file), "json"))) == []
+
+
+def test_something_lost_would_be_noticed() -> None:
+    assert _lost({"a": [{"b": 1, "c": None}]}, {"a": [{"b": 1, "c": None, "d": 2}]}) == []
+    assert _lost({"a": [{"b": 1, "c": None}]}, {"a": [{"b": 1}]}) == ["/a/0/c"]
+    assert _lost({"a": [1, 2]}, {"a": [1]}) == ["/a"]
+    assert _lost({"a": 1}, {"a": 2}) == ["/a"]
+
+
+def _lost(saved: Any, written: Any, place: str = "") -> list[str]:
+    """The places whose value is no longer there."""
+    if isinstance(saved, dict) and isinstance(written, dict):
+        return [
+            lost
+            for key, value in saved.items()
+            for lost in (_lost(value, written[key], f"{place}/{key}") if key in written else [f"{place}/{key}"])
+        ]
+    if isinstance(saved, list) and isinstance(written, list) and len(saved) == len(written):
+        pairs = enumerate(zip(saved, written, strict=True))
+        return [lost for index, (one, other) in pairs for lost in _lost(one, other, f"{place}/{index}")]
+    return [] if saved == written else [place]
+
+
+@each_report
+def test_a_saved_report_keeps_to_the_schema_of_today(file: SavedFile) -> None:
+    schema = json.loads((DOCS / "report.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(content(file))
+
+
+@each_difference
+def test_a_saved_difference_keeps_to_the_schema_of_today(file: SavedFile) -> None:
+    schema = json.loads((DOCS / "difference.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(content(file))
+
+
+# Rendering
+
+
+@each_report
+@each_language
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_saved_report_renders(file: SavedFile, form: str, lang: str) -> None:
+    saved = report(file)
+    text = render(saved, form, language=language.of(lang))
+    wanted = {finding.rule for finding in saved.findings} if form == "sarif" else {saved.source.name[:18]}
+    assert [name for name in wanted if name not in text.replace("\\", "")] == []
+    assert UNFILLED.search(text) is None
+
+
+@each_report
+@each_language
+def test_a_saved_report_fills_tables(file: SavedFile, lang: str) -> None:
+    saved = report(file)
+    tables = spreadsheet.csv_files(saved, language.of(lang))
+    assert tables
+    assert all(len(text.splitlines()) > 1 for text in tables.values())
+    assert spreadsheet.workbook(saved, language.of(lang))[:2] == b"PK"
+
+
+@each_difference
+@each_language
+@pytest.mark.parametrize("form", difference_formats.FORMATS)
+def test_a_saved_difference_renders(file: SavedFile, form: str, lang: str) -> None:
+    saved = difference(file)
+    text = difference_formats.render(saved, form, language=language.of(lang))
+    assert saved.base.name in text.replace("\\", "")
+    assert UNFILLED.search(text) is None
+
+
+@pytest.mark.parametrize("form", EVERY)
+def test_the_command_renders_a_saved_report(tmp_path: Path, form: str) -> None:
+    run = call("render", REPORTS[1].path, "--format", form, "-o", tmp_path / "out", "-q")
+    assert (run.code, run.err) == (0, "")
+    written = [path for path in (tmp_path, *tmp_path.rglob("*")) if path.is_file()]
+    assert written
+    assert all(path.stat().st_size for path in written)
+
+
+# Texts
+
+
+def test_every_saved_message_is_translated_or_falls_back_to_its_english_text() -> None:
+    """A text that is still known under its id finds its quantities in what was saved."""
+    known = {text.id: text for text in collect()}
+    for file in (*REPORTS, *DIFFERENCES):
+        for message in messages(content(file)):
+            if message["id"] in known:
+                names = {name for name, _ in fields(known[message["id"]].english)}
+                assert names <= message["params"].keys(), (file.name, message["id"])
+
+
+def test_other_quantities_are_another_id() -> None:
+    """A text of an earlier version has the same fields in the same units today, or another id."""
+    today = {text.id: sorted(fields(text.english)) for text in collect()}
+    before = {id_: sorted(fields(english)) for id_, english in content(TEXTS).items()}
+    assert len(before) > 1000
+    changed = {id_: (old, today[id_]) for id_, old in before.items() if id_ in today and today[id_] != old}
+    assert changed == {}, "give the text with other fields a new id"
+
+
+@each_language
+def test_a_message_without_a_text_today_is_shown_in_english(lang: str) -> None:
+    for file in REPORTS:
+        saved = content(file)
+        for message in messages(saved):
+            message["id"] = f"was-{message['id']}"
+        spoken = language.of(lang)
+        for message in messages(saved["headlines"]):
+            assert spoken.quantity(message, "") == message["text"]
+
+
+# As an input
+
+
+@pytest.mark.parametrize("file", [f for f in REPORTS if f.name != "ranks.report.json.gz"], ids=lambda file: file.name)
+def test_a_saved_report_is_compared_with_one_of_today(file: SavedFile) -> None:
+    """The same trace, analyzed by both versions, takes the same time."""
+    trace = FIXTURES / TRACES[file.name.partition(".")[0]]
+    found = diff(report(file), report_of(trace))
+    assert found.comparability.obstacle is None
+    assert found.verdict.outcome in ("no-change", "inconclusive")
+    assert not found.verdict.change_share
+    for form in difference_formats.FORMATS:
+        assert difference_formats.render(found, form)
+
+
+def test_saved_reports_of_ranks_are_joined() -> None:
+    run = call("ranks", *RANKS, "--format", "json", "-q")
+    assert (run.code, run.err) == (0, "")
+    joined = json.loads(run.out)
+    assert joined["source"]["format"] == "kineto-ranks"
+    assert [rank["rank"] for rank in joined["analyses"]["ranks"]["ranks"]] == [0, 1]
+
+
+def test_a_saved_rank_is_joined_with_a_trace() -> None:
+    run = call("ranks", RANKS[0], FIXTURES / TRACES["command_rank1"], "--format", "json", "-q")
+    assert (run.code, run.err) == (0, "")
+    assert json.loads(run.out)["analyses"]["ranks"]["missing"] == []
