@@ -59,10 +59,10 @@ class Tree:
         return len(self.start_ns)
 
     @property
-    def thread(self) -> I64:
+    def thread(self) -> I32:
         """The thread of each slice."""
         return np.repeat(
-            np.array([*self.threads], np.int64), [part.stop - part.start for part in self.threads.values()]
+            np.array([*self.threads], np.int32), [part.stop - part.start for part in self.threads.values()]
         )
 
     def innermost(self, thread: I32, times: I64) -> I64:
