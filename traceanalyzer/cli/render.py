@@ -7,8 +7,7 @@ import click
 from traceanalyzer import config, renderers
 from traceanalyzer.cli import delivery, differences, page, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.inputs import saved_reports
-from traceanalyzer.readers.source import open_source
+from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.report.difference import Difference
 
 
@@ -35,7 +34,7 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Show a saved report or difference in another format or language; - is standard input.
+    """Show a saved report or difference in another format or language; - is standard input, and a URL works, too.
 
     \b
     Examples:
@@ -54,7 +53,7 @@ def command(
         wanted = page.included(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, wanted)
     spoken = delivery.spoken(lang, settings)
-    with open_source(report, lambda _: None) as source:
+    with opening.open_source(report) as source:
         saved = saved_reports.read(source, report)
     if isinstance(saved, Difference):
         differences.check(wanted)
