@@ -182,8 +182,14 @@ def _all_of(
         try:
             measured.append(_MeasuredFile(file.name, _member(file, steps, progress)))
         except UnusableInputError as error:
-            reasons.append(str(error))
+            reasons.append(_with_name(file, str(error)))
     return measured, reasons
+
+
+def _with_name(file: FoundFile, reason: str) -> str:
+    """A reason that begins with the file, which not every error names."""
+    name = file.location.rpartition("/")[2]
+    return reason if name in reason.partition(": ")[0] else f"{file.name}: {reason}"
 
 
 def _member(file: FoundFile, steps: StepChoice | None, progress: FileProgress) -> Member:

@@ -10,7 +10,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 COMMANDS = {
     "report": "Report on one trace.",
-    "render": "Show a saved report in another format or language.",
+    "render": "Show a saved report or difference in another format or language.",
     "ranks": "Compare the ranks of one distributed run.",
     "batch": "Report on many traces.",
     "diff": "Compare two measurements.",

@@ -34,7 +34,9 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Show a saved report or difference in another format or language; - is standard input, and a URL works, too.
+    """Show a saved report or difference in another format or language; - is standard input.
+
+    REPORT is a file or a URL such as s3://bucket/report.json.
 
     \b
     Examples:
