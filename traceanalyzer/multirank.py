@@ -38,7 +38,7 @@ class MeasuredRun:
     name: str
     """Of the folder, or of the first and the last file."""
     members: Mapping[int, Member]
-    """By rank."""
+    """The facts of each rank, by its number."""
     left_out: tuple[str, ...]
     """Files that are not among them: name and reason, a sentence each."""
 
@@ -236,6 +236,6 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
 
 
 def _as_file(entry: _MeasuredFile) -> rank_groups.RankFile:
-    """What grouping needs."""
+    """What grouping needs to know of the file."""
     summary = entry.member.summary
     return rank_groups.RankFile(entry.name, summary.rank, summary.world_size, summary.base_ns)

@@ -49,6 +49,6 @@ def _require_one_run(given: str, files: list[SniffedFile]) -> None:
 
 
 def _as_file(file: SniffedFile) -> rank_groups.RankFile:
-    """What grouping needs."""
+    """What grouping needs to know of the file."""
     peek = file.peek
     return rank_groups.RankFile(file.found.name, peek.rank if peek else None, peek.world_size if peek else None)
