@@ -10,7 +10,7 @@ import pytest
 import traceanalyzer
 
 HEAVY = ("numpy", "pandas", "rich", "jinja2", "torch", "matplotlib", "msgspec")
-NAMES = ["Report", "StepChoice", "Trace", "__version__", "analyze", "load", "render"]
+NAMES = ["Report", "StepChoice", "Trace", "__version__", "analyze", "batch", "diff", "load", "ranks", "render"]
 
 
 def loaded_after(statement: str) -> set[str]:

@@ -18,7 +18,7 @@ from scripts import schemas
 from scripts.docs import SCHEMAS
 from tests.renderers.samples import FIXTURES, SOUND, report_of
 from traceanalyzer.analyzers.ranks.member import Member
-from traceanalyzer.pipeline import join, measure_rank
+from traceanalyzer.multirank import join, measure_rank
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.capture_facts import CaptureFacts
 

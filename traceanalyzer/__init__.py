@@ -16,21 +16,25 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer._version import __version__
 
 if TYPE_CHECKING:
+    from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
+    from traceanalyzer.multirank import ranks
     from traceanalyzer.pipeline import StepChoice, analyze, load
     from traceanalyzer.renderers import render
     from traceanalyzer.report.model import Report
     from traceanalyzer.trace.model import Trace
 
-__all__ = ["Report", "StepChoice", "Trace", "__version__", "analyze", "diff", "load", "render"]
+__all__ = ["Report", "StepChoice", "Trace", "__version__", "analyze", "batch", "diff", "load", "ranks", "render"]
 
 _HOMES = {
     "Report": "traceanalyzer.report.model",
     "StepChoice": "traceanalyzer.pipeline",
     "Trace": "traceanalyzer.trace.model",
     "analyze": "traceanalyzer.pipeline",
+    "batch": "traceanalyzer.batching.run",
     "diff": "traceanalyzer.comparison",
     "load": "traceanalyzer.pipeline",
+    "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.renderers",
 }
 

@@ -11,21 +11,20 @@ import msgspec
 
 from traceanalyzer import analyzers, readers
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import quality, ranks, tables
+from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.ranks import totals
-from traceanalyzer.analyzers.ranks.member import Member, of_trace
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.config import Config
-from traceanalyzer.errors import UsageError
+from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.inputs import opening, saved_reports
+from traceanalyzer.inputs.opening import Content
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.readers.source import open_source
 from traceanalyzer.report import model
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.warnings import warning
 from traceanalyzer.rules import selection
-from traceanalyzer.rules.facts import of_ranks as facts_of_ranks
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
 from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
@@ -72,13 +71,14 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Tra
     """Read a trace, or a text with tables of `key_averages()`; the content decides.
 
     Args:
-        path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, or "-" for standard input.
+        path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
         progress: Called with the number of bytes after each read.
 
     Raises:
         UnusableInputError: Missing, empty, or neither of the two.
+        MissingDependencyError: A URL whose library is not installed.
     """
-    with open_source(path, progress or (lambda _: None)) as source:
+    with opening.open_source(path, progress or (lambda _: None)) as source:
         return readers.read(source)
 
 
@@ -102,51 +102,50 @@ def analyze(
     return _analyze_document(measured, config or Config())
 
 
-def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None:
-    """Collect what `join` needs of one rank; None if the trace names no rank and has no collectives.
-
-    Raises:
-        UsageError: None of the chosen steps is in the trace.
-    """
-    context = _context(trace, steps, None)
-    return of_trace(context, _source(trace), _summary(trace, context))
-
-
-def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> model.Report:
-    """Compare the ranks of one run in a report of its own.
+def report_on(
+    content: Content, name: str, steps: StepChoice | None = None, config: Config | None = None
+) -> model.Report:
+    """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
 
     Args:
-        members: By rank: from `measure_rank`, or from saved reports (`ranks.member.of_report`).
-        name: Name of the run.
-        config: Settings of a project.
+        content: What `inputs.opening.read` returned.
+        name: Of the file, for errors.
+        steps: As of `analyze`.
+        config: Settings of a project; a saved report was made with its own.
+
+    Raises:
+        UnusableInputError: It is a saved difference.
+        UsageError: As of `analyze`; or steps were chosen of a saved report.
     """
-    rules = facts_of_ranks.applicable(selection.choose(config or Config()))
-    own = [members[rank] for rank in sorted(members)]
-    worlds = [member.summary.world_size for member in own if member.summary.world_size is not None]
-    found = ranks.join(members, max(worlds, default=None))
-    summary = totals.summary(own, found.world_size)
-    advice = judge(facts_of_ranks.facts(summary, totals.results(own, found)), rules)
-    return _report(totals.source(name, own), summary, {"ranks": found}, {}, ranks.doubts(found), advice)
+    if isinstance(content, Difference):
+        raise UnusableInputError(f"{name}: {saved_reports.DIFFERENCE}")
+    if isinstance(content, model.Report):
+        if steps is not None and not steps.is_everything:
+            raise UsageError(f"{name}: is a saved report; steps can only be chosen of a trace")
+        return content
+    return analyze(content, steps, config)
 
 
 def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
     rules = selection.choose(config)
-    context = _context(trace, steps, _gpu(trace.info.devices, config))
+    context = context_of(trace, steps, _gpu(trace.info.devices, config))
     results, skipped = analyzers.run(context)
-    source = _source(trace)
-    summary = _summary(trace, context)
+    source = source_of(trace)
+    summary = summary_of(trace, context)
     advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
-    return _report(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
+    return report_of(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
 
 
-def _context(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context:
+def context_of(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context:
+    """What analyses of a trace share, over the steps that count."""
     context = Context(trace, gpu=gpu)
     if steps is not None and not steps.is_everything:
         context = Context(trace, steps.of(context.steps), gpu)
     return context
 
 
-def _source(trace: Trace) -> model.ReportSource:
+def source_of(trace: Trace) -> model.ReportSource:
+    """What a report on a trace says about its file."""
     return model.ReportSource(trace.info.name, "kineto", trace.info.size_bytes)
 
 
@@ -163,10 +162,10 @@ def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     results, skipped = tables.run(document)
     source = model.ReportSource(document.name, "key_averages", document.size_bytes)
     advice = judge(facts_of_tables.facts(document, _gpu((), config)), rules)
-    return _report(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
+    return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 
-def _report(
+def report_of(
     source: model.ReportSource,
     summary: model.TraceSummary | None,
     results: Mapping[str, Any],
@@ -174,6 +173,7 @@ def _report(
     doubts: Iterable[Loss],
     advice: Advice,
 ) -> model.Report:
+    """Put everything that was found into a report."""
     return model.Report(
         schema_version=model.SCHEMA_VERSION,
         generator=model.Generator("traceanalyzer", __version__),
@@ -192,7 +192,8 @@ def _as_saved(values: Any, kind: type[T]) -> T:
     return msgspec.convert(msgspec.to_builtins(values), kind)
 
 
-def _summary(trace: Trace, context: Context) -> model.TraceSummary:
+def summary_of(trace: Trace, context: Context) -> model.TraceSummary:
+    """What a report says about the recording as a whole."""
     info = trace.info
     return model.TraceSummary(
         events=sum(map(len, all_tables(trace).values())),

@@ -48,7 +48,7 @@ def test_quiet(tmp_path: Path) -> None:
         (("{in}/missing", "-o", "{out}"), "no such file or folder"),
         (("{in}/*.png", "-o", "{out}"), "no file matches"),
         (("{in}",), "'-o'"),
-        (("-o", "{out}"), "PATH"),
+        (("-o", "{out}"), "INPUT"),
         (("{in}", "-o", "{out}", "--jobs", "0"), "--jobs"),
         (("{in}", "-o", "{out}", "--format", "terminal"), "--format"),
         (("{in}", "-o", "{in}/x.json"), "cannot be"),

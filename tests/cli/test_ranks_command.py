@@ -164,7 +164,7 @@ def test_what_is_no_rank(tmp_path: Path) -> None:
     alone.collective("all_reduce", 50, 10, at=5, nelems=8)
     alone.write(tmp_path / "empty.json")
     assert "no rank is known" in assert_one_line(call("ranks", tmp_path / "empty.json", "-q"))
-    assert "holds no trace and no report" in assert_one_line(call("ranks", empty_folder(tmp_path), "-q"))
+    assert "holds no trace (.json, .json.gz), no text" in assert_one_line(call("ranks", empty_folder(tmp_path), "-q"))
 
 
 def test_steps_cannot_be_chosen_of_a_report(traces: Path, tmp_path: Path) -> None:
@@ -190,4 +190,4 @@ def test_a_saved_report_that_was_changed_is_one_line(traces: Path, tmp_path: Pat
     report["analyses"]["step_breakdown"]["steps"] = "none"
     saved.write_text(json.dumps(report))
     line = assert_one_line(call("ranks", saved, "-q"))
-    assert "changed.json: was changed after it was written: " in line
+    assert "changed.json: the report of rank0.json.gz was changed after it was written: " in line

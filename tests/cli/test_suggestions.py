@@ -92,11 +92,6 @@ def test_many_files_do_not_pretend_that_diff_takes_them() -> None:
     assert "diff compares two" in line
 
 
-def test_a_url_names_batch() -> None:
-    line = assert_one_line(call("report", "s3://bucket/trace.json.gz"))
-    assert "`traceanalyzer batch s3://bucket/trace.json.gz -o reports/`" in line
-
-
 # Folders
 
 
@@ -140,7 +135,9 @@ def test_a_folder_with_several_runs_names_batch_and_ranks(tmp_path: Path) -> Non
 
 def test_a_folder_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no table in here")
-    assert "holds no trace and no text with profiler tables" in assert_one_line(call("report", tmp_path))
+    assert "holds no trace (.json, .json.gz), no text with a profiler table and no saved report" in assert_one_line(
+        call("report", tmp_path)
+    )
 
 
 def test_a_table_is_not_made_of_a_run(tmp_path: Path) -> None:
@@ -153,9 +150,9 @@ def test_an_empty_name_is_no_folder() -> None:
     assert "runs" not in assert_one_line(call("report", ""))
 
 
-def test_a_saved_report_is_for_render(tmp_path: Path) -> None:
-    file = tmp_path / "saved.json"
-    assert call("report", TRAINING, "-q", "-o", file).code == 0
+def test_a_saved_difference_is_for_render(tmp_path: Path) -> None:
+    file = tmp_path / "diff.json"
+    assert call("diff", TRAINING, TRAINING, "-q", "-o", file).code == 0
     assert f"Did you mean `traceanalyzer render {file}`?" in assert_one_line(call("report", file))
 
 

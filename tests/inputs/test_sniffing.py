@@ -11,6 +11,8 @@ import pytest
 from tests.batching.making import TABLE, trace
 from traceanalyzer.inputs.sniffing import HEAD, FileKind, peek
 
+DIFFERENCE = b'{"schema_version":1,"generator":{"name":"traceanalyzer","version":"1"},"base":{"name":"a"}'
+NO_REPORT = b'{"schema_version": 1, "generator": "ours", "traceEvents": [{"ph": "X"}]}'
 REPORT = b'{\n "schema_version": 1,\n "generator": {\n  "name": "traceanalyzer"'
 
 
@@ -39,7 +41,9 @@ def look(data: bytes, name: str = "x.json", *, is_named: bool = False) -> FileKi
         ("numbers.json", b"[" + b"1, " * HEAD, FileKind.OTHER),
         ("coco.json", b'{"images": [' + b'{"id": 1}, ' * HEAD, FileKind.OTHER),
         ("x.tmp", b"anything", FileKind.OTHER),
-        ("trace.json.report.json", REPORT, FileKind.OTHER),
+        ("trace.json.report.json", REPORT, FileKind.REPORT),
+        ("x.json", DIFFERENCE, FileKind.DIFFERENCE),
+        ("x.json", NO_REPORT, FileKind.TRACE),
         ("trace.md", b"<!-- traceanalyzer report 1 -->\n" + TABLE.encode(), FileKind.OTHER),
         ("x.txt", TABLE.encode(), FileKind.DOCUMENT),
         ("x.log", TABLE.encode("utf-16"), FileKind.DOCUMENT),

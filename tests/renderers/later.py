@@ -15,7 +15,8 @@ from tests.reading import read_built
 from tests.renderers.samples import FIXTURES, report_of
 from traceanalyzer.analyzers.ranks.member import Member, of_report
 from traceanalyzer.comparison import diff
-from traceanalyzer.pipeline import analyze, join
+from traceanalyzer.multirank import join
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import difference as formats
 from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.analyzers.ranks.joining import members
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
-from traceanalyzer.pipeline import join
+from traceanalyzer.multirank import join
 from traceanalyzer.renderers.html import render as html
 from traceanalyzer.renderers.sections import ranks
 from traceanalyzer.report.message import Text

@@ -13,7 +13,8 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer import readers
 from traceanalyzer.config import Config
-from traceanalyzer.pipeline import analyze, join, measure_rank
+from traceanalyzer.multirank import join, measure_rank
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Finding, Report
 

@@ -101,6 +101,15 @@ class Catalog:
         """Mark a file as no input of this program."""
         self._set(file, state="left out")
 
+    def set_aside(self, file: int, estimate: int) -> None:
+        """Mark a saved report that was found in a folder: it counts if nothing else does."""
+        self._set(file, state="aside", estimate=estimate)
+
+    def settle_saved(self) -> None:
+        """Let the saved reports that were set aside wait if no other file counts; else leave them out."""
+        state = "pending" if self.is_empty else "left out"
+        self.database.execute("UPDATE files SET state = ? WHERE state = 'aside'", (state,))
+
     def finish(self, file: int, data: bytes, *, recalled: bool = False) -> bool:
         """Mark a file as done, with the row in its record. Returns False if the record cannot be read."""
         done = record.decode(data)
@@ -151,7 +160,10 @@ class Catalog:
     @property
     def is_empty(self) -> bool:
         """Whether no file counts at all."""
-        return self.database.execute("SELECT 1 FROM files WHERE state != 'left out' LIMIT 1").fetchone() is None
+        return (
+            self.database.execute("SELECT 1 FROM files WHERE state NOT IN ('left out', 'aside') LIMIT 1").fetchone()
+            is None
+        )
 
     def counts(self) -> Counts:
         """How many files have ended in which way so far."""

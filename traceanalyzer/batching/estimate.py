@@ -20,7 +20,7 @@ IDLE_BYTES = 80 << 20
 _PER_TRACE_BYTE = 0.65
 _PER_EVENT = 200
 _PER_TEXT_BYTE = 12
-"""Text is decoded and split into lines; pages of a notebook once more."""
+"""Text is decoded and split into lines; pages of a notebook once more. Values of saved reports take no more."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
@@ -28,7 +28,7 @@ _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 def peak_bytes(peek: Peek) -> int:
     """An upper bound of the memory of a worker that analyzes the file."""
-    if peek.kind is FileKind.DOCUMENT:
+    if peek.kind in (FileKind.DOCUMENT, FileKind.REPORT, FileKind.DIFFERENCE):
         return PROCESS_BYTES + _PER_TEXT_BYTE * min(peek.plain_bytes, LONGEST_TEXT)
     events = peek.plain_bytes * peek.events_per_byte
     return PROCESS_BYTES + int(max(_PER_TRACE_BYTE * peek.plain_bytes, _PER_EVENT * events))

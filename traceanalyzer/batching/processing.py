@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from traceanalyzer import readers
 from traceanalyzer.batching import rank_reports, record, reports, summary_row
 from traceanalyzer.batching.job import Job, JobEnd, JobOutcome
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError
-from traceanalyzer.inputs.storage import Folder, is_url, open_folder, open_input
-from traceanalyzer.pipeline import StepChoice, analyze, load
-from traceanalyzer.readers.source import Source
+from traceanalyzer.inputs import opening
+from traceanalyzer.inputs.storage import Folder, open_folder
+from traceanalyzer.pipeline import StepChoice, report_on
+from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.model import Trace
-
-_REMOTE_BLOCK = 8 << 20
 
 
 def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
@@ -41,29 +38,17 @@ def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
 
 def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes:
     options = task.options
-    measured = _load(task, progress)
-    choice = StepChoice(skip_warmup=options.skip_warmup) if isinstance(measured, Trace) else None
-    report = analyze(measured, choice, options.config)
-    del measured  # the texts of the reports take its place
+    content = opening.read(task.location, progress)
+    is_saved = isinstance(content, Report)
+    choice = None if isinstance(content, TableDocument) else StepChoice(skip_warmup=options.skip_warmup)
+    report = report_on(content, task.location, choice, options.config)
+    del content  # the texts of the reports take its place
     outputs = reports.write(folder, task.name, report, options)
     rank = rank_reports.keep(folder, task.name, report)
-    done = record.encode(summary_row.record(task.name, task.fingerprint, outputs, rank, report))
+    entry = summary_row.record(task.name, task.fingerprint, outputs, rank, report, is_saved=is_saved)
+    done = record.encode(entry)
     folder.write(record.name_of(task.name), done)
     return done.encode()
-
-
-def _load(task: Job, progress: Callable[[int], None]) -> Trace | TableDocument:
-    if not is_url(task.location):
-        return load(task.location, progress)
-    name = task.name.rpartition("/")[2]
-    try:
-        with open_input(task.location, _REMOTE_BLOCK) as raw:
-            source = Source(raw, name, task.size, progress)
-            if source.is_empty:
-                raise UnusableInputError(f"{name}: is empty (0 bytes)")
-            return readers.read(source)
-    except OSError as error:
-        raise UnusableInputError(f"{name}: cannot be read: {error.strerror or error}") from None
 
 
 def _reason(task: Job, message: str) -> str:

@@ -20,7 +20,7 @@ from traceanalyzer.batching.request import ReportOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import rank_groups, saved_reports
 from traceanalyzer.inputs.storage import STATE, Folder
-from traceanalyzer.pipeline import join
+from traceanalyzer.multirank import join
 from traceanalyzer.report.model import Report
 
 

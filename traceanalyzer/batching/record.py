@@ -92,6 +92,9 @@ class Record(msgspec.Struct, frozen=True):
     rank: Output | None = None
     """What a report of the whole run needs of this rank; null of a file that is no rank of a larger run."""
 
+    is_saved: bool = False
+    """Whether the file is a saved report, which was only rendered again."""
+
     @property
     def files(self) -> tuple[Output, ...]:
         """Everything that was written for the file."""

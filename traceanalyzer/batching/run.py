@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 import msgspec
 
@@ -14,13 +15,16 @@ from traceanalyzer.batching import index, overview, rank_reports, spreadsheet, w
 from traceanalyzer.batching.catalog import Catalog, Counts
 from traceanalyzer.batching.dispatch import Dispatch
 from traceanalyzer.batching.pool import WorkerPool, budget, processes
-from traceanalyzer.batching.progress import Progress
-from traceanalyzer.batching.request import Request
+from traceanalyzer.batching.progress import Progress, Silent
+from traceanalyzer.batching.request import ReportOptions, Request, default_formats
+from traceanalyzer.batching.request import formats as known_formats
 from traceanalyzer.batching.triage import look_at
-from traceanalyzer.errors import MissingDependencyError, OutputError, UnusableInputError
+from traceanalyzer.config import Config
+from traceanalyzer.errors import MissingDependencyError, OutputError, UnusableInputError, UsageError
 from traceanalyzer.inputs import discovery
+from traceanalyzer.inputs.sniffing import NOTHING
 from traceanalyzer.inputs.storage import STATE, Folder, open_folder
-from traceanalyzer.renderers import language
+from traceanalyzer.renderers import language as languages
 from traceanalyzer.report.model import Generator
 
 _MARK = f"{STATE}/batch.json"
@@ -30,7 +34,7 @@ _PAGES = (*index.PAGES, *spreadsheet.PAGES)
 
 
 @dataclass(frozen=True)
-class Result:
+class BatchResult:
     """How a batch ended."""
 
     counts: Counts
@@ -38,7 +42,57 @@ class Result:
     """Paths of the pages that were written besides the reports, relative to the folder."""
 
 
-def run(request: Request, progress: Progress) -> Result:
+def batch(
+    inputs: str | Path | Iterable[str | Path],
+    output: str | Path,
+    *,
+    formats: Sequence[str] = (),
+    top: int | None = None,
+    skip_warmup: int = 0,
+    language: str = "en",
+    config: Config | None = None,
+    jobs: int | None = None,
+    memory: str | None = None,
+    cluster: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> BatchResult:
+    """Write a report on each of many traces, an index over all of them, and a summary as a table.
+
+    Args:
+        inputs: Traces, texts with tables, saved reports, folders, patterns, URLs.
+        output: Folder of the reports, or its URL.
+        formats: Of the reports, such as `html`; the usual ones if empty.
+        top: Number of rows of each ranking.
+        skip_warmup: Number of steps at the start of each trace that do not count.
+        language: Code of the language of the reports: `en`, `ru` or `zh`.
+        config: Settings of a project; `traceanalyzer.config.load` reads them.
+        jobs: Most processes to use; None for as many as there are processors.
+        memory: What all processes may use, such as `8G` or `50%`; None for most of what is available.
+        cluster: Address of a Dask scheduler that runs the jobs instead of local processes.
+        force: Whether to overwrite files that this program did not write.
+        progress: Who is told how far the batch is.
+
+    Raises:
+        As `run`; and UsageError for a format or a language that does not exist.
+    """
+    known = known_formats()
+    for form in formats:
+        if form not in known:
+            raise UsageError(f"{form}: no such format of a batch; choose from {', '.join(known)}")
+    given = (inputs,) if isinstance(inputs, str | Path) else inputs
+    options = ReportOptions(
+        formats=tuple(dict.fromkeys(formats)) or default_formats(),
+        top=top,
+        skip_warmup=skip_warmup,
+        config=config or Config(),
+        language=languages.of(language).code,
+    )
+    request = Request(tuple(map(str, given)), str(output), options, jobs, memory, cluster, force)
+    return run(request, progress or Silent())
+
+
+def run(request: Request, progress: Progress) -> BatchResult:
     """Run a batch. Files that an earlier run analyzed and that have not changed are not analyzed again.
 
     Raises:
@@ -66,7 +120,7 @@ def run(request: Request, progress: Progress) -> Result:
             WorkerPool(queue, processes(request.jobs, memory), memory, worker.context(request.options.formats)).run()
         overview.assign_runs(catalog)
         rank_reports.write(catalog, folder, request.options, progress)
-        return Result(catalog.counts(), _tell(catalog, folder, request, progress))
+        return BatchResult(catalog.counts(), _tell(catalog, folder, request, progress))
 
 
 def _chain(first: discovery.FoundFile, others: Iterator[discovery.FoundFile]) -> Iterator[discovery.FoundFile]:
@@ -75,8 +129,7 @@ def _chain(first: discovery.FoundFile, others: Iterator[discovery.FoundFile]) ->
 
 
 def _nothing(request: Request) -> UnusableInputError:
-    where = ", ".join(request.inputs)
-    return UnusableInputError(f"{where}: holds no trace (.json, .json.gz) and no text with a profiler table")
+    return UnusableInputError(f"{', '.join(request.inputs)}: {NOTHING}")
 
 
 def _claim(folder: Folder, *, force: bool) -> None:
@@ -93,7 +146,7 @@ def _claim(folder: Folder, *, force: bool) -> None:
 
 
 def _tell(catalog: Catalog, folder: Folder, request: Request, progress: Progress) -> tuple[str, ...]:
-    index.write(catalog, folder, language.of(request.options.language))
+    index.write(catalog, folder, languages.of(request.options.language))
     pages = [*index.PAGES, spreadsheet.write_csv(catalog, folder)]
     try:
         pages.append(spreadsheet.write_parquet(catalog, folder))

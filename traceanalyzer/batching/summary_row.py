@@ -14,10 +14,18 @@ from traceanalyzer.batching.record import RECORD_VERSION, Output, Record, Row, R
 from traceanalyzer.report.model import Finding, Generator, Report
 
 
-def record(name: str, fingerprint: str, outputs: tuple[Output, ...], rank: Output | None, report: Report) -> Record:
+def record(
+    name: str,
+    fingerprint: str,
+    outputs: tuple[Output, ...],
+    rank: Output | None,
+    report: Report,
+    *,
+    is_saved: bool = False,
+) -> Record:
     """The record of a file whose reports have been written."""
     generator = Generator("traceanalyzer", __version__)
-    return Record(RECORD_VERSION, generator, fingerprint, outputs, row(name, report), rank)
+    return Record(RECORD_VERSION, generator, fingerprint, outputs, row(name, report), rank, is_saved)
 
 
 def row(name: str, report: Report) -> Row:

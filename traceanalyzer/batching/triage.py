@@ -12,10 +12,10 @@ from traceanalyzer.batching import estimate, record
 from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.progress import Progress
 from traceanalyzer.batching.request import ReportOptions
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.inputs import sniffing
 from traceanalyzer.inputs.discovery import FoundFile
-from traceanalyzer.inputs.sniffing import HEAD, FileKind, Peek, peek
-from traceanalyzer.inputs.storage import Folder, is_url, open_input
+from traceanalyzer.inputs.sniffing import FileKind, Peek
+from traceanalyzer.inputs.storage import Folder, is_url
 
 _REQUESTS = 16
 """Number of requests to a store at the same time."""
@@ -51,6 +51,7 @@ def look_at(
         progress.found(count)
         if seen.failure is not None:
             progress.note(f"{file.found.name}: {seen.failure}")
+    catalog.settle_saved()
 
 
 def _new(found: Iterable[FoundFile], catalog: Catalog, options: ReportOptions) -> Iterator[_New]:
@@ -78,28 +79,18 @@ def _in_order(files: Iterable[_New], look: partial[_Look], is_far: bool) -> Iter
 
 
 def _look(file: _New, folder: Folder) -> _Look:
-    found = file.found
-    if found.failure is not None:
-        return _Look(failure=found.failure)
-    if (recalled := _recall(file, folder)) is not None:
+    if file.found.failure is None and (recalled := _recall(file, folder)) is not None:
         return _Look(recalled=recalled)
-    if not found.size:
-        return _Look(failure="is empty (0 bytes)")
-    try:
-        with open_input(found.location, HEAD) as opened:
-            return _Look(peek=peek(opened, found.location, found.size, is_named=found.is_named))
-    except OSError as error:
-        return _Look(failure=f"cannot be read: {error.strerror or error}")
-    except TraceAnalyzerError as error:
-        return _Look(failure=str(error))
+    seen = sniffing.sniff(file.found)
+    return _Look(peek=seen.peek, failure=seen.failure)
 
 
 def _recall(file: _New, folder: Folder) -> bytes | None:
     """The record of a file that has not changed and whose reports are as they were written; else None."""
     data = folder.read(record.name_of(file.found.name))
     done = record.decode(data) if data else None
-    if done is None or done.fingerprint != file.fingerprint:
-        return None
+    if done is None or done.fingerprint != file.fingerprint or (done.is_saved and not file.found.is_named):
+        return None  # a saved report may no longer count, because traces have come to lie beside it
     are_there = all(folder.size(output.name) == output.size_bytes for output in done.files)
     return data if are_there else None
 
@@ -109,8 +100,12 @@ def _book(catalog: Catalog, file: _New, seen: _Look) -> None:
         return
     if seen.peek is None:
         catalog.fail(file.number, seen.failure or "cannot be read")
-    elif seen.peek.kind is FileKind.OTHER:
+        return
+    kind, is_named = seen.peek.kind, file.found.is_named
+    if kind is FileKind.OTHER or (kind is FileKind.DIFFERENCE and not is_named):
         catalog.leave_out(file.number)
+    elif kind is FileKind.REPORT and not is_named:
+        catalog.set_aside(file.number, estimate.peak_bytes(seen.peek))
     else:
-        may_be_nothing = seen.peek.kind is FileKind.DOCUMENT and not file.found.is_named
+        may_be_nothing = kind is FileKind.DOCUMENT and not is_named
         catalog.wait(file.number, estimate.peak_bytes(seen.peek), may_be_nothing=may_be_nothing)

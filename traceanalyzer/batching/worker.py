@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
+from types import ModuleType
 from typing import Any
 
 from traceanalyzer.batching.job import Job, JobOutcome
@@ -52,7 +53,7 @@ def context(formats: Sequence[str]) -> BaseContext:
     server.set_forkserver_preload(
         ["traceanalyzer.batching.processing", *(f"traceanalyzer.renderers.{name}" for name in formats)]
     )
-    with _no_interrupts():
+    with _no_interrupts(), _no_main():
         import_module("multiprocessing.forkserver").ensure_running()
     return server
 
@@ -70,13 +71,25 @@ def _no_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """Let processes that start here not run the script of the caller again: a worker needs nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 class Worker:
     """The parent's end of a worker: the process, and the file that it analyzes."""
 
     def __init__(self, how: BaseContext) -> None:
         self.connection, theirs = how.Pipe()
         self.process: Any = how.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
-        self.process.start()
+        with _no_main():
+            self.process.start()
         theirs.close()
         self.is_ready = False
         self.busy_with: int | None = None

@@ -20,7 +20,7 @@ _INDEX = "index.html"
 
 
 @click.command("batch")
-@click.argument("inputs", metavar="PATH...", nargs=-1, required=True, shell_complete=parameters.files)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, shell_complete=parameters.files)
 @click.option(
     "-o",
     "--output",
@@ -75,8 +75,11 @@ def command(
 ) -> None:
     """Report on many traces: one report each, an index that ranks the runs, and a summary as a table.
 
-    A PATH is a folder (searched at any depth), a file, a quoted pattern, or a URL such as s3://bucket/run7/.
+    An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
+    saved report (report -o x.json).
+
     Traces (.json, .json.gz, .tmp) and texts with profiler tables (.txt, .md, .log) are recognized by their content.
+    Saved reports are rendered again; in a folder they count where there is nothing else.
 
     To resume an interrupted batch, run the same command again: it analyzes only what is missing or has changed.
 

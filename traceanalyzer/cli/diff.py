@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 
 import click
 
 from traceanalyzer import config, renderers
 from traceanalyzer.cli import delivery, differences, parameters
 from traceanalyzer.cli.parameters import Share
-from traceanalyzer.cli.progress import reading
+from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.renderers import difference as formats
@@ -56,9 +54,12 @@ def command(
 ) -> None:
     """Compare two measurements: BASE is before, HEAD is after.
 
-    Each is a trace (.json, .json.gz), a saved report (report -o x.json), a folder with the traces of a run (several
-    captures and ranks; ranks are matched), or a run of a document with printed tables (notes.md#run-1). A document
-    with two runs is compared with itself if HEAD is left out.
+    Each is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
+    saved report (report -o x.json).
+
+    All traces of a folder are one side (several captures and ranks; ranks are matched). A run of a document with
+    printed tables is named behind it: notes.md#run-1. A document with two runs is compared with itself if HEAD is
+    left out.
 
     The answer is faster, slower, no change, or inconclusive: fewer than 5 steps on a side, noise larger than the
     change, or sides that cannot be compared.
@@ -84,12 +85,8 @@ def command(
     spoken = delivery.spoken(lang, settings)
     top = top or settings.top
     first, last = steps or (None, None)
-    with ExitStack() as stack:
-
-        def progress(file: str) -> Callable[[int], None]:
-            return stack.enter_context(reading(file, quiet=quiet))
-
-        choice = StepChoice(first, last, skip_warmup)
+    choice = StepChoice(first, last, skip_warmup)
+    with reading_each(quiet=quiet) as progress:
         found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress)
     differences.DifferenceDelivery(spoken, top, force=force, quiet=quiet).deliver(found, targets)
     if found.gate is not None and (code := _CODES[found.gate.outcome]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 PATIENCE_S = 1.0
@@ -22,6 +22,18 @@ def reading(path: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield bar.advance
     finally:
         bar.close()
+
+
+@contextmanager
+def reading_each(*, quiet: bool) -> Iterator[Callable[[str], Callable[[int], None]]]:
+    """For files that are read one after another: from the name of a file to what takes bytes; one bar at a time."""
+    with ExitStack() as stack:
+
+        def begin(path: str) -> Callable[[int], None]:
+            stack.close()  # the file before has been read, and a terminal shows one bar
+            return stack.enter_context(reading(path, quiet=quiet))
+
+        yield begin
 
 
 class _Bar:

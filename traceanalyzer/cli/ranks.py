@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from traceanalyzer import config, renderers
-from traceanalyzer.cli import delivery, one_line, page, parameters, rank_files
-from traceanalyzer.pipeline import StepChoice, join
+from traceanalyzer import config, multirank, renderers
+from traceanalyzer.cli import delivery, one_line, page, parameters
+from traceanalyzer.cli.progress import reading_each
+from traceanalyzer.pipeline import StepChoice
 
 
 @click.command("ranks")
-@click.argument("inputs", metavar="FILE_OR_FOLDER...", nargs=-1, required=True, shell_complete=parameters.files)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, shell_complete=parameters.files)
 @parameters.output("the report", renderers.suffixes())
 @parameters.form(renderers.EVERY)
 @parameters.top("5, in Markdown 20")
@@ -39,8 +40,11 @@ def command(
 ) -> None:
     """Compare the ranks of one distributed run: who is late, who waits, how far apart the clocks are.
 
-    Give the traces of the ranks, their saved reports (report -o x.json), or a folder that holds them. A rank is known
-    from the trace (distributedInfo), else from the name of the file (rank3, rank_3/).
+    An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
+    saved report (report -o x.json).
+
+    Give what leads to the ranks of one run. A rank is known from the trace (distributedInfo), else from the name of
+    the file (rank3, rank_3/). Saved reports in a folder count where there are no traces.
 
     \b
     Examples:
@@ -61,10 +65,11 @@ def command(
         targets = page.included(targets, inputs[0], is_chosen=bool(outputs))
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
-    files = rank_files.collect(inputs, StepChoice(first, last, skip_warmup), quiet=quiet)
-    report = join(files.members, files.name, settings)
+    with reading_each(quiet=quiet) as progress:
+        run = multirank.collect(inputs, StepChoice(first, last, skip_warmup), progress)
+    report = run.report(settings)
     delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet).deliver(report, targets, {})
-    for line in files.summary:
+    for line in run.summary:
         click.echo(one_line(line), err=True)
     if show:
         page.show(targets)

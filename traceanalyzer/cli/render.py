@@ -7,8 +7,7 @@ import click
 from traceanalyzer import config, renderers
 from traceanalyzer.cli import delivery, differences, page, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.inputs import saved_reports
-from traceanalyzer.readers.source import open_source
+from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.report.difference import Difference
 
 
@@ -37,6 +36,8 @@ def command(
 ) -> None:
     """Show a saved report or difference in another format or language; - is standard input.
 
+    REPORT is a file or a URL such as s3://bucket/report.json.
+
     \b
     Examples:
       traceanalyzer report trace.json.gz -o report.json
@@ -54,7 +55,7 @@ def command(
         wanted = page.included(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, wanted)
     spoken = delivery.spoken(lang, settings)
-    with open_source(report, lambda _: None) as source:
+    with opening.open_source(report) as source:
         saved = saved_reports.read(source, report)
     if isinstance(saved, Difference):
         differences.check(wanted)

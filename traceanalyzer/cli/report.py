@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import click
 
-from traceanalyzer import config, renderers
+from traceanalyzer import config, multirank, renderers
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.cli import delivery, folder, one_line, page, parameters, rank_files, suggestions
-from traceanalyzer.cli.progress import reading
+from traceanalyzer.cli import delivery, folder, one_line, page, parameters, suggestions
+from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
-from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.inputs.storage import is_url
-from traceanalyzer.pipeline import StepChoice, analyze, join, load
-from traceanalyzer.readers.source import STDIN
+from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs import opening
+from traceanalyzer.pipeline import StepChoice, report_on
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
@@ -29,7 +27,7 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 
 
 @click.command("report")
-@click.argument("inputs", metavar="TRACE", nargs=-1, required=True, shell_complete=parameters.files)
+@click.argument("inputs", metavar="INPUT", nargs=-1, required=True, shell_complete=parameters.files)
 @parameters.output("the report", renderers.suffixes(FORMATS))
 @parameters.form(FORMATS)
 @parameters.top("5, in Markdown 20")
@@ -67,9 +65,12 @@ def command(
 ) -> None:
     """Report on one trace, or on the tables of a text; - is standard input.
 
+    An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
+    saved report (report -o x.json).
+
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
     key_averages().table(). The content decides. Of a folder, the report is on its only trace, or on all ranks of its
-    only run.
+    only run. A saved report is shown as render does.
 
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
     step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
@@ -125,7 +126,7 @@ class _Made:
     """A report, and what it was made of."""
 
     report: Report
-    measured: Trace | TableDocument | None = None
+    measured: Trace | TableDocument | Report | None = None
     """None: several traces."""
     notes: tuple[str, ...] = ()
     """What else is to be said."""
@@ -135,39 +136,30 @@ def _only(inputs: tuple[str, ...]) -> str:
     """The one input.
 
     Raises:
-        UsageError: There are several, or it is a URL.
+        UsageError: There are several.
     """
     if len(inputs) > 1:
         raise UsageError(f"report takes one trace, and {len(inputs)} are given. {suggestions.for_several(inputs)}")
-    if is_url(inputs[0]):
-        batch = suggestions.typed("batch", inputs[0], "-o", "reports/")
-        raise UsageError(f"{inputs[0]}: is a URL, and report reads files. Download it, or use {batch}")
     return inputs[0]
 
 
 def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _Made:
-    """The report on a file, on the only trace of a folder, or on the ranks of its only run."""
-    file = folder.only_file(given) if os.path.isdir(given) else given  # noqa: PTH112 - "" is no folder
+    """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
+    file = given if opening.is_one_file(given) else folder.only_file(given)
     if file is None:
-        ranks = rank_files.collect([given], steps, quiet=quiet)
-        return _Made(join(ranks.members, ranks.name, settings), notes=tuple(ranks.summary))
+        with reading_each(quiet=quiet) as each:
+            run = multirank.collect([given], steps, each)
+        return _Made(run.report(settings), notes=tuple(run.summary))
     with reading(file, quiet=quiet) as progress:
-        measured = _load(file, progress)
-        return _Made(analyze(measured, steps, settings), measured)
+        content = opening.read(file, progress)
+        if isinstance(content, Difference):
+            raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
+        if isinstance(content, Report) and settings.options:
+            raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
+        return _Made(report_on(content, file, steps, settings), content)
 
 
-def _load(file: str, progress: Callable[[int], None]) -> Trace | TableDocument:
-    """Load as `pipeline.load` does, but name the command that shows a saved report."""
-    try:
-        return load(file, progress)
-    except UnusableInputError:
-        if file != STDIN and rank_files.is_report(file):
-            meant = suggestions.typed("render", file)
-            raise UsageError(f"{file}: is a saved report, not a trace. Did you mean {meant}?") from None
-        raise
-
-
-def _traced(measured: Trace | TableDocument | None, given: str) -> Trace:
+def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:
     """What a table is made of.
 
     Raises:
@@ -175,6 +167,8 @@ def _traced(measured: Trace | TableDocument | None, given: str) -> Trace:
     """
     if measured is None:
         raise UsageError(f"{given}: holds several ranks, and a table (.txt) is made of one trace; name the file of one")
+    if isinstance(measured, Report):
+        raise UsageError(f"{given}: is a saved report, and a table (.txt) is made of a trace; name the trace")
     if not isinstance(measured, Trace):
         raise UsageError(f"{given}: holds printed tables already, and a table (.txt) is made of a trace")
     return measured

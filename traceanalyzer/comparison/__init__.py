@@ -11,16 +11,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from traceanalyzer._version import __version__
 from traceanalyzer.comparison import comparability, findings, notes, parts, printed, rankings, traces, verdict
 from traceanalyzer.comparison import sides as side_inputs
 from traceanalyzer.comparison.measurement import MeasuredGpu, Measurement
-from traceanalyzer.comparison.sides import Given, Progress, Reading
+from traceanalyzer.comparison.sides import Given, Reading
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs.opening import FileProgress, silent
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.difference import SCHEMA_VERSION, Difference, GpuUse, MemoryPeak
 from traceanalyzer.report.model import Generator, Report
@@ -35,13 +35,13 @@ def diff(
     limit: float | None = None,
     steps: StepChoice | None = None,
     config: Config | None = None,
-    progress: Progress | None = None,
+    progress: FileProgress | None = None,
 ) -> Difference:
     """Compare two measurements.
 
     Args:
-        base: Before: a trace, a saved report (`report -o x.json`), a folder with the traces of a run, a report in
-            memory, or a run of a document with tables (`notes.md#run-1`).
+        base: Before: a trace, a saved report (`report -o x.json`), a folder, a pattern or a URL that leads to the
+            traces of a run, a report in memory, or a run of a document with tables (`notes.md#run-1`).
         head: After. None: `base` is a document with two runs.
         limit: A slower step by more than this share is a regression; None if there is no limit.
         steps: The steps of traces that count.
@@ -52,7 +52,7 @@ def diff(
         UnusableInputError: A side holds nothing that can be compared.
         UsageError: The sides are of different kinds, or no run was named where there are several.
     """
-    reading = Reading(config or Config(), steps or StepChoice(), progress or _silent)
+    reading = Reading(config or Config(), steps or StepChoice(), progress or silent)
     if head is None:
         if isinstance(base, Report):
             raise UsageError("a report cannot be compared with nothing; give two")
@@ -60,11 +60,6 @@ def diff(
     else:
         sides = (_given(base, reading), _given(head, reading))
     return compare(*_measured(*sides), limit)
-
-
-def _silent(name: str) -> Callable[[int], None]:
-    del name
-    return lambda _: None
 
 
 def _given(side: Input, reading: Reading) -> Given:

@@ -1,26 +1,20 @@
-"""Reads what is compared: traces, saved reports, documents with tables, and folders of them."""
+"""Reads what is compared: traces, saved reports, documents with tables; in files, folders, patterns and URLs."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from traceanalyzer.comparison import printed
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.inputs import saved_reports
-from traceanalyzer.pipeline import StepChoice, analyze
-from traceanalyzer.readers import read
-from traceanalyzer.readers.source import Source, open_source
+from traceanalyzer.inputs import opening, sniffing
+from traceanalyzer.inputs.opening import FileProgress
+from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
+from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
 
-Progress = Callable[[str], Callable[[int], None]]
-"""From the name of a file to what takes the number of bytes after each read."""
-
-_SUFFIXES = (".json", ".json.gz", ".json.tmp")
 _RUN = "#"
 
 
@@ -48,28 +42,28 @@ class Reading:
 
     config: Config
     steps: StepChoice
-    progress: Progress
+    progress: FileProgress
 
 
-def open_side(path: str, reading: Reading) -> Given:
-    """Read one side from a file, a folder, or `DOCUMENT#RUN`.
+def open_side(given: str, reading: Reading) -> Given:
+    """Read one side.
 
     Args:
-        path: A file, a folder, or `DOCUMENT#RUN`.
+        given: A file, a folder, a pattern, a URL, or one of these and the run of a document: `DOCUMENT#RUN`.
         reading: How.
 
     Raises:
         UnusableInputError: Nothing there can be compared.
         UsageError: The request does not fit the input.
     """
-    file, run = _split(path)
-    if Path(file).is_dir():
-        return _folder(Path(file), reading)
-    report, _ = _read(file, reading)
-    given = Given(report.source.name, (report,), run)
-    if run is not None and not given.is_printed:
-        raise UsageError(f"{path}: only documents with tables have runs; leave {_RUN}{run} out")
-    return given
+    where, run = _split(given)
+    if opening.is_one_file(where):
+        side = _of_reports(where, {"": _read(where, reading)}, run)
+    else:
+        side = _several(where, run, reading)
+    if run is not None and not side.is_printed:
+        raise UsageError(f"{given}: only documents with tables have runs; leave {_RUN}{run} out")
+    return side
 
 
 def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
@@ -94,35 +88,39 @@ def _split(path: str) -> tuple[str, str | None]:
     return (file, run) if mark and file and run and not os.path.lexists(path) else (path, None)
 
 
-def _folder(folder: Path, reading: Reading) -> Given:
-    """Read all traces below a folder; where there are none, all saved reports."""
-    if not os.access(folder, os.R_OK | os.X_OK):
-        raise UnusableInputError(f"{folder}: cannot be listed: Permission denied")
-    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.name.lower().endswith(_SUFFIXES))
-    traces: dict[Path, Report] = {}
-    saved: dict[Path, Report] = {}
+def _several(where: str, run: str | None, reading: Reading) -> Given:
+    """Read all traces of a folder, a pattern or a URL; without any, its only document, or all saved reports."""
+    files = [sniffing.sniff(file) for file in opening.files([where])]
+    read: dict[str, Report] = {}
+    left = files
+    while not read and (counting := sniffing.that_count(left)):
+        left = [file for file in left if file not in counting]
+        if counting[0].is_a(FileKind.DOCUMENT) and len(counting) > 1:
+            continue  # which of them is meant, nobody can tell
+        read = _all_of(counting, reading)
+    if not read:
+        failed = next((file for file in files if file.failure is not None), None)
+        raise UnusableInputError(f"{where}: {failed.failure}") if failed else opening.nothing_in([where])
+    ignored = tuple(file.found.name for file in files if file.found.name not in read)
+    return _of_reports(where, read, run, ignored)
+
+
+def _all_of(files: list[SniffedFile], reading: Reading) -> dict[str, Report]:
+    """Reports on the files that can be used, by their names. Ranks joined by an earlier command are no measurement."""
+    read = {}
     for file in files:
         with contextlib.suppress(UnusableInputError):
-            report, is_saved = _read(str(file), reading)
-            if report.source.format == "kineto":
-                (saved if is_saved else traces)[file] = report
-    chosen = traces or saved
-    if not chosen:
-        raise UnusableInputError(f"{folder}: holds no trace (*.json, *.json.gz) and no report (report -o x.json)")
-    ignored = tuple(str(file.relative_to(folder)) for file in files if file not in chosen)
-    return Given(folder.resolve().name or str(folder), tuple(chosen.values()), None, ignored)
+            report = _read(file.found.location, reading)
+            if report.source.format == "kineto" or file.is_a(FileKind.DOCUMENT):
+                read[file.found.name] = report
+    return read
 
 
-def _read(path: str, reading: Reading) -> tuple[Report, bool]:
-    """The report of a trace or document, or a saved one; and whether it was saved."""
-    with open_source(path, reading.progress(path)) as source:
-        if saved_reports.begins(source):
-            return _saved(source, reading.steps), True
-        measured = read(source)
-    return analyze(measured, reading.steps, reading.config), False
+def _of_reports(where: str, read: dict[str, Report], run: str | None, ignored: tuple[str, ...] = ()) -> Given:
+    reports = tuple(read.values())
+    return Given(opening.name_of([where], [report.source.name for report in reports]), reports, run, ignored)
 
 
-def _saved(source: Source, steps: StepChoice) -> Report:
-    if not steps.is_everything:
-        raise UsageError(f"{source.name}: is a saved report; steps can only be chosen of a trace")
-    return saved_reports.read_report(source)
+def _read(location: str, reading: Reading) -> Report:
+    content = opening.read(location, reading.progress(location))
+    return report_on(content, location, reading.steps, reading.config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -42,7 +43,55 @@ def open_file(url: str, block_bytes: int) -> IO[bytes]:
     """Open a remote file for reading from start to end, with a small cache."""
     fs, path = _resolve(url)
     with _as_os_error():
-        return cast("IO[bytes]", fs.open(path, "rb", block_size=block_bytes, cache_type="readahead"))
+        file = fs.open(path, "rb", block_size=block_bytes, cache_type="readahead")
+    return cast("IO[bytes]", _RemoteStream(file))
+
+
+class _RemoteStream(io.RawIOBase):
+    """A remote file whose errors are those of files, whatever its library raises."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file = file
+        self.size: int | None = getattr(file, "size", None)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        with _as_os_error():
+            data = self._file.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        with _as_os_error():
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def is_file(url: str) -> bool:
+    """Whether a URL is that of a file, and not of a folder or of nothing.
+
+    Raises:
+        MissingDependencyError: Its library is not installed.
+    """
+    fs, path = _resolve(url)
+    try:
+        with _as_os_error():
+            return bool(fs.isfile(path))
+    except OSError:
+        return False
 
 
 def find(url: str) -> Iterator[RemoteFile]:

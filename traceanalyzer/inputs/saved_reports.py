@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -16,6 +17,13 @@ _LARGEST = 1 << 30
 """Bytes of a report that are read (own choice: reports are a thousandth of it)."""
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark that editors on Windows put before UTF-8."""
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
+_DIFFERENCE = re.compile(rb'"generator"\s*:\s*\{[^{}]*\}\s*,\s*"base"\s*:')
+"""How a difference goes on where a report names its source."""
+
+DIFFERENCE = "is a saved difference; name a report or a trace (render shows it)"
+"""What is wrong with a difference where a report is needed."""
+
 _REMEDY = "make it anew from the trace"
 _Saved = TypeVar("_Saved", Report, Difference)
 
@@ -43,8 +51,19 @@ class _Kind(msgspec.Struct):
 
 def begins(source: Peekable) -> bool:
     """Whether it begins like a saved report or difference; a trace does not."""
-    head = source.peek(_HEAD).removeprefix(_MARK).lstrip()
-    return head.startswith(b"{") and b'"schema_version"' in head and b'"generator"' in head
+    return is_head_of_saved(source.peek(_HEAD))
+
+
+def is_head_of_saved(head: bytes) -> bool:
+    """Whether these are the first bytes of a saved report or difference."""
+    head = head[:_HEAD].removeprefix(_MARK).lstrip()
+    is_saved = head.startswith(b"{") and b'"schema_version"' in head and b'"generator"' in head
+    return is_saved and not _EVENTS.search(head)
+
+
+def is_head_of_difference(head: bytes) -> bool:
+    """Whether the first bytes of something saved are those of a difference."""
+    return _DIFFERENCE.search(head[:_HEAD]) is not None
 
 
 def read(source: Peekable, name: str | None = None) -> Report | Difference:
@@ -85,7 +104,7 @@ def decode(data: bytes, name: str) -> Report:
     """
     data = data.removeprefix(_MARK)
     if _kind(data, name).is_difference:
-        raise UnusableInputError(f"{name}: is a saved difference; name a report or a trace (render shows it)")
+        raise UnusableInputError(f"{name}: {DIFFERENCE}")
     return _decode(data, name, Report, model.SCHEMA_VERSION).saved_as(name)
 
 

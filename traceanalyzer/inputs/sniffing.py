@@ -1,9 +1,10 @@
-"""Tells from its first bytes what a file holds: a trace, a text with tables, or nothing that is read here."""
+"""Tells from its first bytes what a file holds: a trace, a text with tables, a saved report, or nothing of ours."""
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import IO
@@ -11,10 +12,17 @@ from typing import IO
 import msgspec
 
 from traceanalyzer import output
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.inputs import saved_reports
+from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.file_names import TEXT_SUFFIXES, looks_like_trace, plain_name
+from traceanalyzer.inputs.storage import open_input
 
 HEAD = 1 << 18
 """Plain bytes that are examined: the header of a trace and a few hundred events."""
+
+NOTHING = "holds no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
+"""What every command says of a place where it finds nothing to read."""
 
 LONGEST_TEXT = 256 << 20
 """Bytes of a text that are searched for tables, the same as in the reader."""
@@ -39,10 +47,12 @@ _INFO_REACH = 4096
 
 
 class FileKind(Enum):
-    """What a file is to a batch."""
+    """What a file is to the commands that take files, folders, patterns and URLs."""
 
     TRACE = "trace"
     DOCUMENT = "document"
+    REPORT = "saved report"
+    DIFFERENCE = "saved difference"
     OTHER = "other"
 
 
@@ -56,6 +66,48 @@ class Peek:
     events_per_byte: float = 0.0
     rank: int | None = None
     world_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SniffedFile:
+    """A file that was found, and what its first bytes tell; exactly one of `peek` and `failure` is set."""
+
+    found: FoundFile
+    peek: Peek | None = None
+    failure: str | None = None
+    """Why nothing can be told: it is empty, or cannot be read."""
+
+    def is_a(self, kind: FileKind) -> bool:
+        """Whether the file is of a kind."""
+        return self.peek is not None and self.peek.kind is kind
+
+
+def sniff(found: FoundFile) -> SniffedFile:
+    """Look at the first bytes of a file. Whatever is wrong with it becomes a reason, never an exception."""
+    if found.failure is not None:
+        return SniffedFile(found, failure=found.failure)
+    if not found.size:
+        return SniffedFile(found, failure="is empty (0 bytes)")
+    try:
+        with open_input(found.location, HEAD) as opened:  # by its relative name: folders above say nothing of a file
+            return SniffedFile(found, peek(opened, found.name, found.size, is_named=found.is_named))
+    except OSError as error:
+        return SniffedFile(found, failure=f"cannot be read: {error.strerror or error}")
+    except TraceAnalyzerError as error:
+        return SniffedFile(found, failure=str(error))
+
+
+def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
+    """The files of a folder, a pattern or a URL that the user means.
+
+    Traces, or where there are none, texts with tables, or where there is neither, saved reports: these were made of
+    the traces beside them. Files that cannot be read or are something else never count.
+    """
+    every = list(files)
+    for kind in (FileKind.TRACE, FileKind.DOCUMENT, FileKind.REPORT):
+        if of_kind := [file for file in every if file.is_a(kind)]:
+            return of_kind
+    return []
 
 
 def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Peek:
@@ -76,6 +128,8 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
     plain = _plain_size(file, head, used, size) if is_compressed else size
     found = Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / len(head) if head else 0.0, *_ranks(head))
     other = Peek(FileKind.OTHER, plain)
+    if saved_reports.is_head_of_saved(head):
+        return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
     if _is_report(head):
         return other
     if plain_name(name).endswith(TEXT_SUFFIXES) and not _EVENTS.search(head):
@@ -89,7 +143,7 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
 
 
 def _is_report(head: bytes) -> bool:
-    """Whether it is a report of this program; a trace that this program wrote is a trace."""
+    """Whether this program wrote it for people to read; a trace that this program wrote is a trace."""
     return output.is_ours(head) and not _EVENTS.search(head)
 
 

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers import ranks
 from traceanalyzer.analyzers.ranks import Ranks
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import RankRow
-from traceanalyzer.pipeline import measure_rank
+from traceanalyzer.multirank import measure_rank
 
 
 def members(traces: Iterable[TraceBuilder]) -> dict[int, Member]:

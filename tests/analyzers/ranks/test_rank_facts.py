@@ -13,7 +13,8 @@ from traceanalyzer.analyzers import rank_facts, ranks
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.rank_facts import ProcessGroup, RankFacts
 from traceanalyzer.analyzers.ranks.member import of_report
-from traceanalyzer.pipeline import analyze, join
+from traceanalyzer.multirank import join
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 
 

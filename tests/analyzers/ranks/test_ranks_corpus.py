@@ -9,7 +9,7 @@ import pytest
 from traceanalyzer import load
 from traceanalyzer.analyzers.ranks import Ranks
 from traceanalyzer.analyzers.ranks.model import RankRange
-from traceanalyzer.pipeline import join, measure_rank
+from traceanalyzer.multirank import join, measure_rank
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
 

@@ -95,4 +95,4 @@ def _accumulations_follow(context: Context, evaluations: I64, source: I64) -> I6
 
 
 def _thread(context: Context, nodes: I64) -> I64:
-    return context.host.tree.thread[nodes]
+    return context.host.tree.thread[nodes].astype(np.int64)

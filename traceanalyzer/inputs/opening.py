@@ -1,0 +1,129 @@
+"""Opens whatever a person names, and tells by its content what it is.
+
+An input is a file, a folder, a pattern, a URL or a saved report; every command takes them through here.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from traceanalyzer import readers
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import discovery, saved_reports
+from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.sniffing import NOTHING
+from traceanalyzer.inputs.storage import is_url, local_path, open_input
+from traceanalyzer.readers import source as local
+from traceanalyzer.readers.source import STDIN, Source
+from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.model import Report
+from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.model import Trace
+
+Content = Trace | TableDocument | Report | Difference
+"""What a file may hold."""
+
+FileProgress = Callable[[str], Callable[[int], None]]
+"""From the name of a file to what takes the number of bytes after each read."""
+
+_REMOTE_BLOCK = 8 << 20
+
+
+def silent(name: str) -> Callable[[int], None]:
+    """Follow the reading of no file, for callers that show no progress."""
+    del name
+    return lambda _: None
+
+
+@contextmanager
+def open_source(location: str | Path, progress: Callable[[int], None] = lambda _: None) -> Iterator[Source]:
+    """Open one file for reading.
+
+    Args:
+        location: A path, a URL, or "-" for standard input.
+        progress: Called with the number of input bytes after each read.
+
+    Raises:
+        UnusableInputError: It is missing, a folder, not readable, or empty.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    url = str(location)
+    if not is_url(url):
+        with local.open_source(local_path(url) if url != STDIN else url, progress) as source:
+            yield source
+        return
+    try:
+        with open_input(url, _REMOTE_BLOCK) as raw:
+            source = Source(raw, url.rstrip("/").rpartition("/")[2], getattr(raw, "size", None), progress)
+            if source.is_empty:
+                raise UnusableInputError(f"{url}: is empty (0 bytes)")
+            yield source
+    except FileNotFoundError:
+        raise UnusableInputError(f"{url}: no such file") from None
+    except OSError as error:
+        raise UnusableInputError(f"{url}: cannot be read: {error.strerror or error}") from None
+
+
+def read(location: str | Path, progress: Callable[[int], None] = lambda _: None) -> Content:
+    """Read one file; its content decides what it is.
+
+    Args:
+        location: A path, a URL, or "-" for standard input.
+        progress: Called with the number of input bytes after each read.
+
+    Raises:
+        UnusableInputError: It holds nothing that this program reads.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    with open_source(location, progress) as source:
+        return saved_reports.read(source) if saved_reports.begins(source) else readers.read(source)
+
+
+def is_one_file(given: str) -> bool:
+    """Whether the user named one file (or standard input), and not a folder, a pattern or the URL of a folder."""
+    if given == STDIN:
+        return True
+    if is_url(given):
+        return not glob.has_magic(given) and _is_remote_file(given)
+    path = local_path(given)
+    if os.path.isdir(path):  # noqa: PTH112 - "" is no folder
+        return False
+    return os.path.lexists(path) or not glob.has_magic(path)
+
+
+def files(inputs: Iterable[str]) -> list[FoundFile]:
+    """Every file that the inputs lead to, each once however many ways lead to it, in the order of discovery.
+
+    Raises:
+        UnusableInputError: An input leads to nothing.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    return list({file.identity: file for file in discovery.find(inputs)}.values())
+
+
+def name_of(inputs: Iterable[str], names: list[str]) -> str:
+    """What several files together are called: as their folder, or after the first and the last of them.
+
+    Args:
+        inputs: What the user named.
+        names: Of the files that were read, in their order.
+    """
+    given = list(inputs)
+    if len(given) == 1 and not is_one_file(given[0]) and not glob.has_magic(given[0]):
+        folder = given[0].rstrip("/") if is_url(given[0]) else str(Path(local_path(given[0])).resolve())
+        return folder.rpartition("/")[2] if is_url(given[0]) else Path(folder).name or folder
+    return names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
+
+
+def nothing_in(inputs: Iterable[str]) -> UnusableInputError:
+    """The error that says that nothing can be read where the user pointed."""
+    return UnusableInputError(f"{', '.join(inputs)}: {NOTHING}")
+
+
+def _is_remote_file(url: str) -> bool:
+    return bool(import_module("traceanalyzer.inputs.remote").is_file(url))

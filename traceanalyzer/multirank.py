@@ -1,0 +1,241 @@
+"""All ranks of one run in one report: measures each rank, finds out which of the files are one run, and joins them.
+
+The module is not called `ranks`, because `traceanalyzer.ranks` is the public function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from traceanalyzer import pipeline
+from traceanalyzer.analyzers import ranks as joining
+from traceanalyzer.analyzers.ranks import totals
+from traceanalyzer.analyzers.ranks.member import Member, of_report, of_trace
+from traceanalyzer.config import Config
+from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.inputs import opening, rank_groups, sniffing
+from traceanalyzer.inputs.discovery import FoundFile
+from traceanalyzer.inputs.opening import FileProgress
+from traceanalyzer.inputs.sniffing import FileKind
+from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.report.model import Report
+from traceanalyzer.rules import selection
+from traceanalyzer.rules.facts import of_ranks as facts_of_ranks
+from traceanalyzer.rules.runner import judge
+from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.trace.model import Trace
+
+_NAMED = 5
+"""Runs, and files that were left out, that are named in a message."""
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """The ranks of one run, read and ready to be joined."""
+
+    name: str
+    """Of the folder, or of the first and the last file."""
+    members: Mapping[int, Member]
+    """The facts of each rank, by its number."""
+    left_out: tuple[str, ...]
+    """Files that are not among them: name and reason, a sentence each."""
+
+    def report(self, config: Config | None = None) -> Report:
+        """The report of the run, with the settings of a project."""
+        return join(self.members, self.name, config)
+
+    @property
+    def summary(self) -> Iterable[str]:
+        """What was left out, in a few lines."""
+        if not self.left_out:
+            return
+        count = len(self.left_out)
+        yield f"Left out {count} of {count + len(self.members)} files:"
+        yield from (f"- {reason}" for reason in self.left_out[:_NAMED])
+        if count > _NAMED:
+            yield f"- and {count - _NAMED} more"
+
+
+@dataclass(frozen=True)
+class _MeasuredFile:
+    """A file and what is in it."""
+
+    name: str
+    member: Member
+
+
+def ranks(
+    inputs: str | Path | Iterable[str | Path],
+    *,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    progress: FileProgress | None = None,
+    left_out: Callable[[str], None] | None = None,
+) -> Report:
+    """Compare the ranks of one distributed run in a report of its own.
+
+    Args:
+        inputs: Traces or saved reports of the ranks, folders, patterns or URLs that lead to them.
+        steps: Which steps of traces count.
+        config: Settings of a project; `traceanalyzer.config.load` reads them.
+        progress: From the name of a file to what takes the number of bytes after each read.
+        left_out: Called with one sentence for each file that cannot be used.
+
+    Raises:
+        UnusableInputError: No file can be used, or none is a rank.
+        UsageError: They are several runs, or steps are chosen of a report.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    given = [inputs] if isinstance(inputs, str | Path) else inputs
+    run = collect([str(path) for path in given], steps, progress)
+    for reason in run.left_out if left_out is not None else ():
+        left_out(reason)  # type: ignore[misc]  # not None here
+    return run.report(config)
+
+
+def collect(
+    inputs: Iterable[str], steps: StepChoice | None = None, progress: FileProgress | None = None
+) -> MeasuredRun:
+    """Read the ranks of a run.
+
+    A file that cannot be used is left out, and its rank will be missing. A saved report counts only where there are no
+    traces, or if it was named.
+
+    Args:
+        inputs: Traces, saved reports, folders, patterns, URLs.
+        steps: Which steps of traces count.
+        progress: From the name of a file to what takes the number of bytes after each read.
+
+    Raises:
+        UnusableInputError: No file can be used, or none is a rank.
+        UsageError: They are several runs, or steps are chosen of a report.
+    """
+    given = list(inputs)
+    measured, reasons = _measure(given, steps, progress or opening.silent)
+    is_one = all(map(opening.is_one_file, given))
+    members, unknown = _run_of(measured, ", ".join(given), is_one=is_one)
+    names = [members[rank].source.name for rank in sorted(members)]
+    return MeasuredRun(opening.name_of(given, names), members, (*reasons, *unknown))
+
+
+def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None:
+    """Collect what `join` needs of one rank; None if the trace names no rank and has no collectives.
+
+    Raises:
+        UsageError: None of the chosen steps is in the trace.
+    """
+    context = pipeline.context_of(trace, steps, None)
+    return of_trace(context, pipeline.source_of(trace), pipeline.summary_of(trace, context))
+
+
+def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> Report:
+    """Compare the ranks of one run in a report of its own.
+
+    Args:
+        members: By rank: from `measure_rank`, or from saved reports (`ranks.member.of_report`).
+        name: Name of the run.
+        config: Settings of a project.
+    """
+    rules = facts_of_ranks.applicable(selection.choose(config or Config()))
+    own = [members[rank] for rank in sorted(members)]
+    worlds = [member.summary.world_size for member in own if member.summary.world_size is not None]
+    found = joining.join(members, max(worlds, default=None))
+    summary = totals.summary(own, found.world_size)
+    advice = judge(facts_of_ranks.facts(summary, totals.results(own, found)), rules)
+    return pipeline.report_of(totals.source(name, own), summary, {"ranks": found}, {}, joining.doubts(found), advice)
+
+
+def named(names: Iterable[str]) -> str:
+    """Some names, the first of many."""
+    every = list(names)
+    return ", ".join(every[:_NAMED]) + (", ..." if len(every) > _NAMED else "")
+
+
+def _measure(
+    inputs: list[str], steps: StepChoice | None, progress: FileProgress
+) -> tuple[list[_MeasuredFile], list[str]]:
+    """Every file that can be used, and of the others why not."""
+    found = opening.files(inputs)
+    beside = [file for file in found if not file.is_named and _is_saved(file)]
+    measured, reasons = _all_of([file for file in found if file not in beside], steps, progress)
+    if not measured:
+        measured, others = _all_of(beside, steps, progress)
+        reasons += others
+    if not measured:
+        raise UnusableInputError(reasons[0]) if reasons else opening.nothing_in(inputs)
+    return measured, reasons
+
+
+def _is_saved(file: FoundFile) -> bool:
+    seen = sniffing.sniff(file)
+    return seen.is_a(FileKind.REPORT) or seen.is_a(FileKind.DIFFERENCE)
+
+
+def _all_of(
+    files: list[FoundFile], steps: StepChoice | None, progress: FileProgress
+) -> tuple[list[_MeasuredFile], list[str]]:
+    """What is in some files, and why some cannot be used."""
+    measured, reasons = [], []
+    for file in files:
+        try:
+            measured.append(_MeasuredFile(file.name, _member(file, steps, progress)))
+        except UnusableInputError as error:
+            reasons.append(_with_name(file, str(error)))
+    return measured, reasons
+
+
+def _with_name(file: FoundFile, reason: str) -> str:
+    """A reason that begins with the file, which not every error names."""
+    name = file.location.rpartition("/")[2]
+    return reason if name in reason.partition(": ")[0] else f"{file.name}: {reason}"
+
+
+def _member(file: FoundFile, steps: StepChoice | None, progress: FileProgress) -> Member:
+    if file.failure is not None:
+        raise UnusableInputError(f"{file.location}: {file.failure}")
+    content = opening.read(file.location, progress(file.location))
+    if isinstance(content, TableDocument):
+        raise UnusableInputError(f"{file.location}: holds printed tables, which cannot be compared between ranks")
+    if isinstance(content, Trace):
+        member = measure_rank(content, steps)
+    else:
+        member = of_report(pipeline.report_on(content, file.location, steps))
+    if member is None:
+        raise UnusableInputError(f"{file.location}: names no rank and has no collectives")
+    return member
+
+
+def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple[dict[int, Member], list[str]]:
+    """The members of the run by rank, and the files that belong to none.
+
+    Args:
+        measured: All files that can be used.
+        given: What the user wrote.
+        is_one: Files were named one by one: then they are one run, wherever they lie.
+
+    Raises:
+        UnusableInputError: No file is a rank.
+        UsageError: They are several runs.
+    """
+    found = [run for run in rank_groups.group(map(_as_file, measured)) if run.ranks[0][0] is not None]
+    if not found:
+        raise UnusableInputError(
+            f"{given}: no rank is known, neither from distributedInfo nor from names such as rank3.json; a trace that "
+            "is no rank is for traceanalyzer report"
+        )
+    by_name = {entry.name: entry.member for entry in measured}
+    numbered = [(rank, name) for run in found for rank, name in run.ranks if rank is not None]
+    if len(found) > 1 and not (is_one and len({rank for rank, _ in numbered}) == len(numbered)):
+        raise UsageError(
+            f"{given}: holds {len(found)} runs ({named(run.name for run in found)}); name the files of one"
+        )
+    unknown = [f"{name}: its rank is not known" for name in sorted(by_name.keys() - {name for _, name in numbered})]
+    return {rank: by_name[name] for rank, name in numbered}, unknown
+
+
+def _as_file(entry: _MeasuredFile) -> rank_groups.RankFile:
+    """What grouping needs to know of the file."""
+    summary = entry.member.summary
+    return rank_groups.RankFile(entry.name, summary.rank, summary.world_size, summary.base_ns)
