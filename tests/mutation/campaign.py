@@ -109,11 +109,12 @@ class Campaign:
         cpu_ratio = memory_ratio = None
         if self.with_costs and (outcome.cpu_s > _CHEAP_S or outcome.memory > _CHEAP_BYTES):
             base = self._undamaged(case)
-            if any(verdicts.costs(outcome, base)):  # another try each, because noise only ever adds
+            grown = max(0, len(case.data) - len(self.prepare(case.base)))
+            if any(verdicts.costs(outcome, base, grown)):  # another try each, because noise only ever adds
                 outcome = _cheaper(outcome, self._run(case.command, case.file, case.data, folder))
             cpu_ratio = outcome.cpu_s / max(base.cpu_s, 0.01)
             memory_ratio = outcome.memory / max(base.memory, 1 << 20)
-            found += verdicts.costs(outcome, base)
+            found += verdicts.costs(outcome, base, grown)
         if found:
             self._keep(case, found, outcome)
         shutil.rmtree(folder)

@@ -90,3 +90,5 @@ def test_costs_are_compared_with_the_undamaged_file() -> None:
     assert list(costs(outcome(memory=TIMES * base.memory + SPARE_BYTES + 1), base)) == [
         "takes 577 MB, undamaged 105 MB"
     ]
+    larger = outcome(memory=TIMES * base.memory + SPARE_BYTES + 1)
+    assert list(costs(larger, base, grown=1)) == [], "a file that the damage made larger may take more"

@@ -60,9 +60,15 @@ def _report(file: Path) -> Iterator[str]:
             yield f"{skipped['id']}: {skipped['reason']['text']}"[:300]
 
 
-def costs(outcome: Outcome, base: Outcome) -> Iterator[str]:
-    """Whether a damaged file costs much more than the undamaged one."""
+def costs(outcome: Outcome, base: Outcome, grown: int = 0) -> Iterator[str]:
+    """Whether a damaged file costs much more than the undamaged one.
+
+    Args:
+        outcome: Of the damaged file.
+        base: Of the undamaged one.
+        grown: Bytes by which the damage made the file larger; a text is held in memory as a whole.
+    """
     if outcome.cpu_s > TIMES * base.cpu_s + SPARE_S:
         yield f"takes {outcome.cpu_s:.2f} s, undamaged {base.cpu_s:.2f} s"
-    if outcome.memory > TIMES * base.memory + SPARE_BYTES:
+    if outcome.memory > TIMES * (base.memory + grown) + SPARE_BYTES:
         yield f"takes {outcome.memory / 1e6:.0f} MB, undamaged {base.memory / 1e6:.0f} MB"
