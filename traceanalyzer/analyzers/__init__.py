@@ -26,6 +26,7 @@ from traceanalyzer.analyzers import (
     kernels_by_shape,
     launches,
     memory,
+    missing,
     modules,
     operators,
     optimizers,
@@ -44,12 +45,7 @@ from traceanalyzer.analyzers import (
 )
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import repeated_steps
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.tables import Category
-
-_NO_STEPS = Text("skip-no-steps", "the trace has no event that a step could be made of")
-_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
-_NO_OPERATORS = Text("skip-no-operators", "the trace has no operators")
+from traceanalyzer.report.message import Message
 
 
 @dataclass(frozen=True)
@@ -63,30 +59,14 @@ class Analyzer:
     """Why it cannot run on this trace, or None."""
 
 
-def _without_steps(context: Context) -> Message | None:
-    return None if len(context.steps) else _NO_STEPS()
-
-
-def _without_kernels(context: Context) -> Message | None:
-    return None if (context.trace.device.category == Category.KERNEL).any() else _NO_KERNELS()
-
-
-def _without_gpu_window(context: Context) -> Message | None:
-    return _without_kernels(context) or _without_steps(context)
-
-
-def _without_operators(context: Context) -> Message | None:
-    return None if (context.trace.host.category == Category.OPERATOR).any() else _NO_OPERATORS()
-
-
 ANALYZERS: tuple[Analyzer, ...] = (
-    Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, _without_steps),
+    Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, missing.steps),
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
-    Analyzer("resources", resources.StepResources, resources.analyze, _without_steps),
-    Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, _without_gpu_window),
-    Analyzer("operators", operators.Operators, operators.by_name, _without_operators),
-    Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, _without_operators),
-    Analyzer("kernels", kernels.Kernels, kernels.by_name, _without_kernels),
+    Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
+    Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),
+    Analyzer("operators", operators.Operators, operators.by_name, missing.operators),
+    Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, missing.operators),
+    Analyzer("kernels", kernels.Kernels, kernels.by_name, missing.kernels),
     Analyzer("idle", idle.Idle, idle.analyze, idle.missing),
     Analyzer("step_idle", repeated_steps.StepIdle, repeated_steps.analyze, repeated_steps.missing),
     Analyzer("launches", launches.LaunchFigures, launches.analyze, launches.missing),
@@ -109,8 +89,8 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("memory", memory.MemoryUse, memory.analyze, memory.missing),
     Analyzer("modules", modules.Modules, modules.analyze, modules.missing),
     Analyzer("python_lines", python_lines.PythonLines, python_lines.analyze, python_lines.missing),
-    Analyzer("timeline", timeline.Timeline, timeline.analyze, _without_steps),
-    Analyzer("kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, _without_kernels),
+    Analyzer("timeline", timeline.Timeline, timeline.analyze, missing.steps),
+    Analyzer("kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, missing.kernels),
     Analyzer("kernels_by_shape", kernels_by_shape.KernelsByShape, kernels_by_shape.analyze, kernels_by_shape.missing),
     Analyzer("shape_costs", shape_costs.ShapeCosts, shape_costs.analyze, shape_costs.missing),
     Analyzer("sm_fill", sm_fill.SmFill, sm_fill.analyze, sm_fill.missing),

@@ -13,6 +13,7 @@ from collections import defaultdict
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.report.message import Message, Text
@@ -25,7 +26,6 @@ _ROWS = 50
 
 _CONVOLUTION = re.compile(r"aten::\w*conv\w*$")
 
-_NO_CONVOLUTIONS = Text("skip-no-convolutions", "the trace has no convolutions with kernels")
 _NO_VALUES = Text(
     "skip-no-convolution-values",
     "the trace does not tell stride and padding of convolutions: record_shapes=True, and torch 2.1 or newer",
@@ -71,7 +71,7 @@ def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
     nodes, _ = context.once(_kernels)
     if not len(nodes):
-        return _NO_CONVOLUTIONS()
+        return reasons.NO_CONVOLUTIONS()
     concrete = context.trace.host.concrete[context.host.row[nodes]]
     return None if (concrete > 0).any() else _NO_VALUES()
 

@@ -12,12 +12,13 @@ import re
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Message
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -32,8 +33,6 @@ _BACKWARD = re.compile(r"Backward\d*$|_backward$|^autograd::engine")
 _CONVOLUTION_BACKWARD = re.compile(r"Conv\w{0,32}Backward\d*$|convolution_backward$")
 _TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain|welford", re.IGNORECASE)
 _INFERS = re.compile(r"bn_fw_inf|FwdInfer", re.IGNORECASE)
-
-_NO_CONVOLUTIONS = Text("skip-no-convolutions", "the trace has no convolutions with kernels")
 
 
 class NormedConvolution(msgspec.Struct, frozen=True):
@@ -79,7 +78,7 @@ def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
     named = context.trace.names.where(lambda name: _CONVOLUTION.match(name) is not None)
     found = named[context.host.name]
-    return None if (context.once(node_times).device_total_ns[found] > 0).any() else _NO_CONVOLUTIONS()
+    return None if (context.once(node_times).device_total_ns[found] > 0).any() else reasons.NO_CONVOLUTIONS()
 
 
 def analyze(context: Context) -> ConvolutionNorms:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.module_classes import class_codes, class_name
@@ -20,12 +21,11 @@ from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.op_shapes import words
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Message
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_OPERATORS = Text("skip-no-operators", "the trace has no operators")
 _COPY = "aten::copy_"
 _ASKING = words(
     "clone contiguous reshape flatten repeat to _to_copy type_as expand_as _reshape_copy unflatten tile copy view_as "
@@ -86,7 +86,7 @@ class Conversions(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why there is nothing to say of copies, or None."""
-    return None if (context.trace.host.category == Category.OPERATOR).any() else _NO_OPERATORS()
+    return reasons.operators(context)
 
 
 def analyze(context: Context) -> Conversions:

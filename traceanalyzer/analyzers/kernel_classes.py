@@ -9,18 +9,17 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Message
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category
 
 _NAMES_SHOWN = 10
 """Unexplained names in the result (own choice: enough to extend the table, little enough to read)."""
-
-_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
 
 
 class KernelClassTime(msgspec.Struct, frozen=True):
@@ -73,7 +72,7 @@ class KernelClasses(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    return None if (context.trace.device.category == Category.KERNEL).any() else _NO_KERNELS()
+    return reasons.kernels(context)
 
 
 def analyze(context: Context) -> KernelClasses:

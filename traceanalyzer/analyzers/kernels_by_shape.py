@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
@@ -15,7 +16,6 @@ from traceanalyzer.trace.tree import NO_PARENT
 _ROWS = 500
 """Rows in the result (own choice: real models launch a few hundred combinations; the rest is told as a time)."""
 
-_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
 _NO_SHAPES = Text(
     "skip-no-shapes",
     "the trace has no input shapes: record them with record_shapes=True",
@@ -53,10 +53,9 @@ class KernelsByShape(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    trace = context.trace
-    if not (trace.device.category == Category.KERNEL).any():
-        return _NO_KERNELS()
-    return None if (trace.host.shapes > 0).any() else _NO_SHAPES()
+    if (reason := reasons.kernels(context)) is not None:
+        return reason
+    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
 def analyze(context: Context) -> KernelsByShape:

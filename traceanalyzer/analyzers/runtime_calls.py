@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so nothing tells which calls come back")
@@ -136,9 +136,8 @@ class _Events:
 
 def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     """Calls that start within a step, by name and Python line."""
-    step = np.searchsorted(context.steps.start_ns, events.start, side="right") - 1
-    inside = (step >= 0) & (events.start < entries(context.steps.end_ns, step, 0))
-    events, step = events.take(inside), step[inside]
+    step = context.steps.at(events.start)
+    events, step = events.take(step >= 0), step[step >= 0]
     if not len(step):
         return []
     names = context.trace.names

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import msgspec
 
+from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.operators import OperatorByShape, by_shape
 from traceanalyzer.analyzers.peers import Peer, Priced, peers
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_shapes import implied, parse
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.tables import Category
 
 _ROWS = 200
 """Rows in the result (own choice: what comes after them is below a thousandth of the device time in real traces)."""
 
-_NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
 _NO_SHAPES = Text(
     "skip-no-shapes",
     "the trace has no input shapes: record them with record_shapes=True",
@@ -62,10 +61,9 @@ class ShapeCosts(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    trace = context.trace
-    if not (trace.device.category == Category.KERNEL).any():
-        return _NO_KERNELS()
-    return None if (trace.host.shapes > 0).any() else _NO_SHAPES()
+    if (reason := reasons.kernels(context)) is not None:
+        return reason
+    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
 def analyze(context: Context) -> ShapeCosts:

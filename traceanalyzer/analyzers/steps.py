@@ -50,6 +50,13 @@ class Steps:
         """Time from the start of the first to the end of the last step, gaps included."""
         return (int(self.start_ns[0]), int(self.end_ns[-1])) if len(self) else None
 
+    def at(self, times: I64) -> I64:
+        """Find the step that contains each point in time: its row, or -1 between steps."""
+        step = np.searchsorted(self.start_ns, times, side="right") - 1
+        inside = (step >= 0) & (times < entries(self.end_ns, step, 0))
+        found: I64 = np.where(inside, step, -1)
+        return found
+
     def take(self, rows: slice) -> Steps:
         """Keep some of the steps."""
         marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
@@ -116,9 +123,7 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
 
 def step_names(steps: Steps, times: I64) -> list[str | None]:
     """For each time the name of the step that contains it, None between steps."""
-    step = np.searchsorted(steps.start_ns, times, side="right") - 1
-    inside = (step >= 0) & (times < entries(steps.end_ns, step, 0))
-    return [steps.names[n] if known else None for n, known in zip(step.tolist(), inside.tolist(), strict=True)]
+    return [steps.names[step] if step >= 0 else None for step in steps.at(times).tolist()]
 
 
 def _one(start: I64, dur: I64, found_by: str) -> Steps:

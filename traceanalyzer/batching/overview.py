@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.record import Output, Row
 from traceanalyzer.inputs import rank_groups
 from traceanalyzer.inputs.rank_groups import RankFile
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message
 
 
@@ -85,13 +86,8 @@ def assign_runs(catalog: Catalog) -> None:
             database.execute(
                 "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]' FROM files"
                 " WHERE run = ? AND state = 'done' HAVING count(*)",
-                (run.name, run.world_size, ranges(run.missing), run.name),
+                (run.name, run.world_size, units.ranges(run.missing), run.name),
             )
-
-
-def ranges(missing: Iterable[tuple[int, int]]) -> str:
-    """Write ranges of ranks as text, such as `2, 5-127`."""
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in missing)
 
 
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
@@ -41,6 +41,17 @@ def number(value: float) -> str:
 def text(value: object) -> str:
     """The value unchanged; several values are joined."""
     return ", ".join(map(text, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def ranges(numbers: Iterable[tuple[int, int]], most: int | None = None) -> str:
+    """Write ranges of numbers, first and last included, such as `2, 5-127`.
+
+    Args:
+        numbers: First and last number of each range.
+        most: Ranges to show; what comes behind them is three dots.
+    """
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in numbers]
+    return ", ".join(shown[:most]) + (", ..." if most is not None and len(shown) > most else "")
 
 
 def yes_no(value: object) -> str:

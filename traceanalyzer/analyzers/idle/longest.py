@@ -13,7 +13,8 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.idle.causes import CAUSES, EVERY_THREAD
 from traceanalyzer.analyzers.idle.gaps import Gaps
-from traceanalyzer.trace.table import I32, I64, entries
+from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.trace.table import I32, I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -72,9 +73,6 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
     drained[~causes.fed_late(context, gaps)] = NO_PARENT
     moments = _moments(context, gaps, main, drained)
     activity = _activity(context, causes.responsible_thread(context, gaps), moments)
-    steps = context.steps
-    step = np.searchsorted(steps.start_ns, gaps.start_ns, side="right") - 1
-    inside = (step >= 0) & (gaps.start_ns < entries(steps.end_ns, step, 0))
 
     def named(codes: I64) -> list[str | None]:
         return [names[code] if code >= 0 else None for code in codes.tolist()]
@@ -85,7 +83,7 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
         gaps.length.tolist(),
         (CAUSES[cause] for cause in main.tolist()),
         times[np.arange(len(gaps)), main].tolist(),
-        (steps.names[number] if known else None for number, known in zip(step.tolist(), inside.tolist(), strict=True)),
+        step_names(context.steps, gaps.start_ns),
         (trace.threads[thread].tid if thread >= 0 else None for thread in activity[0].tolist()),
         *(named(codes) for codes in activity[1:]),
         named(call_name[drained]),

@@ -224,8 +224,8 @@ def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
     """Ten times the median pause between calls that put something on a device, but at least 50 us."""
     launch = context.links.launch
     start = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
-    step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    inside = (step >= 0) & (start < entries(steps.end_ns, step, 0)) & entries(steady, step, False)
+    step = steps.at(start)
+    inside = entries(steady, step, False)
     together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])
     pauses = np.diff(start)[together]
     return max(_SHORT_NS, int(_FEW_LAUNCHES * np.median(pauses))) if len(pauses) else _SHORT_NS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from traceanalyzer.analyzers.ranks.model import RankRange, Ranks
+from traceanalyzer.report import units
 from traceanalyzer.trace.model import Loss
 
 _UNMATCHED = 0.2
@@ -39,6 +40,5 @@ def _doubts(found: Ranks) -> Iterator[Loss]:
 
 
 def ranges(missing: Sequence[RankRange]) -> str:
-    """Write ranges of ranks as text, such as `2, 5-127`."""
-    shown = [str(part.first) if part.first == part.last else f"{part.first}-{part.last}" for part in missing]
-    return ", ".join(shown[:_RANGES]) + (", ..." if len(shown) > _RANGES else "")
+    """Write the first ranges of missing ranks as text, such as `2, 5-127`."""
+    return units.ranges(((part.first, part.last) for part in missing), _RANGES)
