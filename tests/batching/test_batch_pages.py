@@ -195,3 +195,13 @@ def test_golden_traces(corpus: Path, tmp_path: Path) -> None:
     sampled = [row["run"] for name, row in rows.items() if name.startswith("sampled_rank")]
     assert len(sampled) == 2
     assert len(set(sampled)) == 1
+
+
+def test_files_that_were_left_out_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "busy.json", trace(70))
+    for number in range(25):
+        (tmp_path / "in" / f"notes_{number:02}.md").write_text("no table")
+    batch(tmp_path / "in", tmp_path / "out")
+    named = [row[0] for row in page(tmp_path / "out").rows if row and row[0].startswith("notes_")]
+    assert named == [f"notes_{number:02}.md" for number in range(20)]
+    assert "Files left out" in (tmp_path / "out" / "index.md").read_text("utf-8")

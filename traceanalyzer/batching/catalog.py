@@ -177,6 +177,11 @@ class Catalog:
         """Name and reason of each failed file, in the order of names."""
         yield from self.database.execute("SELECT name, reason FROM files WHERE state = 'failed' ORDER BY name")
 
+    def left_out(self, most: int) -> Iterator[str]:
+        """Yield the names of the first files that were left out, in the order of names."""
+        query = "SELECT name FROM files WHERE state = 'left out' ORDER BY name LIMIT ?"
+        yield from (name for (name,) in self.database.execute(query, (most,)))
+
     def _set(self, file: int, **values: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in values)
         self.database.execute(f"UPDATE files SET {names} WHERE id = ?", (*values.values(), file))  # noqa: S608

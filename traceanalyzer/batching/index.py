@@ -21,6 +21,8 @@ from traceanalyzer.report.message import Text
 
 HTML, MARKDOWN = "index.html", "index.md"
 PAGES = (HTML, MARKDOWN)
+_LEFT_OUT = 20
+"""Files that were left out and are named; a folder may hold any number of them."""
 
 SHOWN = 1000
 """Most rows of a table; a longer page is slow to open, and the summary has them all."""
@@ -105,6 +107,8 @@ def _tables(catalog: Catalog, language: Language) -> list[IndexTable]:
         tables.append(_runs(catalog, language, sums.runs))
     if sums.files > sums.runs:
         tables.append(_files(catalog, language, sums.files))
+    if counts.left_out:
+        tables.append(_left_out(catalog, language))
     return tables
 
 
@@ -112,6 +116,12 @@ def _failures(catalog: Catalog, language: Language) -> IndexTable:
     rows = ((_name(name), IndexCell(clean(reason))) for name, reason in catalog.failures())
     columns = ((index_texts.FILE, False), (index_texts.REASON, False))
     return _table("failures", index_texts.FAILURES_TITLE, index_texts.FAILURES_NOTE, columns, rows, language)
+
+
+def _left_out(catalog: Catalog, language: Language) -> IndexTable:
+    rows = ((_name(name),) for name in catalog.left_out(_LEFT_OUT))
+    columns = ((index_texts.FILE, False),)
+    return _table("left-out", index_texts.LEFT_OUT_TITLE, index_texts.LEFT_OUT_NOTE, columns, rows, language)
 
 
 def _bottlenecks(found: list[Bottleneck], language: Language) -> IndexTable:

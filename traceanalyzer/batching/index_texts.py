@@ -29,6 +29,10 @@ WASTED_MEANS = Text(
 
 FAILURES_TITLE = Text("batch-failures-title", "What could not be analyzed")
 FAILURES_NOTE = Text("batch-failures-note", "These files have no report and count nowhere else.")
+LEFT_OUT_TITLE = Text("batch-left-out-title", "Files left out")
+LEFT_OUT_NOTE = Text(
+    "batch-left-out-note", "They hold no trace and no profiler table. Of many files only the first 20 are named."
+)
 BOTTLENECKS_TITLE = Text("batch-bottlenecks-title", "What bounds the steps")
 BOTTLENECKS_NOTE = Text("batch-bottlenecks-note", "The most frequent first.")
 RULES_TITLE = Text("batch-rules-title", "What the files have in common")
