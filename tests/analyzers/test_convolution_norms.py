@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import addition, training
 from tests.rules.situations.conv_bias_before_batchnorm import TRAINING, network
-from traceanalyzer import load
 from traceanalyzer.analyzers import convolution_norms
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.convolution_norms import ConvolutionNorms
@@ -61,7 +61,7 @@ def test_needs_convolutions() -> None:
     ("name", "convolutions"), [("resnet50_v100_workers0_memory", 6 * 53), ("train_v100_ns_timestamps", 5 * 53)]
 )
 def test_every_convolution_of_a_real_resnet_has_a_norm_and_no_bias(corpus: Path, name: str, convolutions: int) -> None:
-    trace = load(corpus / "corpus" / f"{name}.json.gz")
+    trace = corpus_files.trace_of(corpus / "corpus" / f"{name}.json.gz")
     assert isinstance(trace, Trace)
     found = convolution_norms.analyze(Context(trace))
     assert (found.convolutions, found.with_norm, found.with_bias) == (convolutions, convolutions, 0)
@@ -69,7 +69,7 @@ def test_every_convolution_of_a_real_resnet_has_a_norm_and_no_bias(corpus: Path,
 
 
 def test_no_convolution_of_a_real_alexnet_has_a_norm(corpus: Path) -> None:
-    trace = load(corpus / "corpus" / "alexnet_a100_cuda_sync.json.gz")
+    trace = corpus_files.trace_of(corpus / "corpus" / "alexnet_a100_cuda_sync.json.gz")
     assert isinstance(trace, Trace)
     found = convolution_norms.analyze(Context(trace))
     assert (found.convolutions, found.with_norm) == (10, 0)

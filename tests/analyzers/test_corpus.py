@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import corpus_files
 from tests.reading import plain
-from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.report.model import Report
 
 pytestmark = pytest.mark.corpus
@@ -38,7 +38,7 @@ NEWER = re.compile(
 
 @cache
 def report_of(corpus: Path, name: str) -> Report:
-    return analyze(load(corpus / "corpus" / f"{name}.json.gz"))
+    return corpus_files.report_of(corpus / "corpus" / f"{name}.json.gz")
 
 
 @cache

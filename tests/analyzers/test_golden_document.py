@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests import corpus_files
 from tests.reading import plain
-from traceanalyzer.pipeline import analyze, load
 
 pytestmark = [
     pytest.mark.corpus,
@@ -41,7 +41,7 @@ PIES = {
 
 @cache
 def ours(corpus: Path, run: str) -> Any:
-    return plain(analyze(load(corpus / "corpus" / f"{run}.json.gz")))
+    return plain(corpus_files.report_of(corpus / "corpus" / f"{run}.json.gz"))
 
 
 @cache

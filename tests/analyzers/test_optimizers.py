@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.training import Training
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
-from traceanalyzer import load
 from traceanalyzer.analyzers import optimizers
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.late_launches import ended_earlier
@@ -123,7 +123,7 @@ def test_missing() -> None:
 
 @pytest.mark.parametrize(("name", "starved_ms"), [("workers0_golden", 9.0), ("workers4_golden", 7.7)])
 def test_resnet50_starves_in_front_of_fills(corpus: Path, name: str, starved_ms: float) -> None:
-    found = optimizers.analyze(Context(load(corpus / "corpus" / f"resnet50_v100_{name}.json.gz")))
+    found = optimizers.analyze(corpus_files.context_of(corpus / "corpus" / f"resnet50_v100_{name}.json.gz"))
     (row,) = (row for row in found.rows if row.kind == "zero_grad")
     assert (row.calls, row.fills) == (6, 6 * 161)
     assert row.starved_ns / row.calls / 1e6 == pytest.approx(starved_ms, abs=0.05)

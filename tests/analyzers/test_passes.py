@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.training import Training
 from tests.reading import read_built
 from tests.rules.situations.redundant_passes import MODEL, extra_passes, loops
-from traceanalyzer import load
 from traceanalyzer.analyzers import passes
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.passes import Passes
@@ -112,6 +112,6 @@ def test_missing_without_autograd() -> None:
     [("ddp_a100_nccl_rank0", 3), ("train_v100_ns_timestamps", 5), ("resnet50_v100_workers0_memory", 6)],
 )
 def test_recorded_training_has_one_pass_per_step(corpus: Path, name: str, steps: int) -> None:
-    found = passes.analyze(Context(load(corpus / "corpus" / f"{name}.json.gz")))
+    found = passes.analyze(corpus_files.context_of(corpus / "corpus" / f"{name}.json.gz"))
     assert (found.backward_passes, found.updates, found.graph_passes) == (steps, steps, steps)
     assert (found.discarded, found.unused, found.accumulation) == (None, (), None)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.browser.opened import Opened
 from tests.renderers.html.advised import advised
 from tests.renderers.samples import EVERY, FIXTURES, report_of
-from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.renderers import html
 from traceanalyzer.renderers.html import page
 from traceanalyzer.renderers.html.detail import stages
@@ -85,7 +85,7 @@ def test_a_document_with_runs_is_accessible(opened: Callable[..., Opened], axe: 
 
 @pytest.mark.corpus
 def test_every_trace_of_the_corpus(corpus: Path, corpus_name: str, opened: Callable[..., Opened], axe: str) -> None:
-    report = analyze(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     check_layout(opened(html.render(report)))
     if FULL or zlib.crc32(corpus_name.encode()) % 8 == 0:  # axe-core takes half a minute for some
         check_access(opened(small(report)), axe)

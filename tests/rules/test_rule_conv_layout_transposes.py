@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.rules.judging import findings
 from tests.rules.situations.conv_layout_transposes import TO_FIRST, TO_LAST, fires, fires_in_a_table
-from traceanalyzer import analyze, load
 
 RULE = "conv-layout-transposes"
 
@@ -35,7 +35,7 @@ def test_edge_gpu_share() -> None:
 
 
 def test_a_real_training_in_channels_first(corpus: Path) -> None:
-    measured = analyze(load(corpus / "corpus" / "ddp_a100_nccl_rank0.json.gz"))
+    measured = corpus_files.report_of(corpus / "corpus" / "ddp_a100_nccl_rank0.json.gz")
     (finding,) = [f for f in measured.findings if f.rule == RULE]
     assert finding.evidence[0].observed == pytest.approx(0.0915, abs=0.001)
     assert (finding.latent, finding.blocked_by) == (True, "host")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders.hardware import A100, Device
 from tests.rules.gpu_work import MATRIX_UNITS, product, training
 from tests.rules.judging import findings, skipped
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.matmul_dims_misaligned import HALF, ODD, fires, fires_without_a_peer, model
-from traceanalyzer import analyze, load
 
 RULE = "matmul-dims-misaligned"
 
@@ -67,9 +67,9 @@ def test_edge_call_ns() -> None:
 
 
 def test_a_real_attention_with_5185_tokens(corpus: Path) -> None:
-    measured = analyze(load(corpus / "corpus" / "owlv2_h100_inference.json.gz"))
+    measured = corpus_files.report_of(corpus / "corpus" / "owlv2_h100_inference.json.gz")
     (finding,) = [f for f in measured.findings if f.rule == RULE]
     assert finding.evidence[0].where[0].shapes == "[[16,5185,64],[16,64,5185]]"
     assert finding.evidence[0].observed < 0.4
-    other = analyze(load(corpus / "corpus" / "owlv2_mi300_inference.json.gz"))
+    other = corpus_files.report_of(corpus / "corpus" / "owlv2_mi300_inference.json.gz")
     assert RULE not in {f.rule for f in other.findings}, "there, odd sides are as fast as even ones"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100, V100
 from tests.rules.gpu_work import TF32_CONVOLUTION, Call, addition, kernel, product, training
@@ -150,7 +151,7 @@ def test_worked_numbers_of_the_documents(corpus: Path) -> None:
 
 
 def test_a_real_training_in_fp32(corpus: Path) -> None:
-    measured = analyze(load(corpus / "corpus" / "train_v100_ns_timestamps.json.gz"))
+    measured = corpus_files.report_of(corpus / "corpus" / "train_v100_ns_timestamps.json.gz")
     (finding,) = [f for f in measured.findings if f.rule == RULE]
     assert finding.severity == "critical"
     assert finding.evidence[0].observed == pytest.approx(0.63, abs=0.01)

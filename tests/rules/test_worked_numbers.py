@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.report.model import Finding, Report
 
@@ -122,7 +123,9 @@ def test_indexing_inside_batch_norm_is_no_loop(corpus: Path) -> None:
 
 def test_workers_are_worth_what_they_measured(corpus: Path) -> None:
     """The run with four workers measured 27.8 ms less; predicted were at most 31.2 ms of 148.7 ms."""
-    before, after = (analyze(load(corpus / "corpus" / f"resnet50_v100_workers{n}_golden.json.gz")) for n in (0, 4))
+    before, after = (
+        corpus_files.report_of(corpus / "corpus" / f"resnet50_v100_workers{n}_golden.json.gz") for n in (0, 4)
+    )
     finding = one(before, "dataloader-bound")
     low, high = wall(finding)
     assert high == pytest.approx(31.232 * MS, rel=1e-4)

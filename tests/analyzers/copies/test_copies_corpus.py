@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.analyzers import copies
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.pipeline import load
 
 pytestmark = pytest.mark.corpus
 
@@ -27,7 +26,7 @@ def events(corpus: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_counts_bytes_and_times_are_those_of_the_file(corpus: Path, corpus_name: str) -> None:
-    context = Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     written = events(corpus, corpus_name)
     assert (copies.missing(context) is None) == bool(written)
     rows = {row.name: row for row in copies.analyze(context).rows}
@@ -44,7 +43,10 @@ def test_counts_bytes_and_times_are_those_of_the_file(corpus: Path, corpus_name:
 
 def test_the_best_bandwidth_is_one_that_the_profiler_wrote(corpus: Path, corpus_name: str) -> None:
     """The profiler divides by exact durations, the file holds them in whole microseconds before torch 2.3."""
-    rows = {row.name: row for row in copies.analyze(Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))).rows}
+    rows = {
+        row.name: row
+        for row in copies.analyze(corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")).rows
+    }
     key = "memory bandwidth (GB/s)"
     best: dict[str, float] = {}
     whole_us = True
@@ -62,6 +64,6 @@ def test_exposed_copies_are_the_memory_time_of_hta(corpus: Path) -> None:
     name = "owlv2_h100_inference"
     with gzip.open(corpus / "expected" / f"{name}.json.gz") as file:
         kinds = {row["kernel_type"]: row["sum"] for row in json.load(file)["hta"]["kernel_type"]}
-    found = copies.analyze(Context(load(corpus / "corpus" / f"{name}.json.gz")))
+    found = copies.analyze(corpus_files.context_of(corpus / "corpus" / f"{name}.json.gz"))
     assert found.overlapped_ns == 0
     assert found.exposed_ns / 1000 == pytest.approx(kinds["MEMORY"], abs=found.calls)  # HTA cuts each to whole us

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.analyzers import gpu, idle
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import gaps, streams
-from traceanalyzer.pipeline import load
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
@@ -50,7 +50,7 @@ CAUSES_DIFFER = {
 def read(corpus: Path, name: str) -> tuple[Context, dict[str, Any]]:
     with gzip.open(corpus / "expected" / f"{name}.json.gz") as file:
         hta = json.load(file).get("hta")
-    context = Context(load(corpus / "corpus" / f"{name}.json.gz"))
+    context = corpus_files.context_of(corpus / "corpus" / f"{name}.json.gz")
     if not hta or not hta["temporal_breakdown"] or name in GPU_EVENTS_DIFFER or not len(context.trace.device):
         pytest.skip("nothing to compare: " + GPU_EVENTS_DIFFER.get(name, "no GPU activity for HTA or for us"))
     return context, hta
@@ -110,7 +110,7 @@ def test_idle_time_of_streams_equals_that_of_hta_by_cause(corpus: Path, corpus_n
 
 
 def test_causes_sum_to_the_idle_time(corpus: Path, corpus_name: str) -> None:
-    context = Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     if idle.missing(context) is not None:
         pytest.skip("nothing to compare: no kernels")
     busy = {device.device: device.busy_share for device in gpu.analyze(context).devices}
@@ -132,5 +132,5 @@ def test_causes_sum_to_the_idle_time(corpus: Path, corpus_name: str) -> None:
 )
 def test_the_main_cause_is_the_one_that_reading_the_trace_gives(corpus: Path, name: str, cause: str) -> None:
     """Loaders that nothing hides, small kernels in eager mode, a full queue, first uses of every kernel."""
-    (device,) = idle.analyze(Context(load(corpus / "corpus" / f"{name}.json.gz"))).devices
+    (device,) = idle.analyze(corpus_files.context_of(corpus / "corpus" / f"{name}.json.gz")).devices
     assert max(device.causes, key=lambda row: row.time_ns).cause == cause

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer import load
 from traceanalyzer.analyzers import kernel_classes
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.trace.model import Trace
@@ -112,7 +112,7 @@ def test_classes_and_the_unexplained_sum_to_all_kernels(kernels: list[tuple[str,
 @pytest.mark.corpus
 def test_the_table_explains_real_traces(corpus: Path, corpus_name: str) -> None:
     """Nobody publishes a reference; the table must leave under 1 % of kernel time unexplained (it leaves 0.07 %)."""
-    trace = load(corpus / "corpus" / f"{corpus_name}.json.gz")
+    trace = corpus_files.trace_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     assert isinstance(trace, Trace)
     context = Context(trace)
     if kernel_classes.missing(context) is not None:

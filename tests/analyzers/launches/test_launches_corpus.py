@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.analyzers import launches
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.pipeline import load
 from traceanalyzer.trace.model import Trace
 
 pytestmark = pytest.mark.corpus
@@ -32,7 +32,7 @@ def test_queue_lengths_equal_those_of_hta(corpus: Path, corpus_name: str) -> Non
     with gzip.open(corpus / "expected" / f"{corpus_name}.json.gz") as file:
         expected = json.load(file)
     wanted = {row["stream"]: row for row in (expected.get("hta") or {}).get("queue_length_summary") or ()}
-    trace = without(load(corpus / "corpus" / f"{corpus_name}.json.gz"), UNKNOWN_TO_HTA)  # type: ignore[arg-type]
+    trace = without(corpus_files.trace_of(corpus / "corpus" / f"{corpus_name}.json.gz"), UNKNOWN_TO_HTA)  # type: ignore[arg-type]
     context = Context(trace)
     if not wanted or launches.missing(context) is not None:
         pytest.skip("nothing to compare: HTA has no queue, or we see no device activity (mtia_ccp_events)")
@@ -49,14 +49,14 @@ def test_queue_lengths_equal_those_of_hta(corpus: Path, corpus_name: str) -> Non
 
 
 def test_graph_kernels_are_in_no_figure_about_single_launches(corpus: Path) -> None:
-    found = launches.analyze(Context(load(corpus / "corpus" / "sglang_decode_graph_mi300.json.gz")))
+    found = launches.analyze(corpus_files.context_of(corpus / "corpus" / "sglang_decode_graph_mi300.json.gz"))
     assert (found.graphs.launches, found.graphs.kernels) == (1, 544)
     assert found.launched_kernels == 11
     assert found.graphs.kernel_share == pytest.approx(0.9888, abs=1e-4)
 
 
 def test_a_launcher_far_ahead_waits_for_room_in_the_queue(corpus: Path) -> None:
-    found = launches.analyze(Context(load(corpus / "corpus" / "train_v100_ns_timestamps.json.gz")))
+    found = launches.analyze(corpus_files.context_of(corpus / "corpus" / "train_v100_ns_timestamps.json.gz"))
     assert found.queues[0].max_length == 1022
     # All calls of more than ten times the median find 1,012 launches or more before them.
     assert (found.blocked.calls, found.blocked.full_length) == (925, 1001)
@@ -64,6 +64,6 @@ def test_a_launcher_far_ahead_waits_for_room_in_the_queue(corpus: Path) -> None:
 
 
 def test_other_queues_of_the_corpus_are_never_full(corpus: Path, corpus_name: str) -> None:
-    context = Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     if launches.missing(context) is None and corpus_name != "train_v100_ns_timestamps":
         assert launches.analyze(context).blocked.calls == 0

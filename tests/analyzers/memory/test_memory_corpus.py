@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.analyzers import memory, operators
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.pipeline import load
 from traceanalyzer.trace.model import Trace
 
 NAMES = (
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.corpus, pytest.mark.parametrize("name", NAMES)]
 
 
 def compute(corpus: Path, name: str) -> tuple[Context, MemoryUse]:
-    trace = load(corpus / "corpus" / f"{name}.json.gz")
+    trace = corpus_files.trace_of(corpus / "corpus" / f"{name}.json.gz")
     assert isinstance(trace, Trace)
     context = Context(trace)
     return context, memory.analyze(context)

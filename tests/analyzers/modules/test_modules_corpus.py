@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.analyzers import modules
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules import Modules
-from traceanalyzer.pipeline import load
 from traceanalyzer.trace.model import Trace
 
 NAMES = (
@@ -52,7 +52,7 @@ def test_modules_of_real_traces(corpus: Path, name: str) -> None:
     Times of the reference are sums of float64 microseconds, each off by up to the spacing of floats at the time of
     the event (at most 2**-10 us in these traces); a sum over n events is off by about its root.
     """
-    trace = load(corpus / "corpus" / f"{name}.json.gz")
+    trace = corpus_files.trace_of(corpus / "corpus" / f"{name}.json.gz")
     assert isinstance(trace, Trace)
     found = modules.analyze(Context(trace))
     with gzip.open(corpus / "expected" / f"{name}.json.gz") as file:

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import corpus_files
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import python_lines
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.python_lines import Line, PythonLines
-from traceanalyzer.pipeline import StepChoice, load
+from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.renderers.sections import python_lines as section
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.tree import NO_PARENT
@@ -189,7 +190,7 @@ def test_the_section_shows_both_rankings() -> None:
 )
 def test_lines_of_real_traces(corpus: Path, name: str) -> None:
     """No reference has lines; the sums are checked against the trace itself."""
-    trace = load(corpus / "corpus" / f"{name}.json.gz")
+    trace = corpus_files.trace_of(corpus / "corpus" / f"{name}.json.gz")
     assert isinstance(trace, Trace)
     found = python_lines.analyze(Context(trace))
     assert found.device_ns == int(trace.device.dur_ns.sum())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer import load
+from tests import corpus_files
 from traceanalyzer.analyzers.ranks import Ranks
 from traceanalyzer.analyzers.ranks.model import RankRange
 from traceanalyzer.multirank import join, measure_rank
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.corpus
 def report(corpus: Path) -> Report:
     members = {}
     for rank in (0, 1):
-        trace = load(corpus / "corpus" / f"sampled_rank{rank}_of_128.json.gz")
+        trace = corpus_files.trace_of(corpus / "corpus" / f"sampled_rank{rank}_of_128.json.gz")
         assert isinstance(trace, Trace)
         members[rank] = measure_rank(trace)
     return join({rank: member for rank, member in members.items() if member is not None}, "sampled")

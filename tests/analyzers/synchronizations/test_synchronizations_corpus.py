@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.analyzers import idle, synchronizations
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.pipeline import load
 
 pytestmark = pytest.mark.corpus
 
 
 def test_waits_after_copies_from_pageable_memory_are_found(corpus: Path) -> None:
     """Two per step, for input and target, each within `copy_`, and the profiler's own at the end."""
-    found = synchronizations.analyze(Context(load(corpus / "corpus" / "resnet50_v100_workers0_memory.json.gz")))
+    found = synchronizations.analyze(
+        corpus_files.context_of(corpus / "corpus" / "resnet50_v100_workers0_memory.json.gz")
+    )
     rows = {row.call: row for row in found.rows}
     assert set(rows) == {"cudaStreamSynchronize", "cudaDeviceSynchronize"}
     assert rows["cudaStreamSynchronize"].operators == ("aten::to", "aten::copy_")
@@ -24,7 +25,7 @@ def test_waits_after_copies_from_pageable_memory_are_found(corpus: Path) -> None
 
 
 def test_item_names_the_line_of_the_model(corpus: Path) -> None:
-    found = synchronizations.analyze(Context(load(corpus / "corpus" / "bert_small_h100_inference.json.gz")))
+    found = synchronizations.analyze(corpus_files.context_of(corpus / "corpus" / "bert_small_h100_inference.json.gz"))
     row = found.rows[0]
     assert row.operators == ("aten::is_nonzero", "aten::item", "aten::_local_scalar_dense")
     assert (row.python_line or "").startswith("transformers/modeling_attn_mask_utils.py(429)")
@@ -32,14 +33,14 @@ def test_item_names_the_line_of_the_model(corpus: Path) -> None:
 
 
 def test_a_loader_takes_most_of_the_gaps_after_waits(corpus: Path) -> None:
-    found = synchronizations.analyze(Context(load(corpus / "corpus" / "owlv2_h100_inference.json.gz")))
+    found = synchronizations.analyze(corpus_files.context_of(corpus / "corpus" / "owlv2_h100_inference.json.gz"))
     assert found.drained_ns is not None
     assert found.drained_unexplained_ns is not None
     assert found.drained_unexplained_ns < 0.05 * found.drained_ns
 
 
 def test_gaps_after_waits_are_idle_time(corpus: Path, corpus_name: str) -> None:
-    context = Context(load(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     if idle.missing(context) is not None:
         pytest.skip("nothing to compare: no kernels")
     device = context.trace.device

@@ -1,0 +1,31 @@
+"""Traces of the corpus, each read and analyzed once a session and worker: many tests ask the same ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.report.model import Report
+from traceanalyzer.trace.model import Trace
+
+
+@cache
+def trace_of(path: Path) -> Trace:
+    """The trace in a file."""
+    trace = load(path)
+    assert isinstance(trace, Trace)
+    return trace
+
+
+@cache
+def context_of(path: Path) -> Context:
+    """The trace in a file with what analyses share; it is frozen, so tests may share it, too."""
+    return Context(trace_of(path))
+
+
+@cache
+def report_of(path: Path) -> Report:
+    """The report on a file."""
+    return analyze(trace_of(path))
