@@ -6,7 +6,7 @@ import re
 
 from babel.messages.pofile import read_po
 
-from traceanalyzer.renderers.catalogs import LOCALES, Catalog, Entry, Symbols
+from traceanalyzer.renderers.catalogs import LOCALES, Entry, Symbols, TextCatalog
 from traceanalyzer.renderers.language import Translated
 
 _ACCENTED = str.maketrans(
@@ -24,7 +24,7 @@ def pseudo() -> Translated:
         if text.context:
             forms = (text.id,) if isinstance(text.id, str) else tuple(text.id)
             entries[text.context] = Entry(tuple(map(_accented, forms)), forms[-1])
-    return Translated("x-pseudo", "x-pseudo", Catalog("n != 1", Symbols(".", ",", "-", " %", ", "), entries))
+    return Translated("x-pseudo", "x-pseudo", TextCatalog("n != 1", Symbols(".", ",", "-", " %", ", "), entries))
 
 
 def _accented(template: str) -> str:

@@ -37,7 +37,7 @@ class Symbols(msgspec.Struct, frozen=True):
     """Text between the items of a list."""
 
 
-class Catalog(msgspec.Struct, frozen=True):
+class TextCatalog(msgspec.Struct, frozen=True):
     """All texts of one language."""
 
     plural: str
@@ -52,7 +52,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return gettext.c2py(self.plural)
 
 
-def read(folder: str) -> Catalog:
+def read(folder: str) -> TextCatalog:
     """Read the compiled catalog of a folder of `traceanalyzer/locales`.
 
     Raises:
@@ -66,4 +66,4 @@ def read(folder: str) -> Catalog:
             f"{file}: the texts of this language are not compiled; install the package (pip install -e .) "
             "or run python hatch_build.py in its checkout"
         ) from None
-    return msgspec.json.decode(data, type=Catalog)
+    return msgspec.json.decode(data, type=TextCatalog)

@@ -16,7 +16,7 @@ import msgspec
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import catalogs
-from traceanalyzer.renderers.catalogs import Catalog, Entry
+from traceanalyzer.renderers.catalogs import Entry, TextCatalog
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, deciding_field
@@ -97,7 +97,7 @@ class Translated(Language):
         self,
         code: str,
         html_lang: str,
-        catalog: Catalog,
+        catalog: TextCatalog,
     ) -> None:
         symbols = catalog.symbols
         self.code = code
