@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("traceanalyzer", "report_templates", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md")
+SOURCES = (
+    "traceanalyzer",
+    "report_templates",
+    "hatch_build.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+)
 """What the build of the package needs."""
 
 _IN_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

@@ -36,6 +36,8 @@ LATE = {
     "traceanalyzer.capture.agent.cleaning.__init__",  # the folders of this machine, escaped
     "traceanalyzer.readers.key_averages.cells._sequence",  # numbers of bounded length, one per column
     "traceanalyzer.readers.key_averages.dashes._counting",  # a prefix, escaped
+    "traceanalyzer.knowledge.first_match.__init__",  # tables of patterns, when their module is imported
+    "traceanalyzer.knowledge.first_match.patterns",  # likewise; they see only READ characters of a name
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns out of what they are given."""

@@ -14,11 +14,12 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from tests.reading import assert_reads_back
 from tests.rules.judging import report
 from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, quiet
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, Report
+from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import selection
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
@@ -157,7 +158,7 @@ def test_whatever_a_rule_does_the_others_are_reported(case: str, monkeypatch: py
     assert len(reasons["broken-rule"].splitlines()) == 1
     assert "broken-rule" not in {finding.rule for finding in whole.findings}
     assert "dataloader-bound" in {finding.rule for finding in whole.findings}
-    assert msgspec.json.decode(msgspec.json.encode(whole), type=Report) == whole
+    assert_reads_back(msgspec.json.encode(whole), whole)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])

@@ -63,7 +63,7 @@ def read(folder: str) -> TextCatalog:
         data = file.read_bytes()
     except FileNotFoundError:
         raise TraceAnalyzerError(
-            f"{file}: the texts of this language are not compiled; install the package (pip install -e .) "
+            f"{file}: the texts of this language are not compiled; install the package (pip install .) "
             "or run python hatch_build.py in its checkout"
         ) from None
     return msgspec.json.decode(data, type=TextCatalog)
