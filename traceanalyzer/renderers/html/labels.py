@@ -16,7 +16,7 @@ _LABELS = {
     "resources": Text("html-resources", "Resources per step"),
     "resources_overlap": Text("html-resources-overlap", "They overlap, so they do not sum to the step."),
     "best": Text("html-best", "Most valuable findings"),
-    "no_saving": Text("html-no-saving", "No saving in time"),
+    "no_saving": Text("html-no-saving", "No time saving estimated"),
     "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
     "per_step": Text("html-per-step", "per step", "after a time"),
     "combined": Text("html-combined", "All fixes together"),
