@@ -42,11 +42,17 @@ def numbers(value: Any) -> Any:
     return "" if isinstance(value, str) else value
 
 
+UNEXPLAINED = {("vllm_decode_graph_mi300x_capture.json.gz", 128_044), ("shared.json.gz", 128_044)}
+"""Name and number of events of a trace and its copy."""
+
+
 def said(path: Path) -> tuple[Any, list[tuple[str, str]]]:
     """The numbers of a report and its findings."""
     report = analyze(load(path))
-    # What comes again and again is told by names of operators; those that are not public are hashed.
-    told = msgspec.structs.replace(report, analyses={k: v for k, v in report.analyses.items() if k != "repeats"})
+    # Open: the copy of this trace has a row of `repeats` that its source lacks, for a reason that is not known yet.
+    is_open = report.trace is not None and (path.name, report.trace.events) in UNEXPLAINED
+    left_out = {"repeats"} if is_open else set()
+    told = msgspec.structs.replace(report, analyses={k: v for k, v in report.analyses.items() if k not in left_out})
     return numbers(msgspec.to_builtins(told)), sorted((f.rule, f.severity) for f in report.findings)
 
 
