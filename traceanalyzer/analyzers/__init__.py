@@ -33,6 +33,7 @@ from traceanalyzer.analyzers import (
     passes,
     python_lines,
     rank_facts,
+    recording,
     repeats,
     resources,
     roofline,
@@ -60,6 +61,7 @@ class Analyzer:
 
 
 ANALYZERS: tuple[Analyzer, ...] = (
+    Analyzer("recording", recording.Recording, recording.analyze, missing.steps),
     Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, missing.steps),
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),

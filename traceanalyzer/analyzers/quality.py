@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traceanalyzer.analyzers import dataloader, synchronizations
+from traceanalyzer.analyzers import dataloader, synchronizations, unrecorded_work
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.recording.holes import holes
+from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_marked, program_steps
+from traceanalyzer.analyzers.recording.workload import workload
 from traceanalyzer.analyzers.steps import NESTED
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
@@ -24,6 +27,12 @@ _OPAQUE = 0.2
 _FEW_STEPS = 3
 """Steps below which a mean says little."""
 
+_OWN_LOOP = frozenset({"training", "inference", "micro-benchmark", "start-up"})
+"""Kinds of programs whose author writes the loop, and so can mark its steps."""
+
+_COUNTERS = "cuda_profiler_range"
+"""Category of the events of CUPTI's range profiler, which hold hardware counters."""
+
 _WARM_UP = 1.5
 """A first step of more than this times the median of the others is still warming up (own choice)."""
 
@@ -35,7 +44,7 @@ _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-m
 
 def analyze(context: Context) -> tuple[Loss, ...]:
     """Find all doubts about the recording, in a fixed order."""
-    return tuple(doubt for check in (_file, _steps, _recording, _crowds, _links) for doubt in check(context))
+    return tuple(doubt for check in (_file, _steps, _typical, _recording, _crowds, _links) for doubt in check(context))
 
 
 def _file(context: Context) -> Iterator[Loss]:
@@ -53,8 +62,8 @@ def _steps(context: Context) -> Iterator[Loss]:
     steps = context.steps
     if steps.found_by is None:
         return
-    if steps.found_by != "ProfilerStep":
-        yield Loss("q-no-steps", 1)
+    if not is_marked(context):
+        yield _unmarked(context)
         return
     if len(steps) < _FEW_STEPS:
         yield Loss("q-few-steps", len(steps))
@@ -63,12 +72,50 @@ def _steps(context: Context) -> Iterator[Loss]:
     if steps.cut:
         yield Loss("q-last-step-cut", steps.cut)
     length = steps.end_ns - steps.start_ns
-    if len(steps) >= _FEW_STEPS and length[0] > _WARM_UP * np.median(length[1:]):
+    counts = bool(program_steps(context).is_typical[0])
+    if counts and len(steps) >= _FEW_STEPS and length[0] > _WARM_UP * np.median(length[1:]):
         yield Loss("q-warmup-included", 1, {"first": int(length[0]), "median": float(np.median(length[1:]))})
+
+
+def _unmarked(context: Context) -> Loss:
+    """How steps were found where the profiler marked none."""
+    found = program_steps(context)
+    if found.found_by != WHOLE:
+        return Loss("q-steps-inferred", len(found), {"mark": found.found_by})
+    owns_its_loop = workload(context)[0] in _OWN_LOOP
+    return Loss("q-no-steps" if owns_its_loop else "q-one-step", 1)
+
+
+def _typical(context: Context) -> Iterator[Loss]:
+    """What the typical step leaves out."""
+    if earlier := unrecorded_work.longest_ns(context):
+        yield Loss("q-unrecorded-work", 1, {"time": earlier})
+    if removed := holes(context).length:
+        yield Loss("q-removed-events", 1, {"time": removed})
+    steps = program_steps(context)
+    reasons = [reason for reason in steps.reasons if reason is not None]
+    if not reasons:
+        return
+    length = steps.end_ns - steps.start_ns
+    if steps.is_typical.all():
+        yield Loss("q-unlike-steps-count", len(reasons), {"total": len(steps)})
+        return
+    yield Loss(
+        "q-steps-left-out",
+        len(reasons),
+        {
+            "total": len(steps),
+            "reasons": sorted(set(reasons)),
+            "mean": float(length.mean()),
+            "typical": float(length[steps.is_typical].mean()),
+        },
+    )
 
 
 def _recording(context: Context) -> Iterator[Loss]:
     trace = context.trace
+    if any(loss.params.get("category") == _COUNTERS for loss in trace.losses):
+        yield Loss("q-hardware-counters", 1)
     launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
     if launching and not len(trace.device):
         yield Loss("q-no-gpu-events", launching)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import host_activity, unread_device
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.analyzers.step_breakdown import communication_kernels
-from traceanalyzer.knowledge.marks import is_of_accelerator
+from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
@@ -57,12 +57,17 @@ class StepResources(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> StepResources:
     """Compute the time per step of each resource, over the busiest device."""
-    steps, trace = context.steps, context.trace
+    return over(context, context.steps)
+
+
+def over(context: Context, steps: Steps) -> StepResources:
+    """Compute the time of each resource per step of some steps, which need not be consecutive."""
+    trace = context.trace
     within = Intervals.union(steps.start_ns, steps.end_ns)
     device, busy = _busiest(context, within)
     kernels, collectives = _kernels(context, device)
     loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
-    waiting = (_waiting(context) & within) - loader
+    waiting = (_waiting(context, steps.window) & within) - loader
     count, recorded = len(steps), _recorded(context)
 
     def mean(times: Intervals) -> float:
@@ -81,21 +86,8 @@ def analyze(context: Context) -> StepResources:
         exposed_loader_ns=mean(loader - busy),
         recorded_device_ns=int(context.trace.device.dur_ns[recorded].sum()),
         outside_device_ns=_outside(context, recorded, within),
-        unread_device=_unread_device(context),
+        unread_device=unread_device.sign(context),
     )
-
-
-def _unread_device(context: Context) -> str | None:
-    """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header."""
-    trace = context.trace
-    if len(trace.device):
-        return None
-    unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
-    calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]
-    named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
-    names = [trace.names[name] for name in trace.host.name[named].tolist()]
-    devices = [device.name or str(device.id) for device in trace.info.devices]
-    return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)
 
 
 def _recorded(context: Context) -> Bool:
@@ -132,7 +124,7 @@ def _kernels(context: Context, device: int | None) -> tuple[Intervals, Intervals
     return _union(events, own & ~communicates), _union(events, own & communicates)
 
 
-def _waiting(context: Context) -> Intervals:
+def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
     """When the host waits: launching threads wait, calls are held up, or only the device still runs at the end."""
     waits, launches = context.once(host_activity.waits), context.trace.launches
     own = np.isin(waits.thread, host_activity.launching_threads(context))
@@ -142,7 +134,6 @@ def _waiting(context: Context) -> Intervals:
         np.concatenate([waits.start_ns[own], launches.start_ns[blocked], copy_start]),
         np.concatenate([waits.end_ns[own], launches.start_ns[blocked] + launches.dur_ns[blocked], copy_end]),
     )
-    window = context.steps.window
     last = max((int((t.end_ns).max()) for t in (context.trace.host, launches) if len(t)), default=None)
     if window is None or last is None or last >= window[1]:
         return found

@@ -119,7 +119,7 @@ class StepBreakdown(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> StepBreakdown:
     """Divide the steps of a trace into parts."""
-    roles = _roles(context.trace, context.kind)
+    roles = context.once(_roles_of)
     steps = context.steps
     rows = _divide(steps, roles)
     average = _average(rows)
@@ -133,6 +133,16 @@ def analyze(context: Context) -> StepBreakdown:
         dataloader_full_share=_share(average, "dataloader_full_ns"),
         inferred=_inferred(context.inferred_steps, roles),
     )
+
+
+def divide(context: Context, steps: Steps) -> Average:
+    """Divide some steps, at least one, into parts; the mean over them."""
+    rows = _divide(steps, context.once(_roles_of))
+    return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
+
+
+def _roles_of(context: Context) -> dict[str, Intervals]:
+    return _roles(context.trace, context.kind)
 
 
 def communication_kernels(trace: Trace) -> Bool:

@@ -80,10 +80,10 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
         names = tuple(str(step_number(trace.names[n])) for n in host.name[marked].tolist())
         start, end = host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
         raw = Steps(names, start, end, "ProfilerStep", mark_ns=(start, end))
-        return replace(_extend(trace, links, raw, drop_tail=True), nested=nested)
+        return replace(extend(trace, links, raw, drop_tail=True), nested=nested)
     operators = np.flatnonzero((host.category == Category.OPERATOR) | (host.category == Category.PYTHON))
     if len(operators):
-        return _extend(
+        return extend(
             trace,
             links,
             _one(host.start_ns[operators], host.dur_ns[operators], "whole-trace"),
@@ -113,7 +113,7 @@ def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
             start = host.start_ns[rows]
             end = np.append(start[1:], int((host.end_ns).max()))
             raw = Steps(tuple(map(str, range(len(rows)))), start, end, name)
-            last = _launched_in(trace, links, raw)[-1]
+            last = launched_in(trace, links, raw)[-1]
             device_end = int((trace.device.start_ns[last] + trace.device.dur_ns[last]).max()) if len(last) else None
             if device_end is not None:
                 end[-1] = max(device_end, start[-1])
@@ -130,7 +130,7 @@ def _one(start: I64, dur: I64, found_by: str) -> Steps:
     return Steps(("0",), np.array([start.min()]), np.array([(start + dur).max()]), found_by)
 
 
-def _launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
+def launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
     """Per step, the device events whose launch lies wholly within it."""
     launches = trace.launches
     launch_end = launches.end_ns
@@ -146,9 +146,9 @@ def _launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
     return found
 
 
-def _extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
+def extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
     """Extend each step to the last kernel that it launched; the next one starts only there."""
-    launched = _launched_in(trace, links, raw)
+    launched = launched_in(trace, links, raw)
     counts = np.array([len(events) for events in launched])
     if not counts.any():
         return raw

@@ -17,9 +17,9 @@ GPU_TIME = Text(
 WASTED = Text("batch-wasted", "Wasted GPU time")
 WASTED_SHARE = Text("batch-wasted-share", "Share of GPU time that is wasted")
 HOLLOW = Text(
-    "batch-hollow",
-    "Files with hardly any GPU work, which these sums leave out",
-    "less than 1 ms of work on the GPUs, or a single kernel",
+    "batch-no-usual-work",
+    "Files with hardly any GPU work or without a typical step, which these sums leave out",
+    "less than 1 ms of work on the GPUs, a single kernel, start-up, or the capture of graphs",
 )
 WASTED_MEANS = Text(
     "batch-wasted-means",
@@ -81,6 +81,8 @@ BOUNDS = {
     "gpu-memory": Text("batch-bound-gpu-memory", "GPU memory"),
     "gpu": Text("batch-bound-gpu", "GPU"),
     "communication": Text("batch-bound-communication", "communication"),
+    "start-up": Text("batch-bound-start-up", "start-up"),
+    "capture": Text("batch-bound-capture", "capture of a graph"),
     "none": Text("batch-bound-none", "nothing in particular"),
 }
 """What bounds a step, by the value of `report.model.Headline.bound`."""

@@ -8,7 +8,7 @@ from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 
 LEAST_WORK_NS = 1_000_000
 """Own choice: a recording with less work of its GPUs tells nothing of how a program uses them."""
@@ -61,12 +61,16 @@ class Row(msgspec.Struct, frozen=True):
     warnings: int
     kernels: int | None = None
     """How many ran, on all GPUs."""
+    has_typical_step: bool | None = None
+    """Whether some part of the recording is a step of the program; null where it is not known."""
 
     @property
     def is_hollow(self) -> bool:
-        """There were GPUs, but hardly any work for them: what was idle there has not been wasted."""
+        """There were GPUs, but hardly any work for them, or no step of a program: nothing was wasted there."""
         if not self.devices or self.window_ns is None or self.idle_ns is None:
             return False
+        if self.has_typical_step is False:
+            return True
         work = self.devices * self.window_ns - self.idle_ns
         return work < LEAST_WORK_NS or (self.kernels is not None and self.kernels <= 1)
 

@@ -9,6 +9,7 @@ from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.gpu import GpuMetrics
 from traceanalyzer.analyzers.kernels import Kernels
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.batching.record import RECORD_VERSION, Output, Record, Row, RowAdvice
 from traceanalyzer.report.model import Finding, Generator, Report
@@ -36,6 +37,7 @@ def row(name: str, report: Report) -> Row:
     window_ns = window.end_ns - window.start_ns if window else None
     headline = report.headlines[0] if report.headlines else None
     kernels = report.result("kernels", Kernels)
+    recording = report.result("recording", Recording)
     return Row(
         name=name,
         format=report.source.format,
@@ -53,6 +55,7 @@ def row(name: str, report: Report) -> Row:
         headline=headline.message if headline else None,
         advice=tuple(_advice(finding, steps) for finding in report.findings),
         warnings=len(report.warnings),
+        has_typical_step=recording.typical_step_ns is not None if recording else None,
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
 

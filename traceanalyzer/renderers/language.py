@@ -48,6 +48,11 @@ _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the bl
 UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
+_PART = Text(
+    "amount-part",
+    "{part} of {whole} ({share})",
+    "a time, the time of which it is a part, with its unit, and the share: 31 of 149 ms (21 %)",
+)
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
 
 
@@ -137,11 +142,20 @@ class Translated(Language):
             return str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
+        if unit == "part":
+            return self._part(value)
         number, symbol = units.amount(value, unit)
         number = number.translate(self._digits)
         if symbol == units.PERCENT:
             return number + self._symbols.percent
         return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
+
+    def _part(self, value: Any) -> str:
+        """A time of which another one is the whole; the whole bears the unit."""
+        part, whole, symbol, share = units.part_amounts(value)
+        amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
+        percent = share.removesuffix(f" {units.PERCENT}") + self._symbols.percent
+        return self.text(_PART, part=part.translate(self._digits), whole=amount, share=percent)
 
 
 class _Filler(string.Formatter):

@@ -265,9 +265,9 @@ class Headline(msgspec.Struct, frozen=True):
     run: str | None
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
-    """What bounds the step: `input`, `host`, `gpu-compute`, `gpu-memory`, `gpu` (kernels of no known kind),
-    `communication` or `none` (nothing dominates, or the recording cannot tell: start-up, the capture of graphs, work
-    from before it began)."""
+    """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not tell),
+    `gpu-memory`, `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the recording
+    cannot tell)."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 _SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+_FEW = 20
+"""A whole of fewer than so many is written in the next smaller unit, so that whole numbers tell it from its parts."""
 UNKNOWN = "unknown"
 PERCENT = "%"
 SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT)
@@ -26,6 +28,24 @@ def size(value: float) -> str:
 def share(value: float) -> str:
     """A share in percent, such as `67.82 %` for 0.6782."""
     return f"{100 * value:.2f} %"
+
+
+def percent(value: float) -> str:
+    """A share in whole percent, such as `68 %` for 0.6782, for sentences."""
+    return f"{round(100 * value)} %"
+
+
+def part(value: Sequence[float]) -> str:
+    """A time and the whole of which it is a part, both in ns, such as `31 of 149 ms (21 %)`: whole numbers."""
+    number, whole, symbol, of_it = part_amounts(value)
+    return f"{number} of {whole} {symbol} ({of_it})"
+
+
+def part_amounts(value: Sequence[float]) -> tuple[str, str, str, str]:
+    """The numbers of a part and its whole in one unit, which is one of `SYMBOLS`, and the share in percent."""
+    own, whole = value
+    factor, symbol = next((unit for unit in _TIME if abs(whole) >= _FEW * unit[0]), _TIME[-1])
+    return f"{round(own / factor):,}", f"{round(whole / factor):,}", symbol, percent(own / whole if whole else 0.0)
 
 
 def count(value: float) -> str:
@@ -63,6 +83,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "ns": nanoseconds,
     "bytes": size,
     "share": share,
+    "percent": percent,
+    "part": part,
     "count": count,
     "number": number,
     "bool": yes_no,
@@ -71,7 +93,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 def render(value: Any, unit: str) -> str:
-    """A quantity of a unit (`ns`, `bytes`, `share`, `count`, `number`, `bool`, or "" for text)."""
+    """A quantity of a unit (a key of `_FORMATS`; "" is text)."""
     return UNKNOWN if value is None else _FORMATS[unit](value)
 
 

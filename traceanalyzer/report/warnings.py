@@ -150,6 +150,45 @@ _TEXTS = (
         "Call prof.step() after each iteration.",
     ),
     Text(
+        "q-one-step",
+        "Nothing marks steps in the trace: it counts as one step, and figures per step are less certain.",
+    ),
+    Text(
+        "q-steps-inferred",
+        "The profiler marked no steps: the {count:count} steps are taken from {mark}.",
+        one="The profiler marked no steps: the only step is taken from {mark}.",
+        note="mark is the name of an event or a framework",
+    ),
+    Text(
+        "q-unrecorded-work",
+        "At the start, the GPU most likely ran work that was launched before the recording, for {time:ns}: it was "
+        "busy, and this time is no idle time of the program.",
+    ),
+    Text(
+        "q-removed-events",
+        "Events were removed from the recording: for {time:ns} it holds nothing, although calls were counted.",
+    ),
+    Text(
+        "q-steps-left-out",
+        "{count:count} of {total:count} steps are unlike the others and are left out of the typical step "
+        "({reasons}). With them the mean step would be {mean:ns} instead of {typical:ns}.",
+        one="{count:count} of {total:count} steps is unlike the others and is left out of the typical step "
+        "({reasons}). With it the mean step would be {mean:ns} instead of {typical:ns}.",
+        note="reasons is a list such as: loading of code, end of the recording",
+    ),
+    Text(
+        "q-unlike-steps-count",
+        "{count:count} of {total:count} steps differ from the others by more than 20 %, or lie at an edge of the "
+        "recording, but too few are left without them: all steps count.",
+        one="{count:count} of {total:count} steps differs from the others by more than 20 %, or lies at an edge of the "
+        "recording, but too few are left without it: all steps count.",
+    ),
+    Text(
+        "q-hardware-counters",
+        "The recording holds hardware counters of the range profiler, which runs kernels one by one, often several "
+        "times: times measure the collection of counters and not the program.",
+    ),
+    Text(
         "q-overlapping-slices",
         "{count:count} host events start inside another and end after it; they count up to its end.",
         one="{count:count} host event starts inside another and ends after it; it counts up to its end.",
@@ -251,6 +290,21 @@ _TEXTS = (
 _BY_ID = {text.id: text for text in _TEXTS}
 
 
+STEP_REASONS = {
+    "earlier-work": Text(
+        "step-reason-earlier-work", "work from before the recording", note="why a step is unlike others"
+    ),
+    "recording-end": Text("step-reason-recording-end", "the end of the recording", note="why a step is unlike others"),
+    "loading": Text("step-reason-loading", "loading or compilation of code", note="why a step is unlike others"),
+    "allocation": Text("step-reason-allocation", "allocation of memory", note="why a step is unlike others"),
+    "loader": Text("step-reason-loader", "a long wait for the DataLoader", note="why a step is unlike others"),
+    "unknown": Text("step-reason-unknown", "an unknown cause", note="why a step is unlike others"),
+}
+"""Why a step is no typical one, by the reasons of the analysis `recording`."""
+
+
 def warning(id: str, count: int, params: Mapping[str, Any]) -> ReportWarning:  # noqa: A002 - the contract's word
     """The warning with an id, filled in with the facts."""
+    if "reasons" in params:
+        params = {**params, "reasons": tuple(STEP_REASONS[reason]() for reason in params["reasons"])}
     return ReportWarning(id, count, _BY_ID[id](count=count, **params))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
-from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import _recording
 from traceanalyzer.rules.facts import Facts, Missing
@@ -54,7 +53,7 @@ def enough(facts: Facts, events: float) -> StepIdle:
 
 def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
     """The figures of the device that works longest within the steps, or None."""
-    number = facts.need("resources", StepResources).device
+    number = facts.need_step_resources().device
     return next((device for device in found.devices if device.device == number), None)
 
 

@@ -60,7 +60,7 @@ _NO_TABLE = Text("comm-exposed-no-table", "a printed table does not tell what ru
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("communication", Communication)
-    resources = facts.need("resources", StepResources)
+    resources = facts.need_step_resources()
     ranks = facts.find("ranks", Ranks)
     exposed, total = _without_waiting(resources, ranks)
     if not exposed or not total or not resources.gpu_ns:

@@ -31,7 +31,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
-from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.change import TimeSaved
@@ -64,7 +63,7 @@ _ADVICE_SMALL = Text(
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("communication", Communication)
-    total = facts.need("resources", StepResources).communication_ns or 0.0
+    total = facts.need_step_resources().communication_ns or 0.0
     if total < limits["share"] * facts.step_ns:
         return
     sized = [row for row in found.rows if row.message_bytes and (row.group_size or 2) > 1]
@@ -121,7 +120,7 @@ def _small(
 
 
 def _change(facts: Facts, direct: float) -> TimeSaved:
-    exposed = facts.need("resources", StepResources).exposed_communication_ns or 0.0
+    exposed = facts.need_step_resources().exposed_communication_ns or 0.0
     basis: Message = _BASIS()
     return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
 

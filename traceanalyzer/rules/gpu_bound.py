@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, Missing
 
 _COMPUTE = frozenset({"gemm", "convolution", "attention"})
@@ -13,32 +12,23 @@ _MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optim
 """Classes that mostly move data. Compiled kernels and what no name explains may be either."""
 _MOSTLY = 0.5
 
-_SOME_GPU = Text(
-    "headline-gpu",
-    "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels do "
-    "not tell what most of this time goes into.",
-)
-_SOME_GPU_OF_TABLE = Text(
-    "headline-table-gpu",
-    "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its kernels "
-    "do not tell what most of this time goes into.",
-)
+UNNAMED = "gpu"
+"""In place of a bound where the names of kernels do not tell."""
 
 
-def gpu_bound(facts: Facts) -> tuple[str, Text | None]:
-    """What takes most of the GPU's time, and the text if that is more than the names of kernels prove.
+def gpu_bound(facts: Facts) -> str:
+    """What takes most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
 
-    `gpu-compute` or `gpu-memory` is the larger of what is known, compiled kernels counting as moving data; without
-    any `gpu-memory` would be a guess, so then it is `gpu`.
+    It is the larger of what is known, compiled kernels counting as moving data; without any of either `gpu-memory`
+    would be a guess.
     """
     times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
     compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
-    text = _SOME_GPU if facts.table is None else _SOME_GPU_OF_TABLE
     if max(compute, moving) >= _MOSTLY * total > 0:
-        return "gpu-compute" if compute >= moving else "gpu-memory", None
+        return "gpu-compute" if compute >= moving else "gpu-memory"
     if compute + moving + times.get("triton", 0) < _MOSTLY * total or not total:
-        return "gpu", text
-    return "gpu-compute" if compute > moving + times.get("triton", 0) else "gpu-memory", text
+        return UNNAMED
+    return "gpu-compute" if compute > moving + times.get("triton", 0) else "gpu-memory"
 
 
 def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:

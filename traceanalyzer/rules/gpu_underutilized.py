@@ -66,6 +66,8 @@ _CAUSES = {
     ),
     "launch_bound": Text("gpu-underutilized-launch-bound", "the host running operators and launches"),
     "host_code": Text("gpu-underutilized-host-code", "host code outside operators"),
+    "unrecorded_work": Text("gpu-underutilized-unrecorded-work", "work that was launched before the recording began"),
+    "pending": Text("gpu-underutilized-pending", "work that is launched but has to wait for something else"),
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
     "unknown": Text("gpu-underutilized-unknown", "nothing that the trace tells"),
 }

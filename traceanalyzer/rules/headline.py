@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from statistics import median
 
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import special_headlines
+from traceanalyzer.rules import special_headlines, typical_headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.gpu_bound import gpu_bound
+from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
+from traceanalyzer.rules.typical_headline import Verdict
 
 _BUSY = 0.8
 """Share of a step from which on a working GPU bounds it (own choice: four fifths)."""
-_WORTH = 0.15
-"""Least share of a step that a loss must have to bound a run (own choice)."""
+_WORTH = 0.2
+"""Least share of a step that a loss must have to bound a run."""
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from here on most of the recorded work is not in the steps."""
@@ -48,6 +50,11 @@ _WITH_GPU = {
         "headline-gpu-memory",
         "Bound by GPU memory: the GPU works for {time:ns} of each step of {step:ns} ({share:share}), mostly on "
         "operations that move data.",
+    ),
+    UNNAMED: Text(
+        "headline-gpu",
+        "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels "
+        "do not tell what most of this time goes into.",
     ),
     "communication": Text(
         "headline-communication",
@@ -91,6 +98,11 @@ _OF_TABLE = {
         "headline-table-gpu-memory",
         "Bound by GPU memory: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
         "operations that move data.",
+    ),
+    UNNAMED: Text(
+        "headline-table-gpu",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
+        "kernels do not tell what most of this time goes into.",
     ),
 }
 _NOTHING = Text(
@@ -140,22 +152,41 @@ class _Parts:
 
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
-    """What takes most of a step: the GPU if it works nearly always, else what it waits for."""
-    special = special_headlines.of_trace(facts)
-    if special is not None:
-        return Headline(facts.run, "none", special, None, facts.resources, combined)
-    found = _of_table(facts) if facts.table is not None else _of_trace(facts)
+    """What bounds a run: the GPU if it works nearly always, else what it waits for."""
+    found = special_headlines.of_trace(facts) or _of_typical_step(facts) or _of_parts(facts)
+    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
+
+
+def _of_typical_step(facts: Facts) -> Verdict | None:
+    """For a trace with events of a device."""
+    recording = facts.find("recording", Recording)
+    if recording is None or facts.is_startup:
+        return None
+    found = typical_headline.verdict(facts, recording)
+    if found is None:
+        return None
+    return Verdict(found.bound, _qualified(facts, _of_one_rank(facts, found.bound, found.message)), found.share)
+
+
+def _of_parts(facts: Facts) -> Verdict:
+    """For printed tables, runs of several ranks, and traces without a device or of a start-up."""
+    found = _of_table(facts) if facts.table is not None else _of_run(facts)
     bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
     if bound is None:
         largest = max(found.times.values(), default=0.0)
         share = largest / facts.step_ns if facts.step_ns else None
-        return Headline(facts.run, "none", _qualified(facts, _nothing(facts)), share, facts.resources, combined)
+        return Verdict("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = found.times[bound] / facts.step_ns
-    message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
+    message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "communication":
         late = special_headlines.late_rank(facts, found.times[bound])
-        message = late or (_ONE_RANK(headline=message) if _is_one_rank(facts) else message)
-    return Headline(facts.run, bound, _qualified(facts, message), share, facts.resources, combined)
+        message = late or _of_one_rank(facts, bound, message)
+    return Verdict("gpu-compute" if bound == UNNAMED else bound, _qualified(facts, message), share)
+
+
+def _of_one_rank(facts: Facts, bound: str, message: Message) -> Message:
+    """Says that one rank does not tell waiting from communication, where that matters."""
+    return _ONE_RANK(headline=message) if bound == "communication" and _is_one_rank(facts) else message
 
 
 def _is_one_rank(facts: Facts) -> bool:
@@ -169,13 +200,17 @@ def _qualified(facts: Facts, message: Message) -> Message:
     first, *others = _durations(facts) or [0]
     if len(others) > 1 and first > _WARM_UP * median(others):
         message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
-    own = facts.find("resources", StepResources)
+    own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
 
 
 def _durations(facts: Facts) -> list[float]:
-    """Durations of marked steps, in their order; of several ranks the means."""
+    """Durations of the steps that count, if the profiler marked them, in their order; of several ranks the means."""
+    recording = facts.find("recording", Recording)
+    if recording is not None:
+        counted = [step.duration_ns for step in recording.steps if step.is_typical]
+        return list(counted) if recording.steps_from == "ProfilerStep" else []
     if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
         return []
     breakdown, ranks = facts.find("step_breakdown", StepBreakdown), facts.find("ranks", Ranks)
@@ -206,20 +241,19 @@ def _nothing(facts: Facts) -> Message:
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
-def _of_trace(facts: Facts) -> _Parts:
-    resources = facts.need("resources", StepResources)
+def _of_run(facts: Facts) -> _Parts:
+    resources = facts.need_step_resources()
     loader, step = resources.exposed_loader_ns, resources.step_ns
     if resources.gpu_ns is None:
         return _Parts(_without_device(facts, loader), _WITHOUT_GPU)
     communication = resources.exposed_communication_ns or 0.0
-    gpu, text = gpu_bound(facts)
     times = {
-        gpu: resources.gpu_ns - communication,
+        gpu_bound(facts): resources.gpu_ns - communication,
         "input": loader,
         "communication": communication,
         "host": _starved(facts, resources, step - resources.gpu_ns - loader),
     }
-    return _Parts(times, _WITH_GPU | ({gpu: text} if text else {}))
+    return _Parts(times, _WITH_GPU)
 
 
 def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
@@ -247,14 +281,13 @@ def _of_table(facts: Facts) -> _Parts:
         if not budget.gpu and _sign(facts):
             return _Parts({}, _WITHOUT_GPU)
         return _Parts({"host": budget.host}, _OF_TABLE if budget.gpu else _WITHOUT_GPU)
-    gpu, text = gpu_bound(facts)
-    return _Parts({gpu: budget.gpu}, _OF_TABLE | ({gpu: text} if text else {}))
+    return _Parts({gpu_bound(facts): budget.gpu}, _OF_TABLE)
 
 
 def _sign(facts: Facts) -> str | None:
     """What tells that an accelerator took part of which nothing else is known."""
     if facts.table is None:
-        own = facts.find("resources", StepResources)
+        own = facts.step_resources
         return own.unread_device if own else None
     rows = [] if facts.view is None else facts.view.by_name
     return next((row.name for row, kind in rows if kind is RowKind.RUNTIME or is_of_accelerator(row.name)), None)

@@ -43,7 +43,7 @@ _NO_TABLE = Text("memory-headroom-no-table", "a printed table sums allocations u
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    memory, resources = facts.need("memory", MemoryUse), facts.need("resources", StepResources)
+    memory, resources = facts.need("memory", MemoryUse), facts.need_step_resources()
     if resources.gpu_ns is None:
         raise Missing(_NO_GPU())
     known = [d for d in memory.devices if d.peak_allocated_bytes and d.capacity_bytes and not d.is_relative]

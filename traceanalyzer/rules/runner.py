@@ -21,6 +21,9 @@ from traceanalyzer.rules.rule import Draft, Rule
 from traceanalyzer.rules.selection import Chosen
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
+_CAPTURE = Text(
+    "rule-graph-capture", "the recording holds the capture of graphs, and kernels do not run while they are captured"
+)
 _FAILED = Text(
     "rule-failed", "the rule failed ({error}); please report it to its author", note="error is a Python exception"
 )
@@ -30,6 +33,10 @@ MOST_FINDINGS = 1000
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Severity by the upper end of the wall share (own choice: what a team would stop for, plan, try, or note)."""
+
+
+_MOST_OF_LITTLE = "medium"
+"""Severity of a finding in a recording with hardly any work, or with most of its events removed, at most."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,8 @@ def _judged(entry: Chosen, facts: Facts) -> list[_Judged]:
 
 def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
+    if facts.is_graph_capture:
+        raise Missing(_CAPTURE())
     detector = rule.trace if facts.table is None else rule.table
     if detector is None:
         reason = rule.no_trace if facts.table is None else rule.no_table
@@ -134,7 +143,7 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
     finding = Finding(
         rule=rule.id,
         run=facts.run,
-        severity=_severity(draft, saving),
+        severity=_severity(facts, draft, saving),
         confidence=draft.confidence or rule.confidence,
         latent=latent,
         blocked_by=budget.blocker(draft.change) if latent and draft.change else None,
@@ -156,13 +165,17 @@ def _is_latent(saving: Saving, step_ns: float) -> bool:
     return saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(step_ns, 1.0)
 
 
-def _severity(draft: Draft, saving: Saving | None) -> str:
-    """Severity by what a step gains; a finding's own severity counts if it is worse, up to the draft's ceiling."""
+def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
+    """Severity by what a step gains; a finding's own severity counts if it is worse, up to the draft's ceiling.
+
+    Of a recording that does not tell what bounds the program, nothing is severe.
+    """
     gain = "info"
     if saving is not None:
         gain = next((name for share, name in _STEPS_OF_SEVERITY if saving.wall_share[1] >= share), "info")
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
-    return min(worst, draft.ceiling or SEVERITIES[-1], key=SEVERITIES.index)
+    most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
+    return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
 
 
 def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:

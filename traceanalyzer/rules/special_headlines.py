@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules import _recording
 from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.typical_headline import Verdict
 
-_EARLIER = 0.2
-"""Share of all steps from which on earlier work decides how they look (own choice, as what is worth a sentence)."""
 _MOST_STEPS = 0.75
+_MOSTLY = 0.5
+"""Share of the recording without events from which on nothing else counts (own choice)."""
 _MOST_WAITING = 0.5
 """A rank is named as late from these shares on, as by the rule `comm-straggler`."""
 
@@ -21,11 +22,17 @@ _CAPTURE = Text(
     "step that replays the graphs.",
     note="graphs are CUDA graphs or HIP graphs",
 )
-_EARLIER_WORK = Text(
-    "headline-earlier-work",
-    "The recording began in the middle of the device's work: for {time:ns} of {step:ns} ({share:share}) launched work "
-    "waited although nothing that was recorded ran; the device most likely finished what was launched before. In the "
-    "rest it works for {busy:share}.",
+_HARDLY_ANY = Text(
+    "headline-hardly-any-work",
+    "The recording holds hardly any work of the GPU: {kernels:count} kernels in {busy:ns}. That is too little to say "
+    "what bounds the program.",
+    one="The recording holds hardly any work of the GPU: one kernel in {busy:ns}. That is too little to say what "
+    "bounds the program.",
+)
+_REMOVED = Text(
+    "headline-removed-events",
+    "Events are missing from this recording: for {part:part} it holds nothing although calls were counted, so nothing "
+    "tells what bounds the program.",
 )
 _LATE_RANK = Text(
     "headline-late-rank",
@@ -34,23 +41,21 @@ _LATE_RANK = Text(
 )
 
 
-def of_trace(facts: Facts) -> Message | None:
-    """The sentence for a recording whose steps are not what they seem; None for all others."""
-    figures = facts.find("launches", LaunchFigures)
-    if figures is None:
+def of_trace(facts: Facts) -> Verdict | None:
+    """The sentence for a recording that is no program's usual work; None for all others."""
+    figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
+    if figures is not None and figures.capture is not None and figures.capture.is_most:
+        capture = figures.capture
+        return Verdict("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
+    if recording is None or recording.window is None:
         return None
-    capture = figures.capture
-    if capture is not None and _recording.is_capture(facts):
-        return _CAPTURE(launches=capture.launch_calls, events=capture.device_events)
-    return _earlier_work(facts, figures.earlier_work_ns)
-
-
-def _earlier_work(facts: Facts, earlier_ns: int) -> Message | None:
-    whole, busy = facts.step_ns * facts.steps, facts.resources.gpu_ns
-    if busy is None or not _EARLIER * whole <= earlier_ns < whole:
-        return None
-    share = min(1.0, busy * facts.steps / (whole - earlier_ns))
-    return _EARLIER_WORK(time=earlier_ns, step=whole, share=earlier_ns / whole, busy=share)
+    removed, whole = recording.window.removed_ns, recording.window.end_ns - recording.window.start_ns
+    if removed >= _MOSTLY * whole > 0:
+        return Verdict("none", _REMOVED(part=(removed, whole)), None)
+    if recording.has_hardly_any_work and not facts.is_startup:
+        kernels = figures.kernels if figures else 0
+        return Verdict("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
+    return None
 
 
 def late_rank(facts: Facts, communication_ns: float) -> Message | None:

@@ -21,8 +21,6 @@ from traceanalyzer.trace.tables import Category
 
 _NO_KERNELS = Text("skip-idle-no-kernels", "no kernel of a numbered device is in the trace, so nothing tells idle time")
 _NO_WINDOW = Text("skip-idle-no-window", "the steps have no length, so there is no window in which a GPU could idle")
-_GAPS_AT_ONCE = 1 << 16
-"""How many gaps are attributed together: bounds memory, changes no figure."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -102,8 +100,8 @@ def _rows(context: Context, device: int) -> np.ndarray[tuple[int], np.dtype[np.i
 
 def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, int]) -> DeviceIdle:
     times, touched = np.zeros(len(CAUSES), np.int64), np.zeros(len(CAUSES), np.int64)
-    for first in range(0, len(own), _GAPS_AT_ONCE):
-        part = causes.attribute(context, own.take(slice(first, first + _GAPS_AT_ONCE)))
+    for first in range(0, len(own), causes.GAPS_AT_ONCE):
+        part = causes.attribute(context, own.take(slice(first, first + causes.GAPS_AT_ONCE)))
         times += part.sum(axis=0)
         touched += (part > 0).sum(axis=0)
     idle, length = int(own.length.sum()), window[1] - window[0]

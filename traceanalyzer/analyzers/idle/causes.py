@@ -2,11 +2,12 @@
 
 Who could have ended a gap is the thread that launched the next device event, so its activity counts first, and
 that of the other launching threads where it had nothing open (the autograd engine hands over between threads).
+Once the next event is launched, the host is not what the device waits for: such time is pending.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
+from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
@@ -21,6 +23,8 @@ from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
 CAUSES = (
+    "unrecorded_work",
+    "pending",
     "dataloader",
     "communication",
     "compilation",
@@ -32,7 +36,20 @@ CAUSES = (
     "device_gap",
     "unknown",
 )
-DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD, SYNCHRONIZATION, LAUNCH, HOST, DEVICE, UNKNOWN = range(10)
+(
+    UNRECORDED,
+    PENDING,
+    DATALOADER,
+    COMMUNICATION,
+    COMPILATION,
+    ALLOCATION,
+    OVERHEAD,
+    SYNCHRONIZATION,
+    LAUNCH,
+    HOST,
+    DEVICE,
+    UNKNOWN,
+) = range(len(CAUSES))
 
 EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
 """What the trace says by name; it holds whatever drained the queue."""
@@ -41,6 +58,9 @@ SHORT_GAP_NS = 30_000
 """HTA's limit for a pause between two kernels that were both launched in time (`consecutive_kernel_delay`)."""
 
 EVERY_THREAD = -1
+
+GAPS_AT_ONCE = 1 << 16
+"""How many gaps are attributed together: bounds memory, changes no figure."""
 
 THREADS = 32
 """Threads with a timeline of their own, those that launch most (own choice: programs launch from a few); what all of
@@ -55,16 +75,56 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
         gaps: Gaps of one device.
         blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
     """
+    shown, owner = _recorded_parts(context, gaps)
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    np.add.at(times, owner, _explained(context, shown, blame_waits=blame_waits))
+    times[:, UNRECORDED] = gaps.length - times.sum(axis=1)
+    return times
+
+
+def total(context: Context, gaps: Gaps) -> I64:
+    """The time of all gaps of one device by cause, in nanoseconds: shape (causes,)."""
+    times = np.zeros(len(CAUSES), np.int64)
+    for first in range(0, len(gaps), GAPS_AT_ONCE):
+        times += attribute(context, gaps.take(slice(first, first + GAPS_AT_ONCE))).sum(axis=0)
+    return times
+
+
+def _recorded_parts(context: Context, gaps: Gaps) -> tuple[Gaps, I64]:
+    """The parts of gaps in which the device did not run unrecorded work, and the row of the gap of each."""
+    known = gaps.next[gaps.next != NOTHING]
+    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
+    earlier = unrecorded_work(context).get(device, Intervals.none())
+    rows = np.arange(len(gaps))
+    cut = earlier.within(gaps.start_ns, gaps.end_ns) > 0
+    if not cut.any():
+        return gaps, rows
+    pieces, owner = [gaps.take(~cut)], [rows[~cut]]
+    for row in rows[cut].tolist():
+        left = Intervals.union(gaps.start_ns[row : row + 1], gaps.end_ns[row : row + 1]) - earlier
+        owner.append(np.full(len(left), row))
+        pieces.append(replace(gaps.take(owner[-1]), start_ns=left.start, end_ns=left.end))
+    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in vars(gaps)}
+    return Gaps(**joined), np.concatenate(owner)
+
+
+def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
+    """Time of each gap by cause, as far as the recording shows what the device could have done."""
     late = fed_late(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     queued = np.flatnonzero(~late)
     short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
-    times[queued, np.where(short, DEVICE, UNKNOWN)] = gaps.length[queued]
+    times[queued, np.where(short, DEVICE, PENDING)] = gaps.length[queued]
+    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
+    until = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    times[late, PENDING] = (gaps.end_ns - until)[late]
+    starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
     thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
     for number in np.unique(thread[late]).tolist():
         rows = np.flatnonzero(late & (thread == number))
-        times[rows] = _on_host(context, gaps.take(rows), timelines(context)[number], blame_waits=blame_waits)
+        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number], blame_waits=blame_waits)
     return times
 
 

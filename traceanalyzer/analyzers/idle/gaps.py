@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,25 @@ class Gaps:
     def take(self, rows: I64 | Bool | slice) -> Gaps:
         """Some of the gaps."""
         return Gaps(**{name: values[rows] for name, values in vars(self).items()})
+
+    def cut(self, start_ns: I64, end_ns: I64) -> tuple[Gaps, I64]:
+        """Cut gaps at the bounds of some times, and leave out what lies outside of them.
+
+        Args:
+            start_ns: Starts of times that do not overlap, ascending.
+            end_ns: Their ends.
+
+        Returns:
+            The parts, and for each the position of the time in which it lies.
+        """
+        first = np.searchsorted(end_ns, self.start_ns, side="right")
+        count = np.maximum(np.searchsorted(start_ns, self.end_ns, side="left") - first, 0)
+        gap = np.repeat(np.arange(len(self)), count)
+        within = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(gap))
+        parts = self.take(gap)
+        low, high = np.maximum(parts.start_ns, start_ns[within]), np.minimum(parts.end_ns, end_ns[within])
+        filled = high > low
+        return replace(parts, start_ns=low, end_ns=high).take(filled), within[filled]
 
 
 def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:

@@ -14,9 +14,6 @@ from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.trace.table import I64, UNKNOWN, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
-_GAPS_AT_ONCE = 1 << 16
-"""How many gaps are attributed together: bounds memory, changes no figure."""
-
 
 class IdleTime(msgspec.Struct, frozen=True):
     """Idle time of a device that has one cause."""
@@ -48,7 +45,7 @@ def starvation(context: Context) -> Starvation:
         return Starvation(none, none, none, np.empty((0, len(CAUSES)), np.int64))
     found = gaps.find(context, np.flatnonzero(device.device == numbers[counts.argmax()]), window)
     late = found.take(causes.fed_late(context, found) & (found.launch != NO_PARENT))
-    parts = [slice(first, first + _GAPS_AT_ONCE) for first in range(0, len(late), _GAPS_AT_ONCE)]
+    parts = [slice(first, first + causes.GAPS_AT_ONCE) for first in range(0, len(late), causes.GAPS_AT_ONCE)]
     times = [causes.attribute(context, late.take(part)) for part in parts]
     none = np.empty((0, len(CAUSES)), np.int64)
     return Starvation(late.start_ns, late.end_ns, late.launch, np.concatenate((none, *times)))

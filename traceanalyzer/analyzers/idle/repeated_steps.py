@@ -172,18 +172,10 @@ class _Parts:
 def _parts(context: Context, device: int, steps: Steps) -> _Parts:
     window = int(steps.start_ns[0]), int(steps.end_ns[-1])
     found = gaps.find(context, np.flatnonzero(context.trace.device.device == device), window)
-    first = np.searchsorted(steps.end_ns, found.start_ns, side="right")
-    count = np.maximum(np.searchsorted(steps.start_ns, found.end_ns, side="left") - first, 0)
-    gap = np.repeat(np.arange(len(found)), count)
-    step = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(gap))
-    cut = {name: values[gap] for name, values in vars(found).items()}
-    cut["start_ns"] = np.maximum(cut["start_ns"], steps.start_ns[step])
-    cut["end_ns"] = np.minimum(cut["end_ns"], steps.end_ns[step])
-    filled = cut["end_ns"] > cut["start_ns"]
-    pieces = Gaps(**{name: values[filled] for name, values in cut.items()})
+    pieces, step = found.cut(steps.start_ns, steps.end_ns)
     plain = causes.attribute(context, pieces, blame_waits=False)
     by_host = plain[:, causes.LAUNCH] + plain[:, causes.HOST]
-    return _Parts(device, pieces, causes.attribute(context, pieces), by_host, plain[:, causes.HOST], step[filled])
+    return _Parts(device, pieces, causes.attribute(context, pieces), by_host, plain[:, causes.HOST], step)
 
 
 def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> DeviceInSteps:

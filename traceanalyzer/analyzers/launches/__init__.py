@@ -7,13 +7,14 @@ are left out of every figure about single launches, because one call starts hund
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import host_activity, unrecorded_work
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.launches import delays, queues, recording_start
+from traceanalyzer.analyzers.launches import delays, queues
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
 from traceanalyzer.report.message import Message, Text
@@ -25,6 +26,7 @@ _NO_LAUNCHES = Text("skip-no-launches", "the trace has no launch of anything tha
 _GRAPH = re.compile(r"^(cuda|cu|hip|musa)GraphLaunch")
 
 _CAPTURE = re.compile(r"^(cuda|cu|hip|musa)StreamBeginCapture")
+_INSTANTIATE = re.compile(r"^(cuda|cu|hip|musa)GraphInstantiate")
 _LAUNCH = re.compile(r"^(cuda|cu|hip|musa)\w{0,20}Launch\w{0,20}Kernel")
 
 _FAR_LONGER = 10
@@ -33,6 +35,10 @@ _DEPTH = 1024
 """Launches that a CUDA stream takes before the next launch call waits."""
 _NEARLY = 0.98
 """The length is counted at the start of the call, a few launches before the limit."""
+_MANY = 100
+"""Own choice: fewer launches without an event on the device may be chance."""
+_HARDLY_ANY = 0.1
+"""Device events over launch calls (own choice): a capture runs nothing, and little runs around it."""
 _SHALLOW = 256
 """A queue that never was longer cannot be called full."""
 
@@ -101,6 +107,12 @@ class GraphCapture(msgspec.Struct, frozen=True):
     replays: int
     """Number of launches of whole graphs."""
 
+    @property
+    def is_most(self) -> bool:
+        """Whether the recording holds hardly anything else: no graph is replayed, and hardly any launch starts work."""
+        many = not self.replays and self.launch_calls >= _MANY
+        return many and self.device_events < _HARDLY_ANY * self.launch_calls
+
 
 class LaunchFigures(msgspec.Struct, frozen=True):
     """How work gets to the devices: launches, their delays, queues and graphs."""
@@ -126,8 +138,9 @@ class LaunchFigures(msgspec.Struct, frozen=True):
     graphs: Graphs
     """Launches of captured graphs."""
     earlier_work_ns: int = 0
-    """Time in ns at the beginning in which a device runs nothing that was recorded although a launched event waits for
-    it: it most likely finishes work that was launched before the recording began. 0 where it starts at once."""
+    """Time in ns at the beginning in which a device runs nothing that was recorded although launched work, or a call,
+    waits for it: it most likely finishes work that was launched before the recording began. 0 where it starts at
+    once."""
     capture: GraphCapture | None = None
     """What the trace holds of the capture of graphs; null where it captures none."""
 
@@ -158,8 +171,8 @@ def analyze(context: Context) -> LaunchFigures:
         queues=tuple(queue for queue, _, _ in found),
         blocked=_blocked(context, found),
         graphs=_graphs(context, kernels, linked[in_graph]),
-        earlier_work_ns=recording_start.earlier_work_ns(context),
-        capture=_capture(context),
+        earlier_work_ns=unrecorded_work.longest_ns(context),
+        capture=graph_capture(context),
     )
 
 
@@ -170,12 +183,20 @@ def graph_calls(context: Context) -> Bool:
     return found
 
 
-def _capture(context: Context) -> GraphCapture | None:
+def graph_capture(context: Context) -> GraphCapture | None:
+    """What the trace holds of the capture of graphs; None where it captures none."""
     names, called = context.trace.names, context.trace.launches.name
-    begun = int(names.where(lambda name: _CAPTURE.search(name) is not None)[called].sum())
-    launches = int(names.where(lambda name: _LAUNCH.search(name) is not None)[called].sum())
+
+    def calls(pattern: re.Pattern[str]) -> int:
+        return int(names.where(partial(_is_call, pattern))[called].sum())
+
+    begun = calls(_CAPTURE) or calls(_INSTANTIATE)
     replays = int(graph_calls(context).sum())
-    return GraphCapture(begun, launches, len(context.trace.device), replays) if begun else None
+    return GraphCapture(begun, calls(_LAUNCH), len(context.trace.device), replays) if begun else None
+
+
+def _is_call(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.search(name) is not None
 
 
 def _short(context: Context, single: I64) -> ShortKernels:

@@ -1,16 +1,39 @@
-"""Steps of the program, for everything that is judged: marked by the profiler or not, and which of them are typical.
+"""Steps of the program, for everything that is judged, and which of them are typical.
 
-`analyzers.steps` keeps the steps of the step breakdown, whose numbers other tools share; these are beside them.
+`analyzers.steps` keeps the steps of the step breakdown, whose numbers other tools share; these are beside them. Where
+the profiler marked no steps, the first of the following that the trace has makes them: step marks of a framework, an
+annotation that repeats and fills a thread, waits for the loader, optimizer steps, launches of one graph; else the
+whole recording is one step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.launches import graph_calls
+from traceanalyzer.analyzers.recording import left_out
+from traceanalyzer.analyzers.recording.frameworks import main_framework
+from traceanalyzer.analyzers.recording.left_out import FEWEST
+from traceanalyzer.analyzers.steps import Steps, extend, launched_in
+from traceanalyzer.analyzers.sums import count_by
+from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.knowledge.frameworks import StepMark
 from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+
+MARKED = "ProfilerStep"
+WHOLE = "whole-trace"
+_REPEATS = 3
+"""An annotation must repeat so often to be a step."""
+_TILES = 0.5
+"""Share of the time of the main thread that the annotation must fill."""
+_OVERLAP = 0.1
+"""Share of marks that may start within an earlier one; beyond it they are requests in flight, not steps."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +44,197 @@ class ProgramSteps:
     start_ns: I64
     end_ns: I64
     found_by: str | None
-    """What marks the steps: `ProfilerStep`, the name of a mark or a framework, `whole-trace`; None without steps."""
+    """What marks the steps: `ProfilerStep`, `whole-trace`, the id of a framework, or the name of what repeats; None
+    without steps."""
     reasons: tuple[str | None, ...]
-    """Why a step is left out of the typical step; None for those that count."""
+    """Why a step is no typical one, one of `left_out.REASONS`; None for the others."""
+    marks: tuple[StepMark | None, ...] = ()
+    """What a framework's own mark says of each step; empty where the steps are not its marks."""
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     @property
     def is_typical(self) -> Bool:
-        """Which steps count."""
-        return np.array([reason is None for reason in self.reasons], np.bool_)
+        """Which steps count: all where fewer than three would be left."""
+        kept = np.array([reason is None for reason in self.reasons], np.bool_)
+        return kept if kept.sum() >= FEWEST else np.ones(len(kept), np.bool_)
+
+    @property
+    def typical(self) -> Steps:
+        """The steps that count, in the order of time; not always consecutive."""
+        rows = np.flatnonzero(self.is_typical)
+        names = tuple(self.names[row] for row in rows.tolist())
+        return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by)
 
 
 def program_steps(context: Context) -> ProgramSteps:
-    """Find the steps of the program."""
-    steps = context.steps
-    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, (None,) * len(steps))
+    """The steps of the program, computed once."""
+    return context.once(_program_steps)
+
+
+def _program_steps(context: Context) -> ProgramSteps:
+    if context.scope is not None or is_marked(context):
+        steps = context.steps
+        return _as_program(context, steps, left_out.reasons(context, steps))
+    framework, marks = _of_framework(context)
+    if framework is not None:
+        steps = _after_earlier_work(context, framework)
+        return replace(_as_program(context, steps, left_out.reasons(context, steps)), marks=marks)
+    for find in (_repeated_annotation, _between_loads, _between_optimizer_steps, _between_graphs):
+        repeated = find(context)
+        if repeated is not None:
+            steps = _after_earlier_work(context, repeated)
+            return _as_program(context, steps, left_out.reasons(context, steps))
+    steps = _after_earlier_work(context, _whole(context))
+    return _as_program(context, steps, (None,) * len(steps))
+
+
+def is_marked(context: Context) -> bool:
+    """Whether the profiler marked steps of the process that was recorded."""
+    return context.steps.found_by == MARKED and not is_foreign(context)
+
+
+def is_foreign(context: Context) -> bool:
+    """Whether the steps belong to processes of which nothing else was recorded, while others left events."""
+    return context.once(_is_foreign)
+
+
+def _is_foreign(context: Context) -> bool:
+    trace, marked = context.trace, context.kind == NodeKind.STEP
+    if not marked.any():
+        return False
+    process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
+    others = np.union1d(process[trace.host.thread[~marked]], process[trace.launches.thread])
+    return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
+
+
+def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...]) -> ProgramSteps:
+    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons)
+
+
+def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:
+    """The outermost step marks of the framework, until the device has done what they launched."""
+    framework = main_framework(context)
+    if framework is None or framework.step_mark is None:
+        return None, ()
+    read, trace = framework.step_mark, context.trace
+    annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
+    codes = np.unique(trace.host.name[annotation])
+    said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
+    rows = annotation[np.isin(trace.host.name[annotation], [*said])]
+    rows = _outermost(context, rows)
+    if not len(rows):
+        return None, ()
+    marks = tuple(said[code] for code in trace.host.name[rows].tolist())
+    names = tuple(trace.names[code] for code in trace.host.name[rows].tolist())
+    return _of_marks(context, rows, names, framework.id), marks
+
+
+def _outermost(context: Context, rows: I64) -> I64:
+    """Those of some host rows that start in no other of them."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    before = np.maximum.accumulate(np.append(-1, end))[:-1]
+    return rows[start >= before]
+
+
+def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str) -> Steps:
+    """Steps from host rows that do not overlap."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    raw = Steps(names, start, end, found_by, mark_ns=(start, end))
+    return extend(context.trace, context.links, raw, drop_tail=False)
+
+
+def _repeated_annotation(context: Context) -> Steps | None:
+    """The annotation that fills most of the main thread, if one repeats and fills half of it."""
+    trace, thread = context.trace, _main_thread(context)
+    if thread is None:
+        return None
+    plain = (trace.host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
+    rows = np.flatnonzero(plain & (trace.host.thread == thread))
+    own = trace.host.thread == thread
+    if not len(rows):
+        return None
+    span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
+    codes, group = np.unique(trace.host.name[rows], return_inverse=True)
+    repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
+    filled = []
+    for number in repeated.tolist():
+        outer = _outermost(context, rows[group == number])
+        if len(outer) >= _REPEATS:
+            filled.append((int(trace.host.dur_ns[outer].sum()), -number, outer))
+    best = max(filled, key=lambda entry: entry[:2], default=None)
+    if best is None or best[0] < _TILES * span:
+        return None
+    name = trace.names[int(codes[-best[1]])]
+    return _of_marks(context, best[2], tuple(map(str, range(len(best[2])))), name)
+
+
+def _main_thread(context: Context) -> int | None:
+    """The thread that launches most; without a device the one with most operators."""
+    launching = host_activity.launching_threads(context)
+    if launching:
+        return launching[0]
+    threads, counts = np.unique(context.trace.host.thread, return_counts=True)
+    return int(threads[counts.argmax()]) if len(threads) else None
+
+
+def _between_loads(context: Context) -> Steps | None:
+    return _between(context, np.flatnonzero(context.kind == NodeKind.DATALOADER), "enumerate(DataLoader)")
+
+
+def _between_optimizer_steps(context: Context) -> Steps | None:
+    return _between(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER), "Optimizer.step")
+
+
+def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
+    """Steps from the start of one host row to that of the next; None where none repeats."""
+    host = context.trace.host
+    return _from_starts(context, host.start_ns[_outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
+
+
+def _between_graphs(context: Context) -> Steps | None:
+    """Steps from launch to launch of the graph with the most kernels, if it is launched three times."""
+    launches = context.trace.launches
+    rows = np.flatnonzero(graph_calls(context))
+    if len(rows) < _REPEATS:
+        return None
+    kernels = np.bincount(context.links.launch[context.links.launch >= 0], minlength=len(launches))[rows]
+    sizes, counts = np.unique(kernels, return_counts=True)
+    size = max(zip((sizes * counts).tolist(), sizes.tolist(), counts.tolist(), strict=True))
+    if size[2] < _REPEATS or not size[1]:
+        return None
+    start = launches.start_ns[rows[kernels == size[1]]]
+    return _from_starts(context, start, int(launches.end_ns.max()), "graph launch")
+
+
+def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
+    """Steps from start to start; the last one lasts until the device has done what it launched."""
+    if len(start) < 2:
+        return None
+    end = np.append(start[1:], max(end_ns, int(start[-1])))
+    raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by)
+    launched = launched_in(context.trace, context.links, raw)[-1]
+    if len(launched):
+        end[-1] = max(int(context.trace.device.end_ns[launched].max()), int(start[-1]))
+    return raw
+
+
+def _whole(context: Context) -> Steps:
+    """All that was recorded; without the marks if they belong to another process."""
+    if not is_foreign(context):
+        return context.steps
+    trace, own = context.trace, context.kind != NodeKind.STEP
+    start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
+    end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))
+    return Steps(("0",), np.array([start.min()]), np.array([end.max()]), WHOLE)
+
+
+def _after_earlier_work(context: Context, steps: Steps) -> Steps:
+    """Steps that contain unrecorded work begin at the first device event after it began."""
+    device, start = context.trace.device, steps.start_ns.copy()
+    for number, times in unrecorded_work(context).items():
+        events = np.sort(device.start_ns[device.device == number])
+        first = int(events[np.searchsorted(events, times.start[0])])
+        start[(start < first) & (steps.end_ns > first)] = first
+    return replace(steps, start_ns=start)

@@ -20,6 +20,7 @@ from traceanalyzer.renderers.sections import (
     overview,
     python_lines,
     ranks,
+    recording,
     roofline,
     runs,
     steps,
@@ -32,6 +33,7 @@ from traceanalyzer.report.section import Section
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     findings.build,
     overview.build,
+    recording.build,
     ranks.build,
     capture.build,
     runs.build,

@@ -22,6 +22,8 @@ CAUSE_LABELS = {
     "synchronization": Text("idle-synchronization", "Synchronization drained the queue"),
     "launch_bound": Text("idle-launch-bound", "Launch-bound: host in operators"),
     "host_code": Text("idle-host-code", "Host code outside operators"),
+    "unrecorded_work": Text("idle-unrecorded-work", "Work from before the recording"),
+    "pending": Text("idle-pending", "Launched, but waiting for something else"),
     "device_gap": Text("idle-device-gap", "Pauses between queued kernels"),
     "unknown": Text("idle-unknown", "Unknown"),
 }

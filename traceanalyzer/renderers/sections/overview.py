@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
+from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionPart
@@ -16,6 +19,17 @@ _MEAN = Text(
     one="A step takes {mean:ns} on average, {median:ns} in the median ({count:count} step).",
 )
 _SINGLE = Text("overview-single", "The one step takes {mean:ns}.")
+_TYPICAL = Text(
+    "overview-typical",
+    "A typical step takes {mean:ns}: the mean over {count:count} of {total:count} steps.",
+    one="A typical step takes {mean:ns}: {count:count} of {total:count} steps.",
+)
+_BY_MARK = Text(
+    "overview-by-mark",
+    "A step takes {mean:ns} on average ({count:count} steps, by the marks of {mark}).",
+    note="mark is the name of an event or a framework",
+    one="The step takes {mean:ns} (by the mark of {mark}).",
+)
 _WHOLE = Text("overview-whole", "No steps are marked; the whole trace counts as one step of {mean:ns}.")
 _INFERRED = Text(
     "overview-inferred",
@@ -46,13 +60,33 @@ def build(report: Report, top: int) -> Iterator[Section]:
     breakdown = report.result("step_breakdown", StepBreakdown)
     if breakdown is None or breakdown.average is None:
         return
+    recording = report.result("recording", Recording)
+    typical = recording.typical if recording else None
+    average = typical.parts if typical else breakdown.average
+    said = _typical(recording, average) if recording and typical else _messages(report, breakdown, average)
     yield Section(
         "overview",
         TITLE,
-        messages=tuple(_messages(report, breakdown, breakdown.average)),
-        facts=tuple(_facts(breakdown)),
-        parts=tuple(_parts(breakdown)),
+        messages=tuple(said),
+        facts=tuple(_facts(breakdown, average)),
+        parts=tuple(_parts(average)),
     )
+
+
+def _typical(recording: Recording, average: Average) -> Iterator[Message]:
+    """How long a typical step is, and what marks the steps."""
+    counted, total = sum(step.is_typical for step in recording.steps), len(recording.steps)
+    mean, mark = average.duration_ns, recording.steps_from
+    if mark == "whole-trace":
+        yield _WHOLE(mean=mean)
+    elif mark != "ProfilerStep":
+        yield _BY_MARK(mark=framework_title(mark or ""), count=total, mean=mean)
+    elif total == 1:
+        yield _SINGLE(mean=mean)
+    elif counted == total:
+        yield _MEAN(mean=mean, median=median(step.duration_ns for step in recording.steps), count=total)
+    else:
+        yield _TYPICAL(mean=mean, count=counted, total=total)
 
 
 def _messages(report: Report, breakdown: StepBreakdown, average: Average) -> Iterator[Message]:
@@ -73,18 +107,17 @@ def _messages(report: Report, breakdown: StepBreakdown, average: Average) -> Ite
         )
 
 
-def _facts(breakdown: StepBreakdown) -> Iterator[Fact]:
-    if breakdown.dataloader_full_share:
-        yield Fact(_LOADER_EXCLUSIVE, breakdown.dataloader_share, "share")
-        yield Fact(_LOADER_FULL, breakdown.dataloader_full_share, "share")
+def _facts(breakdown: StepBreakdown, average: Average) -> Iterator[Fact]:
+    if average.dataloader_full_ns and average.duration_ns:
+        yield Fact(_LOADER_EXCLUSIVE, average.dataloader_ns / average.duration_ns, "share")
+        yield Fact(_LOADER_FULL, average.dataloader_full_ns / average.duration_ns, "share")
     if len(breakdown.steps) > 1:
         yield Fact(_LONGEST, max(step.duration_ns for step in breakdown.steps), "ns")
 
 
-def _parts(breakdown: StepBreakdown) -> Iterator[SectionPart]:
-    """The parts that occur, as means over the steps."""
-    average = breakdown.average
-    if average is None or not average.duration_ns:
+def _parts(average: Average) -> Iterator[SectionPart]:
+    """The parts that occur, as means over the steps that count."""
+    if not average.duration_ns:
         return
     for part in PARTS:
         value = getattr(average, f"{part}_ns")

@@ -11,6 +11,7 @@ from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.idle.repeated_steps import StepIdle
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
@@ -71,8 +72,9 @@ class Facts:
     """What rules may know of one measured run."""
 
     resources: Resources
-    """Time per step of each resource, in ns."""
+    """Time per step of each resource, in ns; of a trace in its typical step."""
     steps: int
+    """Number of steps that the sums of the whole recording are about."""
     run: str | None = None
     """Id of the run in a document of printed tables; None for a trace."""
     table: PrintedRun | None = None
@@ -102,6 +104,38 @@ class Facts:
         if found is None:
             raise Missing(self.reasons.get(key) or _NO_RESULT())
         return found
+
+    @property
+    def step_resources(self) -> StepResources | None:
+        """What a step takes of each resource: the typical step of a trace, the mean step of several ranks."""
+        recording = self.find("recording", Recording)
+        if recording is not None:
+            return recording.typical.resources if recording.typical else None
+        return self.find("resources", StepResources)
+
+    def need_step_resources(self) -> StepResources:
+        """Like `step_resources`, but raises `Missing` if there is no step.
+
+        Raises:
+            Missing: The recording has no step of any length.
+        """
+        found = self.step_resources
+        return self.need("resources", StepResources) if found is None else found
+
+    @property
+    def is_graph_capture(self) -> bool:
+        """Whether the recording holds the capture of graphs, so that nothing in it is a program's usual work."""
+        recording = self.find("recording", Recording)
+        return recording is not None and recording.workload == "graph-capture"
+
+    @property
+    def tells_little(self) -> bool:
+        """Whether the device did hardly anything, or most of the recording was removed."""
+        recording = self.find("recording", Recording)
+        if recording is None or self.table is not None:
+            return False
+        removed = any(reason.kind in ("removed-events", "foreign-steps") for reason in recording.evidence)
+        return recording.has_hardly_any_work or removed
 
     @property
     def capture(self) -> Capture | None:
@@ -139,12 +173,16 @@ class Facts:
         """Sum of the durations of everything that ran on devices, in ns."""
         if self.table is not None:
             return self.table.device_ns or 0
-        found = self.find("resources", StepResources)
+        found = self.step_resources
         return found.recorded_device_ns if found else 0
 
     def idle_per_step(self, *causes: str) -> float:
         """Idle time per step of the busiest device for some causes, in ns; 0 where it is not known."""
-        idle, own = self.find("idle", Idle), self.find("resources", StepResources)
+        recording = self.find("recording", Recording)
+        if recording is not None:
+            rows = recording.typical.idle if recording.typical else ()
+            return sum(row.ns_per_step for row in rows if row.cause in causes)
+        idle, own = self.find("idle", Idle), self.step_resources
         if idle is None or own is None:
             return 0.0
         devices = [device for device in idle.devices if device.device == own.device]

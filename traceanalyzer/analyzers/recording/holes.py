@@ -1,0 +1,52 @@
+"""Which times does the recording leave out in its middle, because events were removed from it?
+
+A hole is a time in which no event of any kind begins or runs, apart from marks that surround it, although the runtime
+numbered many calls in it: calls count their correlation ids, and a program that sleeps makes none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import UNKNOWN
+from traceanalyzer.trace.tree import NO_PARENT
+
+_LEAST_NS = 1_000_000
+_LEAST_SHARE = 0.05
+"""Share of the recording from which on a time without events is looked at (own choice)."""
+_CALLS = 100
+"""Own choice: some calls leave no event at all, but hardly so many at once."""
+
+
+def holes(context: Context) -> Intervals:
+    """The times in which events were removed."""
+    trace, tree = context.trace, context.host.tree
+    leaves = np.ones(len(tree), np.bool_)
+    leaves[tree.parent[tree.parent != NO_PARENT]] = False
+    tables = (trace.launches, trace.device, trace.frames)
+    start = np.concatenate((tree.start_ns[leaves], *(table.start_ns for table in tables)))
+    end = np.concatenate((tree.end_ns[leaves], *(table.end_ns for table in tables)))
+    covered = Intervals.union(start, np.maximum(end, start + 1))
+    if not covered:
+        return Intervals.none()
+    span = int(covered.end[-1] - covered.start[0])
+    begin, until = covered.end[:-1], covered.start[1:]
+    long = until - begin >= max(_LEAST_NS, _LEAST_SHARE * span)
+    found = [
+        (low, high)
+        for low, high in zip(begin[long].tolist(), until[long].tolist(), strict=True)
+        if _removed_calls(context, low, high) >= _CALLS
+    ]
+    bounds = np.array(found, np.int64).reshape(-1, 2)
+    return Intervals.union(bounds[:, 0], bounds[:, 1])
+
+
+def _removed_calls(context: Context, begin: int, end: int) -> int:
+    """How far correlation ids go on from the last call before a time to the first one after it."""
+    launches = context.trace.launches
+    known = launches.correlation != UNKNOWN
+    before = launches.correlation[known & (launches.start_ns < end) & (launches.start_ns <= begin)]
+    after = launches.correlation[known & (launches.start_ns >= end)]
+    return int(after.min() - before.max()) if len(before) and len(after) else 0

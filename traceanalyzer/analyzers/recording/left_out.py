@@ -1,0 +1,89 @@
+"""Which steps describe no other step of the program, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import causes
+from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
+
+EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, UNKNOWN = (
+    "earlier-work",
+    "recording-end",
+    "loading",
+    "allocation",
+    "loader",
+    "unknown",
+)
+REASONS = (EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, UNKNOWN)
+FEWEST = 3
+"""With fewer steps left than this, all count."""
+_OUTLIER = 0.2
+"""A step that differs from the median by more than this share of it is no typical one."""
+_EDGE = 0.05
+"""Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
+_EXPLAINS = 0.5
+"""A one-off explains a long step if it is at least this share of what the step takes beyond the median."""
+
+
+def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
+    """Why each step is no typical one, one of `REASONS`; None for those that are."""
+    found: list[str | None] = [None] * len(steps)
+    if len(steps) < 2:
+        return tuple(found)
+    duration = steps.end_ns - steps.start_ns
+    median = float(np.median(duration))
+    outliers = np.flatnonzero(np.abs(duration - median) > _OUTLIER * median).tolist()
+    if outliers:
+        one_off = _one_off(context, steps)
+        for step in outliers:
+            excess = float(duration[step]) - median
+            found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
+    if _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
+        found[0] = EARLIER_WORK
+    tail = _tails(context, steps)
+    if float(tail[-1] - np.median(tail[:-1])) >= _EDGE * median:
+        found[-1] = RECORDING_END
+    return tuple(found)
+
+
+def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
+    """Time of each step in what happens once: code is loaded, memory taken, workers of the loader start."""
+    timeline = causes.timelines(context)[causes.EVERY_THREAD]
+    labels = (causes.COMPILATION, causes.ALLOCATION, causes.DATALOADER)
+    times = timeline.within(steps.start_ns, steps.end_ns, labels)
+    return tuple(zip((LOADING, ALLOCATION, LOADER), map(np.asarray, times), strict=True))
+
+
+def _explains(times: I64, excess_ns: float, step: int) -> bool:
+    """Whether a step is longer than the median because it has more of some time than the others."""
+    more = float(times[step] - np.median(times))
+    return excess_ns > 0 and more >= _EXPLAINS * excess_ns
+
+
+def _earlier_work_ns(context: Context, steps: Steps) -> int:
+    """Time of the first step, as it was marked, in which a device does work from before the recording."""
+    device = context.trace.device
+    start = int((steps.mark_ns[0] if steps.mark_ns is not None else steps.start_ns)[0])
+    bounds = np.array([start]), steps.end_ns[:1]
+    unlinked = context.links.launch == NO_PARENT
+    # Where launches are not recorded at all, nothing tells earlier work from the program's own.
+    rows = unlinked & (device.start_ns < steps.end_ns[0]) & (2 * unlinked.sum() < len(device))
+    ran = Intervals.union(device.start_ns[rows], device.end_ns[rows])
+    times = [ran, *unrecorded_work(context).values()]
+    return max(int(each.within(*bounds)[0]) for each in times)
+
+
+def _tails(context: Context, steps: Steps) -> I64:
+    """Time of each step after the last device event that starts in it; 0 for steps without any."""
+    device = context.trace.device
+    step = steps.at(device.start_ns)
+    last = steps.start_ns.copy()
+    np.maximum.at(last, step[step >= 0], device.end_ns[step >= 0])
+    empty = last == steps.start_ns
+    return np.where(empty, 0, np.maximum(steps.end_ns - last, 0))

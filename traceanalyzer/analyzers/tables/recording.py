@@ -1,0 +1,71 @@
+"""What kind of program do the tables describe? The same result as for a trace, as far as rows can tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence
+from traceanalyzer.analyzers.recording.workload import Evidence
+from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.trace.document import TableRow
+
+_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|_backward\w*$")
+_TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
+
+
+def analyze(view: RunView, run: PrintedRun) -> Recording:
+    """What the rows of one run tell; a table has no timeline, so it has no window and no steps one by one."""
+    rows = [row for row, _ in view.by_name]
+    frameworks = tuple(_frameworks(rows))
+    kind, evidence = _workload(rows, frameworks)
+    named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in {f.id for f in frameworks}), None)
+    return Recording(
+        workload=kind,
+        evidence=evidence,
+        framework=named,
+        frameworks=frameworks,
+        window=None,
+        steps_from=run.steps_from,
+        steps=(),
+        all_steps_count=False,
+        typical_step_ns=run.wall_estimate_ns_per_step,
+        typical=None,
+        has_hardly_any_work=False,
+        device_busy_ns=run.device_ns or 0,
+        startup_ns=0,
+    )
+
+
+def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
+    for known in FRAMEWORKS:
+        if known.names is None:
+            continue
+        found = [row for row in rows if known.names.search(row.name)]
+        if found:
+            events = sum(row.calls or 1 for row in found)
+            yield FrameworkEvidence(known.id, "mark", found[0].name, events, len({row.name for row in found}))
+
+
+def _workload(rows: list[TableRow], found: tuple[FrameworkEvidence, ...]) -> tuple[str, tuple[Evidence, ...]]:
+    """The kind of program and why; without a backward pass it is inference."""
+    roles = {known.id: known.role for known in FRAMEWORKS}
+    for framework in found:
+        if roles[framework.id] == "serving":
+            return "serving", (Evidence("framework", framework.name, framework.events),)
+    backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
+    optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
+    if backward is None and optimizer is None:
+        return "inference", (Evidence("no-backward"),)
+    trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
+    if not trains:
+        return "micro-benchmark", (Evidence("backward-without-optimizer", backward),)
+    reasons = []
+    if optimizer is not None:
+        reasons.append(Evidence("optimizer-steps", optimizer.name, optimizer.calls))
+    if backward is not None:
+        reasons.append(Evidence("backward-operators", backward))
+    return "training", tuple(reasons)

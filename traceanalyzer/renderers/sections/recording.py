@@ -1,0 +1,163 @@
+"""What was recorded: the kind of program, its framework, and which steps are typical."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.recording import RecordedStep, Recording
+from traceanalyzer.analyzers.recording.workload import Evidence
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.renderers.words import word
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.warnings import STEP_REASONS
+
+TITLE = Text("recording-title", "What was recorded")
+_PROGRAM = Text("recording-program", "Program")
+_BECAUSE = Text("recording-because", "Because of")
+_FRAMEWORK = Text("recording-framework", "Framework")
+_TYPICAL = Text("recording-typical", "Typical step")
+_EARLIER = Text("recording-earlier", "Work from before the recording, at its start")
+_REMOVED = Text("recording-removed", "Time whose events were removed")
+_STARTUP = Text("recording-startup", "Loading, compilation and allocation")
+
+WORKLOADS = {
+    "training": Text("workload-training", "training"),
+    "inference": Text("workload-inference", "inference"),
+    "serving": Text("workload-serving", "serving", note="a server that answers requests with a model"),
+    "graph-capture": Text("workload-graph-capture", "capture of a graph", note="a CUDA graph or HIP graph"),
+    "start-up": Text("workload-start-up", "start-up of a program"),
+    "micro-benchmark": Text("workload-micro-benchmark", "micro-benchmark"),
+    "fragment": Text("workload-fragment", "fragment", note="a recording from which events were cut or removed"),
+}
+"""Words for the kinds of programs, by their ids."""
+
+_EVIDENCE = {
+    "captures": Text(
+        "evidence-captures",
+        "{count:count} captures of graphs",
+        one="{count:count} capture of a graph",
+    ),
+    "launches-without-events": Text(
+        "evidence-launches-without-events",
+        "{count:count} launch calls that start no kernel",
+        one="{count:count} launch call that starts no kernel",
+    ),
+    "benchmark-marks": Text("evidence-benchmark-marks", "marks of a benchmark such as {name}"),
+    "hardly-any-device-work": Text("evidence-hardly-any-device-work", "only {time_ns:ns} of work of the device"),
+    "backward-without-optimizer": Text(
+        "evidence-backward-without-optimizer",
+        "a backward pass ({name}) without an optimizer, a loader or marked steps",
+    ),
+    "removed-events": Text("evidence-removed-events", "{time_ns:ns} whose events were removed"),
+    "foreign-steps": Text("evidence-foreign-steps", "steps of another process than all other events"),
+    "no-device-events": Text("evidence-no-device-events", "a sign of a device ({name}), but none of its events"),
+    "only-collectives": Text(
+        "evidence-only-collectives",
+        "hardly anything but {count:count} collectives",
+        one="hardly anything but {count:count} collective",
+    ),
+    "kernels-without-launches": Text(
+        "evidence-kernels-without-launches",
+        "{count:count} device events without launches and operators",
+        one="{count:count} device event without launches and operators",
+    ),
+    "one-call": Text("evidence-one-call", "one call that launches everything, and no marked step"),
+    "loading": Text("evidence-loading", "{time_ns:ns} in which code is loaded or compiled, or memory taken"),
+    "framework": Text("evidence-framework", "marks of a server such as {name}"),
+    "requests-in-flight": Text(
+        "evidence-requests-in-flight",
+        "{count:count} marks {name}, several of them open at once",
+        one="{count:count} mark {name}, several of them open at once",
+    ),
+    "optimizer-steps": Text(
+        "evidence-optimizer-steps",
+        "{count:count} optimizer steps ({name})",
+        one="{count:count} optimizer step ({name})",
+    ),
+    "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
+    "no-backward": Text("evidence-no-backward", "no backward pass"),
+}
+_PHASES = {
+    "prefill": Text("phase-prefill", "prefill", note="a server computes the prompts of requests"),
+    "decode": Text("phase-decode", "decode", note="a server generates tokens"),
+    "mixed": Text("phase-mixed", "prefill and decode"),
+    "capture": Text("phase-capture", "capture of a graph"),
+    "diffusion": Text("phase-diffusion", "diffusion"),
+}
+_COLUMNS = (
+    SectionColumn(Text("recording-step", "Step"), "", is_name=True),
+    SectionColumn(Text("recording-step-duration", "Duration"), "ns"),
+    SectionColumn(Text("recording-step-typical", "Typical"), "bool"),
+    SectionColumn(Text("recording-step-reason", "Unlike the others because of"), ""),
+    SectionColumn(Text("recording-step-phase", "Phase"), ""),
+    SectionColumn(Text("recording-step-requests", "Requests"), "count"),
+    SectionColumn(Text("recording-step-tokens", "Tokens"), "count"),
+)
+
+
+def framework_title(id: str) -> str:  # noqa: A002 - the contract's word
+    """The name of a framework as its makers write it; what is no framework is named as it is."""
+    return next((known.title for known in FRAMEWORKS if known.id == id), id)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Build the section on the kind of program, and the table of steps where they differ."""
+    found = report.result("recording", Recording)
+    if found is None:
+        return
+    table = _steps(found, top)
+    yield Section(
+        "recording",
+        TITLE,
+        facts=tuple(_facts(found)),
+        tables=(table,) if table else (),
+    )
+
+
+def _facts(found: Recording) -> Iterator[Fact]:
+    yield Fact(_PROGRAM, word(WORKLOADS, found.workload), "")
+    if found.evidence:
+        yield Fact(_BECAUSE, tuple(map(_reason, found.evidence)), "")
+    if found.framework:
+        yield Fact(_FRAMEWORK, framework_title(found.framework), "")
+    if found.typical_step_ns is not None:
+        yield Fact(_TYPICAL, found.typical_step_ns, "ns")
+    if found.window is not None and found.window.unrecorded_work_ns:
+        yield Fact(_EARLIER, found.window.unrecorded_work_ns, "ns")
+    if found.window is not None and found.window.removed_ns:
+        yield Fact(_REMOVED, found.window.removed_ns, "ns")
+    if found.startup_ns:
+        yield Fact(_STARTUP, found.startup_ns, "ns")
+
+
+def _reason(evidence: Evidence) -> Message | Text:
+    text = _EVIDENCE.get(evidence.kind)
+    if text is None:
+        return word({}, evidence.kind)
+    return text(name=evidence.name or "", count=evidence.count, time_ns=evidence.time_ns)
+
+
+def _steps(found: Recording, top: int) -> SectionTable | None:
+    """The steps, where one is left out, or marks tell more than their length; without columns that nothing fills."""
+    if not any(step.reason or step.phase for step in found.steps):
+        return None
+    rows = tuple(map(_row, found.steps[:top]))
+    used = [number for number in range(len(_COLUMNS)) if any(row[number] is not None for row in rows)]
+    columns = tuple(_COLUMNS[number] for number in used)
+    return SectionTable(
+        "recording_steps", columns, tuple(tuple(row[number] for number in used) for row in rows), len(found.steps)
+    )
+
+
+def _row(step: RecordedStep) -> tuple[object, ...]:
+    return (
+        step.name,
+        step.duration_ns,
+        step.is_typical,
+        word(STEP_REASONS, step.reason) if step.reason else None,
+        word(_PHASES, step.phase) if step.phase else None,
+        step.requests,
+        step.tokens,
+    )
