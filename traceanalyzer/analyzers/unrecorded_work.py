@@ -1,7 +1,7 @@
 """When did a device most likely run work that was launched before the recording began?
 
-A stream takes its work in order. Three signs at the start of a recording, before the first event that it launched has
-started, tell of work in front that was not recorded; each counts only while nothing that was recorded runs:
+A stream takes its work in order. Three signs at the start of a recording, before it launched any work to speak of, tell
+of work in front that was not recorded; each counts only while nothing that was recorded runs:
 
 * an event starts long after its launch call returned, and later ones on its stream do not;
 * a call waits for the device although the recording launched nothing that it could wait for;
@@ -27,6 +27,8 @@ LEAST_NS = 1_000_000
 """Own choice: a first launch, copy or wait may well take less on an idle device."""
 _EMPTY = 0.9
 """Share of a delay in which the device must run nothing that was recorded (own choice: nearly all)."""
+_HARDLY_ANY = 0.05
+"""Share of a delay that recorded work before it may take: later on, other streams wait for what was recorded."""
 _USUAL = 10
 """Own choice: a delay within this many times the median of later ones is usual."""
 
@@ -56,9 +58,9 @@ def _of_device(context: Context, number: int) -> Intervals:
     if not len(linked):
         return Intervals.none()
     first = int(device.start_ns[linked].min())
-    spans = [*_late_starts(context, linked, first), *_waits_for_nothing(context, linked, first)]
-    spans += _late_copies(context, linked, first)
     busy = Intervals.union(device.start_ns[own], device.end_ns[own])
+    spans = [*_late_starts(context, linked, busy), *_waits_for_nothing(context, linked, first)]
+    spans += _late_copies(context, linked, first)
     empty = [(start, end) for start, end in spans if _is_empty(busy, start, end)]
     bounds = np.array(empty, np.int64).reshape(-1, 2)
     return Intervals.union(bounds[:, 0], bounds[:, 1]) - busy
@@ -70,7 +72,7 @@ def _is_empty(busy: Intervals, start: int, end: int) -> bool:
     return end - start >= LEAST_NS and end - start - ran >= _EMPTY * (end - start)
 
 
-def _late_starts(context: Context, linked: I64, first: int) -> list[tuple[int, int]]:
+def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[int, int]]:
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
     device, launches = context.trace.device, context.trace.launches
     found = []
@@ -81,7 +83,8 @@ def _late_starts(context: Context, linked: I64, first: int) -> list[tuple[int, i
         begin, end = int(called[earliest]), int(start[earliest])
         # what was launched behind the first is held up by the same work: compare with what was launched afterwards
         later = (start - called)[called > end]
-        if begin < first and not _is_usual(end - begin, later):
+        ran = int(busy.clip(0, begin).length)
+        if ran <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later):
             found.append((begin, end))
     return found
 

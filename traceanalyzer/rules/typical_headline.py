@@ -18,6 +18,11 @@ _BUSY = 0.8
 """Share of a step from which on a working device bounds it (own choice: four fifths)."""
 _WORTH = 0.2
 """Least share of a step that must be lost to something to name it, known or not."""
+_FEW_TOKENS = 100
+"""Tokens of a step below which its products read weights for longer than they compute.
+
+A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
+do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
 _OF_HOST = frozenset({"profiler_overhead", "synchronization", "launch_bound", "host_code"})
 
 _COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
@@ -51,6 +56,14 @@ _COMPUTE = Text(
 _MEMORY = Text(
     "headline-typical-gpu-memory",
     "Bound by GPU memory: the GPU works for {part:part} of a typical step, mostly on operations that move data.",
+)
+_DECODE = Text(
+    "headline-typical-decode",
+    "Bound by GPU memory: the GPU works for {part:part} of a typical step. A decode step of {tokens:count} tokens "
+    "reads all weights and caches for little arithmetic.",
+    note="a server generates one token for each of its requests",
+    one="Bound by GPU memory: the GPU works for {part:part} of a typical step. A decode step of one token reads all "
+    "weights and caches for little arithmetic.",
 )
 _SOME_GPU = Text(
     "headline-typical-gpu",
@@ -107,7 +120,7 @@ def verdict(facts: Facts, recording: Recording) -> Verdict | None:
     communication = typical.resources.exposed_communication_ns or 0.0
     device = _device(typical)
     if gpu - communication >= _BUSY * step:
-        return _of_gpu(facts, gpu - communication, step)
+        return _of_gpu(facts, recording, gpu - communication, step)
     losses = _losses(facts, typical)
     bound = max(losses, key=lambda name: losses[name])
     unknown = _idle(typical, "unknown", "pending")
@@ -125,10 +138,20 @@ def verdict(facts: Facts, recording: Recording) -> Verdict | None:
     return Verdict(bound, message, losses[bound] / step)
 
 
-def _of_gpu(facts: Facts, time: float, step: float) -> Verdict:
+def _of_gpu(facts: Facts, recording: Recording, time: float, step: float) -> Verdict:
+    tokens = _decoded_tokens(recording)
+    if tokens is not None and tokens < _FEW_TOKENS:
+        return Verdict("gpu-memory", _DECODE(part=(time, step), tokens=tokens), time / step)
     bound = gpu_bound(facts)
     text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
     return Verdict("gpu-compute" if bound == UNNAMED else bound, text(part=(time, step)), time / step)
+
+
+def _decoded_tokens(recording: Recording) -> int | None:
+    """Most tokens of a step, if all steps are decode steps whose tokens are known."""
+    tokens = [step.tokens if step.phase == "decode" else None for step in recording.steps]
+    known = [number for number in tokens if number is not None]
+    return max(known) if known and len(known) == len(tokens) else None
 
 
 def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
