@@ -86,7 +86,6 @@ NAMES: list[tuple[str, str]] = [
     ("fbgemm", "fbgemm::permute_2D_sparse_data"),
     ("mtia", "mtia_ccp_events"),
     ("npu", "npu::npu_fusion_attention"),
-    ("npu", "aclnnMatmul"),
 ]
 """Annotations, operators and kinds of events."""
 

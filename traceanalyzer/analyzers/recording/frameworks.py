@@ -86,7 +86,6 @@ def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
         (_Kind.MARK, host.name[~is_operator]),
         (_Kind.MARK, _only_on_devices(trace)),
         (_Kind.OPERATOR, host.name[is_operator]),
-        (_Kind.OPERATOR, trace.launches.name),
         (_Kind.FRAME, trace.frames.name),
     )
     for kind, codes in columns:
