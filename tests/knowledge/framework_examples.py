@@ -86,7 +86,6 @@ NAMES: list[tuple[str, str]] = [
     ("fbgemm", "fbgemm::permute_2D_sparse_data"),
     ("mtia", "mtia_ccp_events"),
     ("npu", "npu::npu_fusion_attention"),
-    ("npu", "aclnnMatmul"),
 ]
 """Annotations, operators and kinds of events."""
 
@@ -133,7 +132,6 @@ FRAMES: list[tuple[str, str]] = [
     ("ray-train", "ray/train/_internal/worker_group.py(30): __execute"),
     ("timm", "timm/models/vision_transformer.py(900): forward"),
     ("torch.compile", "torch/_dynamo/eval_frame.py(745): compile_wrapper"),
-    ("mtia", "torch/mtia/__init__.py(100): synchronize"),
     ("npu", "torch_npu/npu/utils.py(36): synchronize"),
     ("fbgemm", "fbgemm_gpu/split_table_batched_embeddings_ops_training.py(1700): forward"),
 ]
@@ -198,6 +196,7 @@ NO_FRAMES: list[str] = [
     "/home/me/deepspeed_runs/train.py(3): main",
     "torch/nn/parallel/distributed.py(1543): _get_active_ddp_module",
     "torch/nn/parallel/replicate.py(3): replicate",
+    "torch/mtia/__init__.py(100): is_available",
     "torch/_dynamo/convert_frame.py(3): __call__",
     "torch/distributed/fsdp/__init__.py(1): <module>",
     "train.py(3): vllm",

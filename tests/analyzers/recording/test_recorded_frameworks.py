@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.knowledge.framework_examples import FRAMES, MARKS, NAMES, NO_FRAMES, NO_NAMES
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence, frameworks, main_framework
+
+MARKED = [(framework, name) for framework, name, _ in MARKS]
 
 
 def context_of(trace: TraceBuilder) -> Context:
@@ -119,6 +122,40 @@ def test_marks_of_the_device_serve_where_the_host_was_not_recorded() -> None:
     assert frameworks(context_of(trace)) == (FrameworkEvidence("sglang", "mark", "step[DECODE bs=2]", 1, 1),)
     trace.annotation("step[DECODE bs=2]", 0, 50)
     assert [found.events for found in frameworks(context_of(trace))] == [1]
+
+
+@pytest.mark.parametrize(("framework", "name"), [example for example in (*MARKED, *NAMES) if example[0] != "mtia"])
+def test_a_name_alone_is_found(framework: str, name: str) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 5)
+    trace.annotation(name, 10, 50)
+    trace.annotation(name, 70, 50)
+    assert frameworks(context_of(trace)) == (FrameworkEvidence(framework, "mark", name, 2, 1),)
+
+
+@pytest.mark.parametrize(("framework", "name"), FRAMES)
+def test_a_frame_alone_is_found(framework: str, name: str) -> None:
+    trace = TraceBuilder()
+    trace.python_function("train.py(1): main", 0, 90)
+    trace.python_function(name, 10, 50)
+    kind = "module" if name.startswith("nn.Module") else "frame"
+    assert frameworks(context_of(trace)) == (FrameworkEvidence(framework, kind, name, 1, 1),)
+
+
+def test_in_old_traces_marks_of_steps_are_told_from_operators() -> None:
+    trace = TraceBuilder()
+    trace.op("step[DECODE bs=2]", 0, 50)
+    trace.op("sgl_kernel::rotary_embedding", 10, 5)
+    assert frameworks(context_of(trace)) == (FrameworkEvidence("sglang", "mark", "step[DECODE bs=2]", 1, 1),)
+
+
+def test_names_that_only_look_similar_are_none() -> None:
+    trace = TraceBuilder()
+    for at, name in enumerate(filter(None, NO_NAMES)):
+        trace.annotation(name, at, 1)
+    for at, name in enumerate(NO_FRAMES):
+        trace.python_function(name, at, 1)
+    assert frameworks(context_of(trace)) == ()
 
 
 def test_a_plain_loop_has_no_framework() -> None:

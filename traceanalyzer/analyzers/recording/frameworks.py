@@ -8,10 +8,9 @@ of events. Where nothing else tells, the sizes of all-reduces may (`gradient_buc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -86,7 +85,6 @@ def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
         (_Kind.MARK, host.name[~is_operator]),
         (_Kind.MARK, _only_on_devices(trace)),
         (_Kind.OPERATOR, host.name[is_operator]),
-        (_Kind.OPERATOR, trace.launches.name),
         (_Kind.FRAME, trace.frames.name),
     )
     for kind, codes in columns:
@@ -147,11 +145,11 @@ class _Found:
         self.by_id: dict[str, _Evidence] = {}
 
     def ask(self, name: str, kind: _Kind, events: int, first: int) -> None:
-        """Add a name to all frameworks that know it."""
-        lower = name.lower()
-        for line in _LINES_OF_FRAMES if kind in (_Kind.MODULE, _Kind.FRAME) else _LINES_OF_NAMES:
-            if line.may_match(lower) and line.pattern.search(name):
-                self.add(line.framework.id, name, line.kind_of(name, kind), events, first)
+        """Add a name to all frameworks that know it; a mark of a step is one, whatever old writers called its kind."""
+        lines = _FRAMES if kind in (_Kind.MODULE, _Kind.FRAME) else _NAMES
+        for known in lines.matching(name):
+            mark = kind == _Kind.OPERATOR and known.step_mark and known.step_mark(name)
+            self.add(known.id, name, _Kind.MARK if mark else kind, events, first)
 
     def add(self, framework: str, name: str, kind: _Kind, events: int, first: int) -> None:
         """Add a name to a framework; stronger evidence replaces weaker."""
@@ -162,26 +160,27 @@ class _Found:
             best.add(name, events, first)
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A pattern of a framework with a word of each alternative, which is a hundred times cheaper to look for."""
+class _Lines:
+    """The `names` or the `frames` of all frameworks, at the price of a few words for a name that no line matches."""
 
-    framework: Framework
-    pattern: re.Pattern[str]
+    def __init__(self, patterns: Iterable[tuple[Framework, re.Pattern[str] | None]]) -> None:
+        """Find out a word of each alternative that it cannot match without."""
+        self._lines = [(known, pattern, _words(pattern)) for known, pattern in patterns if pattern]
+        words = {word for _, _, line in self._lines for word in line}
+        self._words = sorted(word for word in words if not any(other in word for other in words - {word}))
 
-    @cached_property
-    def _words(self) -> tuple[str, ...]:
-        return tuple(sorted({required_word(alternative) for alternative in alternatives(self.pattern.pattern)}))
-
-    def may_match(self, lower: str) -> bool:
-        """Whether a name in lower case has the word of some alternative."""
-        return any(word in lower for word in self._words)
-
-    def kind_of(self, name: str, kind: _Kind) -> _Kind:
-        """A mark of a step is one, whatever old writers called its kind."""
-        mark = self.framework.step_mark
-        return _Kind.MARK if kind == _Kind.OPERATOR and mark and mark(name) else kind
+    def matching(self, name: str) -> Iterator[Framework]:
+        """The frameworks that know a name."""
+        lower = name.lower()
+        if any(map(lower.__contains__, self._words)):
+            for known, pattern, words in self._lines:
+                if any(map(lower.__contains__, words)) and pattern.search(name):
+                    yield known
 
 
-_LINES_OF_NAMES = tuple(_Line(known, known.names) for known in FRAMEWORKS if known.names)
-_LINES_OF_FRAMES = tuple(_Line(known, known.frames) for known in FRAMEWORKS if known.frames)
+def _words(pattern: re.Pattern[str]) -> tuple[str, ...]:
+    return tuple(required_word(alternative) for alternative in alternatives(pattern.pattern))
+
+
+_NAMES = _Lines((known, known.names) for known in FRAMEWORKS)
+_FRAMES = _Lines((known, known.frames) for known in FRAMEWORKS)

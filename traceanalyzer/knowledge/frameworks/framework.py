@@ -63,7 +63,7 @@ def whole(pattern: re.Pattern[str]) -> str:
 
 def package(name: str) -> str:
     """A file of an installed package: below the folder of packages, or with a path relative to `sys.path`."""
-    return rf"(?:^|(?:site|dist)-packages[/\\]){name}[/\\]"
+    return rf"(?:^|(?:^|[/\\])(?:site|dist)-packages[/\\]){name}[/\\]"
 
 
 def path(*parts: str) -> str:

@@ -6,6 +6,6 @@ NPU = Framework(
     id="npu",
     title="Ascend Extension for PyTorch",
     role="runtime",
-    names=matching(r"^npu::", r"^aclrt[A-Z]", r"^aclnn[A-Z]"),
+    names=matching(r"^npu::"),
     frames=matching(package("torch_npu")),
 )
