@@ -128,8 +128,8 @@ def removed() -> TraceBuilder:
     """Half of a recording is empty, although the runtime made 500 calls in it."""
     trace = sound()
     trace.op("aten::mm", 8000, 50, shapes=[[8, 8]], types=["float"])
-    trace.launch("cudaLaunchKernel", 8010, 5, correlation=1000)
-    trace.kernel("gemm", 8020, 30, correlation=1000)
+    trace.launch("cudaLaunchKernel", 8010, 5, correlation=100_000)
+    trace.kernel("gemm", 8020, 30, correlation=100_000)
     return trace
 
 

@@ -139,7 +139,7 @@ def test_from_one_wait_for_the_loader_to_the_next() -> None:
 def test_from_one_optimizer_step_to_the_next() -> None:
     trace = marked(*[(OPTIMIZER, 100 * n + 70, 10) for n in range(3)])
     assert recorded(trace).steps_from == "Optimizer.step"
-    assert [start for start, _ in spans(trace)] == [70, 170, 270]
+    assert [start for start, _ in spans(trace)] == [60, 160, 260], "since the first event, at 10"
 
 
 def test_one_optimizer_step_repeats_nothing() -> None:
@@ -176,7 +176,7 @@ def test_from_one_launch_of_a_graph_to_the_next() -> None:
 
 
 def test_the_graph_with_the_most_work_makes_the_steps() -> None:
-    assert spans(replays(2, 50, 2, 50, 2, 50, 2)) == [(100, 300), (300, 500), (500, 560)]
+    assert spans(replays(2, 50, 2, 50, 2, 50, 2)) == [(100, 300), (300, 500), (500, 612)]
 
 
 @pytest.mark.parametrize("sizes", [(50, 50), (50, 40, 30), (0, 0, 0)])
@@ -193,7 +193,7 @@ def test_else_the_whole_recording_is_one_step() -> None:
     work(trace, 200)
     found = recorded(trace)
     assert (found.steps_from, found.all_steps_count) == ("whole-trace", False)
-    assert spans(trace) == [(10, 260)]
+    assert spans(trace) == [(0, 250)], "since the first event, at 10"
 
 
 def test_marks_of_another_process_are_no_steps() -> None:
@@ -215,6 +215,11 @@ def test_marks_of_a_process_with_other_events_are_its_steps() -> None:
     assert recorded(trace).steps_from == "ProfilerStep"
 
 
-def test_an_empty_trace_has_no_steps() -> None:
-    found = recorded(TraceBuilder())
-    assert (found.steps, found.steps_from, found.typical, found.window) == ((), None, None, None)
+@pytest.mark.parametrize("device", [True, False])
+def test_device_events_or_annotations_alone_are_one_step(device: bool) -> None:
+    trace = TraceBuilder()
+    trace.annotation("work", 0, 300)
+    if device:
+        trace.kernel("gemm", 0, 300)
+    found = recorded(trace)
+    assert (found.steps_from, spans(trace)) == ("whole-trace", [(0, 300)])

@@ -232,7 +232,7 @@ def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> St
 def _whole(context: Context) -> Steps:
     """All that was recorded; without the marks if they belong to another process."""
     if not is_foreign(context):
-        return context.steps
+        return replace(context.steps, found_by=WHOLE) if len(context.steps) else context.steps
     trace, own = context.trace, context.kind != NodeKind.STEP
     start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
     end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))
