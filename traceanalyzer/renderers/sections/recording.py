@@ -77,6 +77,7 @@ _EVIDENCE = {
         one="{count:count} optimizer step ({name})",
     ),
     "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
+    "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
     "no-backward": Text("evidence-no-backward", "no backward pass"),
 }
 _PHASES = {
