@@ -14,8 +14,10 @@ import pytest
 from tests.reading import assert_reads_back
 from tests.renderers.samples import EVERY, FIXTURES, HOSTILE, SOUND, TRAINING, marked, report_of
 from traceanalyzer import renderers
+from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.renderers import json as to_json
 from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report
 
@@ -54,6 +56,27 @@ def test_the_schema_would_notice(spoil: Any) -> None:
     report = json_of(TRAINING)
     spoil(report)
     assert not VALIDATOR.is_valid(report)
+
+
+def laid_out(report: Report) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+@each_fixture
+def test_its_pieces_are_the_whole(path: Path) -> None:
+    report = report_of(path)
+    assert b"".join(to_json.encode(report)) == laid_out(report)
+
+
+@pytest.mark.parametrize("rows", [999, 1000, 1001, 2000, 5001])
+def test_many_rows_are_written_in_pieces(rows: int) -> None:
+    report = report_of(TRAINING)
+    row = report.analyses["operators"].rows[0]
+    many = Operators(tuple(msgspec.structs.replace(row, name=f"aten::\n{i}") for i in range(rows)))
+    long = msgspec.structs.replace(report, analyses={**report.analyses, "operators": many})
+    pieces = list(to_json.encode(long))
+    assert b"".join(pieces) == laid_out(long)
+    assert max(map(len, pieces)) < 300_000
 
 
 @each_fixture

@@ -106,7 +106,7 @@ class Delivery:
         for name, text in spreadsheet.csv_files(report, self.language).items():
             self._put(folder / name, text)
 
-    def _put(self, path: Path, content: str | bytes | tuple[bytes, ...]) -> None:
+    def _put(self, path: Path, content: str | bytes | Iterator[bytes]) -> None:
         """Write a file, and tell the user."""
         if isinstance(content, str):
             output.write(path, content, force=self.force)

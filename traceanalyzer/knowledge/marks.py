@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _STEP = re.compile(r"ProfilerStep#(\d+)")
+_BACKWARD = re.compile(r"Backward\d{0,2}\Z", re.ASCII)
 _ACCELERATOR = re.compile(
     r"cudnn(?!_is_acceptable)|cuda|miopen|nccl|rccl|xccl|hccl|mtia|\b[nxh]pu|flash_attention(?!\w*_for_cpu)",
     re.IGNORECASE,
@@ -51,6 +52,16 @@ def is_optimizer(name: str) -> bool:
 def is_wrapper(name: str) -> bool:
     """Whether it surrounds operators without being one: a call of an optimizer, or of the whole model's wrapper."""
     return name in DATA_PARALLEL or is_optimizer(name)
+
+
+def is_namespaced(name: str) -> bool:
+    """Whether it is registered with PyTorch's dispatcher or part of C++ (`aten::mm`), and no range in Python code."""
+    return "::" in name
+
+
+def is_backward(name: str) -> bool:
+    """Whether it is a function of autograd: `MmBackward0`, `MyFunctionBackward`."""
+    return _BACKWARD.search(name) is not None
 
 
 def is_collective(name: str) -> bool:

@@ -145,6 +145,23 @@ _TEXTS = (
         "{run}: no row tells the number of steps, so everything counts as one step.",
     ),
     Text(
+        "q-tables-truncated",
+        "In {count:count} of {all:count} tables, up to {share:share} of the time is in rows that are not printed "
+        "(row_limit).",
+        note="always two or more",
+    ),
+    Text(
+        "q-gpu-annotation-in-totals",
+        "In {count:count} of {all:count} tables, the printed device total counts annotations beside kernels (torch "
+        "before 2.5), so it is too high and shares of it too low.",
+        note="always two or more",
+    ),
+    Text(
+        "q-no-steps-in-tables",
+        "In {count:count} of {all:count} tables, no row tells the number of steps, so everything counts as one step.",
+        note="always two or more",
+    ),
+    Text(
         "q-no-steps",
         "No ProfilerStep marks in the trace: it counts as one step, and figures per step are less certain. "
         "Call prof.step() after each iteration.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import is_step_mark
 from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite import public_names as known
@@ -105,12 +106,13 @@ class Names:
             return name
         if name.startswith(_CPP_NODE):
             return f"{_CPP_NODE}{self._secret.hide(name, 'function')}>"
-        namespace, separator, _ = name.partition("::")
-        if separator and namespace in known.NAMESPACES:
-            return f"{namespace}::{self._secret.hide(name, 'op')}"
-        stem = name.rstrip("0123456789")
-        if stem.endswith("Backward") and len(name) - len(stem) <= 2:
-            return self._secret.hide(stem, "function") + "Backward" + name[len(stem) :]
+        if marks.is_namespaced(name):
+            namespace = name.partition("::")[0]
+            space = namespace if namespace in known.NAMESPACES else self._secret.hide(namespace, "namespace")
+            return f"{space}::{self._secret.hide(name, 'op')}"
+        if marks.is_backward(name):
+            stem, separator, number = name.rpartition("Backward")
+            return self._secret.hide(stem + separator, "function") + separator + number
         return self._secret.hide(name, "range")
 
     def _optimizer_range(self, name: str) -> str:

@@ -66,8 +66,9 @@ def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
 
 def is_candidate(row: RooflineRow, call_ns: float) -> bool:
     """Whether it is a long enough product in 8 or 16 bits that neither its launch nor a tiny side bounds."""
-    found, unit = sides(row.name, row.input_shapes), multiple(row)
-    if row.family != "gemm" or found is None or unit is None:
+    unit = multiple(row) if row.family == "gemm" else None
+    found = None if unit is None else sides(row.name, row.input_shapes)
+    if unit is None or found is None:
         return False
     return min(found.n, found.k) >= unit and row.device_ns >= call_ns * row.calls
 

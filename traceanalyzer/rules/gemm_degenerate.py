@@ -79,10 +79,12 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _is_degenerate(row: OperatorFact, limits: Mapping[str, float]) -> bool:
     """One row (m is 1) is decoding: it must read the weights, and nothing of it can go away."""
-    found = sides(row.name, row.shapes)
-    if found is None or not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
+    if not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
         return False
-    return found.m > 1 and 1 in (found.n, found.k) and max(found.m, found.n, found.k) >= limits["side"]
+    found = sides(row.name, row.shapes)
+    if found is None or found.m == 1:
+        return False
+    return 1 in (found.n, found.k) and max(found.m, found.n, found.k) >= limits["side"]
 
 
 def _floor(row: OperatorFact, bandwidth: float) -> float:

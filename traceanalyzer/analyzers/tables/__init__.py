@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from traceanalyzer.analyzers.tables import listing, recording, runs
@@ -32,7 +32,7 @@ def run(document: TableDocument) -> tuple[dict[str, Any], dict[str, Message]]:
         The results by key, and for each analysis that needs more the reason.
     """
     views = runs.group(document)
-    found = tuple(runs.analyze(view) for view in views)
+    found = runs.analyze_all(views)
     results: dict[str, Any] = {"tables": listing.analyze(document, views), "runs": found}
     if found:
         results["recording"] = recording.analyze(views[0], found[0])
@@ -41,13 +41,25 @@ def run(document: TableDocument) -> tuple[dict[str, Any], dict[str, Message]]:
 
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
-    found = []
-    for run in results["runs"]:
-        hidden = max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
-        if hidden > _HIDDEN:
-            found.append(Loss("q-table-truncated", 1, {"run": run.id, "share": hidden}))
-        if run.annotations_in_total:
-            found.append(Loss("q-gpu-annotation-in-total", 1, {"run": run.id}))
-        if run.steps_from is None:
-            found.append(Loss("q-no-steps-in-table", 1, {"run": run.id}))
-    return tuple(found)
+    printed: tuple[runs.PrintedRun, ...] = results["runs"]
+    hidden = {run.id: share for run in printed if (share := _hidden_share(run)) > _HIDDEN}
+    in_total = [run.id for run in printed if run.annotations_in_total]
+    stepless = [run.id for run in printed if run.steps_from is None]
+    every = len(printed)
+    return (
+        *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
+        *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
+        *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
+    )
+
+
+def _hidden_share(run: runs.PrintedRun) -> float:
+    return max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
+
+
+def _once(one: str, several: str, every: int, ids: list[str], **params: float) -> Iterator[Loss]:
+    """A doubt about one run, or the same about several of all."""
+    if len(ids) == 1:
+        yield Loss(one, 1, {"run": ids[0], **params})
+    elif ids:
+        yield Loss(several, len(ids), {"all": every, **params})
