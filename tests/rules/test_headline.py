@@ -135,10 +135,8 @@ def test_events_of_a_device_that_is_not_understood_are_events() -> None:
     thread = Host(trace, at=10)
     with thread.annotation("ProfilerStep#0"):
         thread.leaf("aten::mm", 1000)
-    trace.events.append(
-        {"ph": "X", "cat": "mtia_ccp_events", "name": "pe_exe", "pid": 17, "tid": 1, "ts": 20, "dur": 500}
-    )
-    assert "mtia_ccp_events tells of an accelerator" in said(finish(trace))
+    trace.events.append({"ph": "X", "cat": "mtia_insight", "name": "pe_exe", "pid": 17, "tid": 1, "ts": 20, "dur": 500})
+    assert "mtia_insight tells of an accelerator" in said(finish(trace))
 
 
 @pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce"])

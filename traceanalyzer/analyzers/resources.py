@@ -88,7 +88,7 @@ def analyze(context: Context) -> StepResources:
 def _unread_device(context: Context) -> str | None:
     """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header."""
     trace = context.trace
-    if len(trace.device):
+    if len(trace.device) or len(trace.accelerator):
         return None
     unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
     calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]

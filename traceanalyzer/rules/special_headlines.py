@@ -1,7 +1,8 @@
-"""What bounds a run where the usual sentence would be wrong: captured graphs, earlier work, one late rank."""
+"""What bounds a run where the usual sentence is wrong: captured graphs, older work, a late rank, devices but no GPU."""
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.accelerators import Accelerators
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.report.message import Message, Text
@@ -27,6 +28,12 @@ _EARLIER_WORK = Text(
     "waited although nothing that was recorded ran; the device most likely finished what was launched before. In the "
     "rest it works for {busy:share}.",
 )
+_ACCELERATOR = Text(
+    "headline-accelerator",
+    "{vendor} device {device} is busy for {busy:ns} of the {span:ns} between its first and its last event "
+    "({share:share}): work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number",
+)
 _LATE_RANK = Text(
     "headline-late-rank",
     "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
@@ -38,11 +45,29 @@ def of_trace(facts: Facts) -> Message | None:
     """The sentence for a recording whose steps are not what they seem; None for all others."""
     figures = facts.find("launches", LaunchFigures)
     if figures is None:
-        return None
+        return _accelerator(facts)
     capture = figures.capture
     if capture is not None and _recording.is_capture(facts):
         return _CAPTURE(launches=capture.launch_calls, events=capture.device_events)
     return _earlier_work(facts, figures.earlier_work_ns)
+
+
+def _accelerator(facts: Facts) -> Message | None:
+    """What the busiest device does that is no GPU, where there is no GPU."""
+    found = facts.find("accelerators", Accelerators)
+    if found is None or not found.devices:
+        return None
+    use = found.devices[0]
+    return _ACCELERATOR(
+        vendor=use.vendor,
+        device="?" if use.device is None else str(use.device),
+        busy=use.busy_ns,
+        span=use.span_ns,
+        share=use.busy_share_of_span,
+        work=use.work_ns,
+        transfer=use.transfer_ns,
+        communication=use.communication_ns,
+    )
 
 
 def _earlier_work(facts: Facts, earlier_ns: int) -> Message | None:
