@@ -73,6 +73,14 @@ def kept(table: str) -> set[str]:
         "operators": {"operators-device-self", "operators-device-share", "operators-host-self"},
         "kernels": {"kernels-total", "kernels-share", "kernels-mean"},
         "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
+        "accelerators": {
+            "accelerators-busy",
+            "accelerators-share",
+            "accelerators-work",
+            "accelerators-transfer",
+            "accelerators-only-waiting",
+        },
+        "accelerator_tasks": {"accelerators-total", "accelerators-longest"},
     }[table]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from traceanalyzer.analyzers import (
+    accelerators,
     capture,
     chains,
     communication,
@@ -66,6 +67,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),
+    Analyzer("accelerators", accelerators.Accelerators, accelerators.analyze, accelerators.missing),
     Analyzer("operators", operators.Operators, operators.by_name, missing.operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, missing.operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, missing.kernels),

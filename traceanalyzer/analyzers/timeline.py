@@ -13,8 +13,10 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members
+from traceanalyzer.knowledge import accelerators
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, Array
+from traceanalyzer.trace.tables import Vendor
 
 CELLS = 1000
 """Cells of the resolution in the step: two per pixel of a plot 500 pixels wide (own choice)."""
@@ -47,12 +49,14 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """One host thread or one stream of one device."""
+    """One host thread or one stream of one device, whatever kind of device."""
 
     kind: str
-    """What the lane shows: `host`, `launches` (runtime calls of a thread) or `device`."""
+    """What the lane shows: `host`, `launches` (runtime calls of a thread), `device`, or `accelerator` (a device that is
+    no GPU)."""
     label: str
-    """Where it happened: `pid/tid` of a thread, `device/stream` of a stream."""
+    """Where it happened: `pid/tid` of a thread, `device/stream` of a stream, `kind device/stream` on a device that is
+    no GPU."""
     slices: tuple[Slice, ...]
     """Bars of the lane in the order of time."""
 
@@ -85,7 +89,7 @@ def analyze(context: Context) -> Timeline:
     cell = max(1, -(-(end - start) // CELLS))
     names: StringPool[int] = StringPool()
     frame = _Frame(start, end, cell, names.encode)
-    kinds = (*_host_lanes(context, frame), _device_lanes(context, frame))
+    kinds = (*_host_lanes(context, frame), _device_lanes(context, frame), _accelerator_lanes(context, frame))
     return Timeline(
         steps.names[chosen],
         start,
@@ -122,6 +126,15 @@ def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
     places, lane = np.unique(np.column_stack((device.device, device.stream)), axis=0, return_inverse=True)
     bars = _Bars(lane.ravel(), device.start_ns, device.end_ns, device.name)
     return _lanes("device", bars, [f"{d}/{s}" for d, s in places.tolist()], frame)
+
+
+def _accelerator_lanes(context: Context, frame: _Frame) -> list[Lane]:
+    """What each stream of each device that is no GPU does, its waiting included."""
+    events = context.trace.accelerator
+    keys = np.column_stack((events.vendor, events.device, events.stream))
+    places, lane = np.unique(keys, axis=0, return_inverse=True)
+    labels = [f"{accelerators.NAMES[Vendor(v)]} {d}/{s}" for v, d, s in places.tolist()]
+    return _lanes("accelerator", _Bars(lane.ravel(), events.start_ns, events.end_ns, events.name), labels, frame)
 
 
 class _Bars:

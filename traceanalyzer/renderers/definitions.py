@@ -224,6 +224,19 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
         ),
     ),
     (
+        "accelerators",
+        (
+            (
+                Text("define-accelerators", "MTIA, NPU, HPU"),
+                Text(
+                    "define-accelerators-say",
+                    "A device is busy while work, communication or a transfer runs on any of its streams. A queue that "
+                    "waits for another one keeps nothing busy. Shares are of the recording, or of the chosen steps.",
+                ),
+            ),
+        ),
+    ),
+    (
         "timeline",
         (
             (

@@ -34,7 +34,7 @@ LEVELS = (
     Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
 )
 
-_KEPT = frozenset({"headline", "findings", "overview", "gpu", "runs", "warnings"})
+_KEPT = frozenset({"headline", "findings", "overview", "gpu", "accelerators", "runs", "warnings"})
 """Sections that are always shown."""
 
 

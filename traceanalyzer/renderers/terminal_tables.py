@@ -39,6 +39,22 @@ _KEPT = {
         "gpu-occupancy",
         "gpu-tensor-cores",
     ),
+    "accelerators": (
+        "accelerators-device",
+        "accelerators-busy",
+        "accelerators-share",
+        "accelerators-work",
+        "accelerators-transfer",
+        "accelerators-only-waiting",
+    ),
+    "accelerator_tasks": (
+        "accelerators-device",
+        "accelerators-task",
+        "accelerators-kind",
+        "accelerators-calls",
+        "accelerators-total",
+        "accelerators-longest",
+    ),
     "operators": (
         "operators-name",
         "operators-calls",

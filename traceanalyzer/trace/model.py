@@ -13,6 +13,7 @@ from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
+    AcceleratorEvents,
     Category,
     DeviceEvents,
     Flows,
@@ -143,6 +144,8 @@ class Trace:
     syncs: Syncs
     overheads: Overheads
     flows: Flows
+    accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
+    """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
     losses: tuple[Loss, ...] = ()
 
     @cached_property
@@ -158,6 +161,7 @@ class Events:
         ("host", None),
         ("launches", Category.RUNTIME),
         ("device", None),
+        ("accelerator", Category.ACCELERATOR),
         ("gpu_annotations", Category.GPU_ANNOTATION),
         ("frames", Category.FRAME),
         ("syncs", Category.SYNC),

@@ -53,6 +53,7 @@ _GROUPS: tuple[tuple[str, Text, tuple[str, ...]], ...] = (
     ("timeline", Text("html-group-timeline", "Timeline of one step"), ()),
     ("steps", Text("html-group-steps", "Steps"), ("steps", "inferred-steps")),
     ("gpu", Text("html-group-gpu", "GPU and its idle time"), ("gpu", "idle")),
+    ("accelerators", Text("html-group-accelerators", "Devices that are no GPUs"), ("accelerators",)),
     ("operators", Text("html-group-operators", "Operators"), ("operators", "roofline")),
     ("kernels", Text("html-group-kernels", "Kernels"), ("kernels", "kernel")),
     (

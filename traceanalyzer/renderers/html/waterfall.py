@@ -8,6 +8,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.timeline import Lane, Slice, Timeline
 from traceanalyzer.knowledge import kernel_names, marks
+from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
@@ -19,6 +20,9 @@ _KINDS = {
     "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
     "launches": Text("waterfall-launches", "Runtime calls of thread {label}"),
     "device": Text("waterfall-device", "GPU {device}, stream {stream}"),
+    "accelerator": Text(
+        "waterfall-accelerator", "{device}, stream {stream}", "device is a kind of device and a number, such as MTIA 17"
+    ),
 }
 TONES = {
     "kernel": Text("waterfall-kernel", "Kernel"),
@@ -29,9 +33,17 @@ TONES = {
     "dataloader": Text("waterfall-dataloader", "DataLoader"),
     "cpu_exec": Text("waterfall-operator", "Operator"),
     "other": Text("waterfall-annotation", "Annotation, Python"),
+    "waiting": Text("waterfall-waiting", "Waiting of a queue"),
 }
 """Meanings of the colours, as far as names tell."""
 
+_TASK_TONES = {
+    TaskKind.WORK: "kernel",
+    TaskKind.COMMUNICATION: "communication",
+    TaskKind.TRANSFER: "memcpy",
+    TaskKind.WAITING: "waiting",
+    TaskKind.CONTROL: "waiting",
+}
 _COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
 _FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
 _OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
@@ -122,6 +134,8 @@ def _tone(kind: str, name: str | None) -> str:
         return "runtime"
     if kind == "device":
         return _device_tone(name or "")
+    if kind == "accelerator":
+        return _TASK_TONES[kind_by_name(name or "")]
     if name is None or _OPERATOR.search(name):
         return "communication" if name and _COLLECTIVE.match(name) else "cpu_exec"
     if marks.is_dataloader(name):
@@ -138,9 +152,9 @@ def _device_tone(name: str) -> str:
 
 
 def _label(lane: Lane, language: Language) -> str:
-    if lane.kind == "device":
+    if lane.kind in ("device", "accelerator"):
         device, _, stream = lane.label.partition("/")
-        return clean(language.text(_KINDS["device"], device=device, stream=stream))
+        return clean(language.text(_KINDS[lane.kind], device=device, stream=stream))
     return clean(language.text(_KINDS[lane.kind], label=lane.label)) if lane.kind in _KINDS else clean(lane.label)
 
 

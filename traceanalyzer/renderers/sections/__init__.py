@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from traceanalyzer.renderers.sections import (
+    accelerators,
     capture,
     communication,
     copies,
@@ -38,6 +39,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     capture.build,
     runs.build,
     gpu.build,
+    accelerators.build,
     operators.build,
     kernels.build,
     idle.build,

@@ -80,6 +80,8 @@ _EVIDENCE = {
     "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
     "no-backward": Text("evidence-no-backward", "no backward pass"),
 }
+_START_UP = frozenset({"start-up", "micro-benchmark"})
+"""Kinds of programs of which it matters how long they start."""
 _PHASES = {
     "prefill": Text("phase-prefill", "prefill", note="a server computes the prompts of requests"),
     "decode": Text("phase-decode", "decode", note="a server generates tokens"),
@@ -129,7 +131,7 @@ def _facts(found: Recording) -> Iterator[Fact]:
         yield Fact(_EARLIER, found.window.unrecorded_work_ns, "ns")
     if found.window is not None and found.window.removed_ns:
         yield Fact(_REMOVED, found.window.removed_ns, "ns")
-    if found.startup_ns:
+    if found.workload in _START_UP:
         yield Fact(_STARTUP, found.startup_ns, "ns")
 
 
