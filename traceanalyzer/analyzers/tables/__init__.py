@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -26,13 +26,18 @@ _HIDDEN = 0.01
 """Share of time in rows that are not printed that is worth a warning (own choice: below, no ranking changes)."""
 
 
-def run(document: TableDocument) -> tuple[dict[str, tuple[msgspec.Struct, ...]], dict[str, Message]]:
+def run(
+    document: TableDocument, views: Sequence[runs.RunView]
+) -> tuple[dict[str, tuple[msgspec.Struct, ...]], dict[str, Message]]:
     """Run every analysis that tables allow.
+
+    Args:
+        document: The tables.
+        views: The same tables by run, as `runs.group` joins them.
 
     Returns:
         The results by key, and for each analysis that needs more the reason.
     """
-    views = runs.group(document)
     results: dict[str, tuple[msgspec.Struct, ...]] = {
         "tables": listing.analyze(document, views),
         "runs": tuple(runs.analyze(view) for view in views),
