@@ -29,28 +29,6 @@ _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 """Words that begin the names of most kernels and say nothing."""
 
-_KEPT = {
-    "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
-    "gpu": (
-        "gpu-device",
-        "gpu-utilization",
-        "gpu-busy",
-        "gpu-sm-efficiency",
-        "gpu-occupancy",
-        "gpu-tensor-cores",
-    ),
-    "operators": (
-        "operators-name",
-        "operators-calls",
-        "operators-device-self",
-        "operators-device-share",
-        "operators-host-self",
-        "operators-host-share",
-    ),
-    "kernels": ("kernels-name", "kernels-calls", "kernels-total", "kernels-share", "kernels-mean"),
-}
-"""Columns that fit 80 characters; the others are in the other formats."""
-
 
 def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
     """Draw the pieces of a whole: label, value, share, bar."""
@@ -70,10 +48,9 @@ def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_a
 
 def table(shown: SectionTable, width: int, language: Language) -> Iterator[RenderableType]:
     """Draw the columns that fit, and say how many do not."""
-    kept = _KEPT.get(shown.id)
-    columns = [(i, c) for i, c in enumerate(shown.columns) if kept is None or c.title.id in kept]
+    columns = wanted = [(i, column) for i, column in enumerate(shown.columns) if not column.is_extra]
     while len(columns) > 2 and _room(shown, columns, width, language) < _LEAST_NAME * _names(columns):
-        columns.pop()
+        columns = columns[:-1]
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for _, column in columns:
         grid.add_column(
@@ -86,8 +63,8 @@ def table(shown: SectionTable, width: int, language: Language) -> Iterator[Rende
     for number in range(len(shown.rows)):
         grid.add_row(*(_cell(shown, number, i, column, name, language) for i, column in columns))
     yield Padding(grid, INDENT, expand=False)
-    if kept is None and len(columns) < len(shown.columns):
-        said = language.text(_MORE_COLUMNS, hidden=len(shown.columns) - len(columns))
+    if len(columns) < len(wanted):
+        said = language.text(_MORE_COLUMNS, hidden=len(wanted) - len(columns))
         yield Padding(RichText(said, style="dim"), INDENT, expand=False)
 
 

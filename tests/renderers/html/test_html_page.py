@@ -21,8 +21,10 @@ from tests.renderers.samples import EVERY, NO_GPU, TRAINING, report_of
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import html
 from traceanalyzer.renderers.html.detail import LIMIT, stages
+from traceanalyzer.renderers.html.page import GROUPS
 from traceanalyzer.renderers.json import render as to_json
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Topic
 
 each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 
@@ -150,6 +152,10 @@ def test_without_a_gpu_there_is_no_section_of_zeros(name: str) -> None:
     assert {"gpu", "kernels"}.isdisjoint(page.ids)
     assert "GPU utilization" not in page.text
     assert {"summary", "operators", "definitions"} <= set(page.ids)
+
+
+def test_every_topic_has_a_place_on_the_page() -> None:
+    assert set(Topic) - {Topic.SUMMARY} <= set(GROUPS)
 
 
 def test_the_first_screen_has_step_gpu_and_findings() -> None:

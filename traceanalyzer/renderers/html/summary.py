@@ -10,7 +10,6 @@ from traceanalyzer.renderers import finding_texts, several_runs, silence
 from traceanalyzer.renderers.html.findings import Findings, HtmlCard, prose, run_titles
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.renderers.sections.overview import PART_LABELS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Headline, Report
 from traceanalyzer.report.section import Section
@@ -151,11 +150,10 @@ def _opening(headline: Headline, runs: dict[str, str], language: Language) -> Su
 
 
 def _parts(overview: Section, language: Language) -> Iterator[Piece]:
-    names = {label.id: part for part, label in PART_LABELS.items()}
     begin = 0.0
     for part in overview.parts:
         yield Piece(
-            names.get(part.label.id, "other").replace("_", "-"),
+            part.role.replace("_", "-"),
             language.text(part.label),
             language.quantity(part.value, part.unit),
             language.quantity(part.share, "share"),

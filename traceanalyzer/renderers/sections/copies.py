@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.device_copies import Conversions
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("copies-title", "Copies and fills")
 _UNEXPLAINED = Text(
@@ -39,4 +39,4 @@ def build(report: Report, top: int) -> Iterator[Section]:
     unexplained = asked is not None and asked.device_copies_here < asked.device_copies
     messages = (_UNEXPLAINED(here=asked.device_copies_here, all=asked.device_copies),) if asked and unexplained else ()
     table = SectionTable("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
-    yield Section("copies", TITLE, messages=messages, tables=(table,), is_detail=True)
+    yield Section("copies", TITLE, messages=messages, tables=(table,), topic=Topic.HOST, is_detail=True)

@@ -8,7 +8,7 @@ from traceanalyzer.renderers import several_runs, silence
 from traceanalyzer.renderers.finding_texts import RESOURCES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
-from traceanalyzer.report.section import Section
+from traceanalyzer.report.section import Section, Topic
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
@@ -30,13 +30,19 @@ def build(report: Report, top: int) -> Iterator[Section]:
     del top
     if not report.headlines:
         return
-    yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)))
+    yield Section(
+        "headline",
+        _HEADLINE,
+        messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)),
+        topic=Topic.SUMMARY,
+        is_essential=True,
+    )
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
     combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
     shown = several_runs.findings(report).findings
     order = (ORDER(),) if len(shown) > 1 else ()
     messages = (*combined, *order) if shown else tuple(silence.messages(report))
-    yield Section("findings", _TITLE, messages=messages, findings=shown)
+    yield Section("findings", _TITLE, messages=messages, findings=shown, topic=Topic.SUMMARY, is_essential=True)
 
 
 def _of_run(headline: Headline, message: Message) -> Message:

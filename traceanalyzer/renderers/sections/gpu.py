@@ -7,19 +7,21 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.gpu import GpuMetrics
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("gpu-title", "GPU")
 _COLUMNS = (
     (SectionColumn(Text("gpu-device", "GPU"), ""), "device"),
     (
         SectionColumn(
-            Text("gpu-utilization", "Utilization", "share of the step window in which a kernel runs"), "share"
+            Text("gpu-utilization", "Utilization", "share of the step window in which a kernel runs"),
+            "share",
+            has_bar=True,
         ),
         "utilization",
     ),
     (SectionColumn(Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs"), "share"), "busy_share"),
-    (SectionColumn(Text("gpu-idle", "Idle"), "share"), "idle_share"),
+    (SectionColumn(Text("gpu-idle", "Idle"), "share", is_extra=True), "idle_share"),
     (SectionColumn(Text("gpu-sm-efficiency", "Est. SM efficiency"), "share"), "est_sm_efficiency"),
     (SectionColumn(Text("gpu-occupancy", "Est. occupancy"), "share"), "est_achieved_occupancy"),
     (SectionColumn(Text("gpu-tensor-cores", "Tensor cores"), "share"), "tensor_core_share"),
@@ -39,4 +41,4 @@ def build(report: Report, top: int) -> Iterator[Section]:
     ]
     rows = tuple(tuple(getattr(device, field) for _, field in shown) for device in metrics.devices)
     table = SectionTable("gpu", tuple(column for column, _ in shown), rows, len(rows))
-    yield Section("gpu", TITLE, tables=(table,))
+    yield Section("gpu", TITLE, tables=(table,), topic=Topic.GPU, is_essential=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("launches-title", "Launches")
 _QUEUES = Text("launches-queues-title", "Launch queues")
@@ -66,12 +66,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(_messages(launches)),
         facts=tuple(_facts(launches)),
         tables=(table,) if rows else (),
+        topic=Topic.HOST,
         is_detail=True,
     )
     if launches.queues:
         lengths = tuple(tuple(getattr(row, field) for _, field in _BY_STREAM) for row in launches.queues[:top])
         queues = SectionTable("launch_queues", tuple(column for column, _ in _BY_STREAM), lengths, len(launches.queues))
-        yield Section("launch-queues", _QUEUES, tables=(queues,), is_detail=True)
+        yield Section("launch-queues", _QUEUES, tables=(queues,), topic=Topic.HOST, is_detail=True)
 
 
 def _messages(launches: LaunchFigures) -> Iterator[Message]:

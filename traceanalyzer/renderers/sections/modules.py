@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("modules-title", "Modules")
 _CLASSES = Text("modules-classes-title", "Modules by class")
@@ -49,13 +49,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
     messages = tuple(_messages(modules))
     if len(modules.classes) < len(modules.rows):
         table = _table("modules_by_class", modules, modules.classes[:top], len(modules.classes))
-        yield Section("modules-by-class", _CLASSES, messages=messages, tables=(table,), is_detail=True)
+        yield Section(
+            "modules-by-class", _CLASSES, messages=messages, tables=(table,), topic=Topic.MODULES, is_detail=True
+        )
         messages = ()
     table = _table("modules", modules, modules.rows[:top], len(modules.rows))
-    yield Section("modules", TITLE, messages=messages, tables=(table,), is_detail=True)
+    yield Section("modules", TITLE, messages=messages, tables=(table,), topic=Topic.MODULES, is_detail=True)
     places = _outermost(modules.tree, top)
     table = _table("modules_tree", modules, places, len(modules.tree))
-    yield Section("modules-tree", _TREE, tables=(table,), is_detail=True)
+    yield Section("modules-tree", _TREE, tables=(table,), topic=Topic.MODULES, is_detail=True, is_tree=True)
 
 
 def _messages(modules: Modules) -> Iterator[Message]:

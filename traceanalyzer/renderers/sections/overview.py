@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionPart
+from traceanalyzer.report.section import Fact, Section, SectionPart, Topic
 
 TITLE = Text("overview-title", "Step time")
 _MEAN = Text(
@@ -52,6 +52,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(_messages(report, breakdown, breakdown.average)),
         facts=tuple(_facts(breakdown)),
         parts=tuple(_parts(breakdown)),
+        topic=Topic.SUMMARY,
+        is_essential=True,
     )
 
 
@@ -89,4 +91,4 @@ def _parts(breakdown: StepBreakdown) -> Iterator[SectionPart]:
     for part in PARTS:
         value = getattr(average, f"{part}_ns")
         if value:
-            yield SectionPart(PART_LABELS[part], value, "ns", value / average.duration_ns)
+            yield SectionPart(part, PART_LABELS[part], value, "ns", value / average.duration_ns)

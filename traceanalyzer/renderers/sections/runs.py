@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
@@ -10,7 +11,7 @@ from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
 
 _TITLE = Text("runs-title", "Run {id}: {title}", "id is run-1, title the heading above a printed table")
 _UNTITLED = Text("runs-untitled", "Run {id}", "id is run-1")
@@ -68,7 +69,7 @@ _HOT_COLUMNS = (
     SectionColumn(Text("runs-name", "Name"), "", is_name=True),
     SectionColumn(Text("runs-calls", "Calls"), "count"),
     SectionColumn(Text("runs-device-self", "Device self"), "ns"),
-    SectionColumn(Text("runs-share", "Share"), "share"),
+    SectionColumn(Text("runs-share", "Share"), "share", has_bar=True),
     SectionColumn(Text("runs-host-self", "Host self"), "ns"),
     SectionColumn(Text("runs-host-share", "Host share"), "share"),
 )
@@ -88,18 +89,25 @@ def build(report: Report, top: int) -> Iterator[Section]:
     """The runs of a document; nothing for a trace."""
     runs = report.result("runs", tuple[PrintedRun, ...]) or ()
     if len(runs) > _SIDE_BY_SIDE:
-        yield Section("runs", _COMPARED, messages=(_MANY(runs=len(runs)),), tables=(_listed(runs),))
+        yield Section(
+            "runs",
+            _COMPARED,
+            messages=(_MANY(runs=len(runs)),),
+            tables=(_listed(runs),),
+            topic=Topic.RUNS,
+            is_essential=True,
+        )
     elif len(runs) > 1:
-        yield Section("runs", _COMPARED, tables=(_compared(runs),))
+        yield Section("runs", _COMPARED, tables=(_compared(runs),), topic=Topic.RUNS, is_essential=True)
     if 1 < len(runs) <= _SIDE_BY_SIDE:
-        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),))
+        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
     for run in runs:
         yield from _run(run, top, alone=len(runs) == 1)
 
 
 def _run(run: PrintedRun, top: int, *, alone: bool) -> Iterator[Section]:
     title = _TITLE(id=run.id, title=clean(run.title)) if run.title else _UNTITLED(id=run.id)
-    yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)))
+    yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)), topic=Topic.RUNS)
     for name, label, table in (
         ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
         ("kernels", _KERNELS, _hot("run_kernels", run.kernels, top)),
@@ -109,7 +117,11 @@ def _run(run: PrintedRun, top: int, *, alone: bool) -> Iterator[Section]:
         if table.rows:
             is_detail = not alone and name != "operators"
             yield Section(
-                f"{run.id}-{name}", label, tables=(table,), is_detail=is_detail or name in ("copies", "shapes")
+                f"{run.id}-{name}",
+                label,
+                tables=(table,),
+                topic=Topic.RUNS,
+                is_detail=is_detail or name in ("copies", "shapes"),
             )
 
 
@@ -167,7 +179,7 @@ def _listed(runs: tuple[PrintedRun, ...]) -> SectionTable:
     """The same figures the other way round."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
-    columns = (_NUMBERED, *(SectionColumn(label, unit) for label, unit, _ in known))
+    columns = (_NUMBERED, *(SectionColumn(label, unit, has_bar=unit == "share") for label, unit, _ in known))
     return SectionTable(
         "runs", columns, tuple((run.id, *(value(run) for _, _, value in known)) for run in runs), len(runs)
     )
@@ -202,7 +214,10 @@ def _hot(name: str, rows: tuple[Hot, ...], top: int) -> SectionTable:
     if name == "run_kernels":
         shown = shown[:4]
     values = tuple(tuple(getattr(row, fields[i]) for i in shown) for row in rows[:top])
-    return SectionTable(name, tuple(_HOT_COLUMNS[i] for i in shown), values, len(rows))
+    columns = [_HOT_COLUMNS[i] for i in shown]
+    if not on_device:
+        columns[-1] = replace(columns[-1], has_bar=True)  # what the rows are ranked by
+    return SectionTable(name, tuple(columns), values, len(rows))
 
 
 def _copies(run: PrintedRun, top: int) -> SectionTable:

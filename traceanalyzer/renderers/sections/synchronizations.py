@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("synchronizations-title", "Waits of the host")
 _CALLS = Text("synchronizations-calls", "Waits")
@@ -56,6 +56,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE,
         facts=tuple(_facts(waits)),
         tables=(SectionTable("synchronizations", columns, rows, len(waits.rows)),),
+        topic=Topic.HOST,
         is_detail=True,
     )
 
