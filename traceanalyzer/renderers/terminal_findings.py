@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
-from traceanalyzer.renderers.cards import TextCard, card
+from traceanalyzer.renderers.cards import Card, card
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.terminal_text import paragraph
 from traceanalyzer.report.message import Text
@@ -41,7 +41,7 @@ def draw(
         yield paragraph(language.text(_MORE, hidden=hidden), width, 2, style="dim")
 
 
-def _card(number: int, shown: TextCard, style: str, width: int, is_brief: bool) -> Iterator[RenderableType]:
+def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> Iterator[RenderableType]:
     run = f"{shown.run}: " if shown.run else ""
     title = paragraph(f"{number}. {run}{shown.title}  [{shown.severity}]", width, 2, style="bold", lines=2)
     title.highlight_words([f"[{shown.severity}]"], style)

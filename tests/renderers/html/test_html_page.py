@@ -14,7 +14,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.renderers.html.advised import advised
+from tests.renderers.html.advised import advised, finding, saving
 from tests.renderers.html.pages import Page
 from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import EVERY, NO_GPU, TRAINING, report_of
@@ -184,6 +184,14 @@ def test_a_finding_says_everything() -> None:
         "What bounds the step after that: GPU",
     ):
         assert words in page.text, words
+
+
+def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that() -> None:
+    small = finding("fp32-matmul", latent=True, blocked_by="loader", saving=saving(0, 40_000, "gpu", arithmetic=False))
+    page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(small,)))
+    assert "Latent: saves nothing before this is relieved: DataLoader" in page.text
+    assert "No saving yet" in page.text
+    assert "up to 40.00 us" not in page.text
 
 
 def test_findings_have_addresses_of_their_own() -> None:

@@ -13,7 +13,7 @@ from traceanalyzer.renderers.html import cells, embed, findings, labels, module_
 from traceanalyzer.renderers.html.cells import HtmlGrid
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.names import clean, clean_code, shorten
 from traceanalyzer.renderers.templates import environment
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -148,6 +148,10 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
             definitions=terms,
+            say=findings.prose,
+            named=lambda text: cells.name_of(text, detail),
+            brief=lambda text: shorten(clean(text), detail.name),
+            code=clean_code,
         )
     )
 
@@ -205,7 +209,7 @@ def _block(
     return PageSection(
         id=f"section-{section.id}",
         title=None if title == group.title and not group.blocks else title,
-        messages=tuple(findings.prose(message, language) for message in section.messages),
+        messages=tuple(findings.prose(language.say(message)) for message in section.messages),
         facts=tuple(summary.facts(section, language)),
         charts=pictures,
         grids=grids,

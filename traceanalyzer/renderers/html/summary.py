@@ -103,7 +103,7 @@ def build(report: Report, overview: Section | None, findings: Findings, language
     runs = run_titles(report, language)
     return Summary(
         headlines=tuple(_opening(headline, runs, language) for headline in several_runs.headlines(report)),
-        messages=tuple(prose(message, language) for message in overview.messages) if overview else (),
+        messages=tuple(prose(language.say(message)) for message in overview.messages) if overview else (),
         doubts=language.text(_DOUBTS, count=len(report.warnings)) if report.warnings else None,
         parts=tuple(_parts(overview, language)) if overview else (),
         facts=tuple(facts(overview, language)) if overview else (),
@@ -116,7 +116,7 @@ def build(report: Report, overview: Section | None, findings: Findings, language
 
 def _silence(report: Report, language: Language) -> str:
     """Why there is no finding, as one paragraph."""
-    return " ".join(prose(message, language) for message in silence.messages(report))
+    return " ".join(prose(language.say(message)) for message in silence.messages(report))
 
 
 def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
@@ -133,7 +133,7 @@ def percent(share: float) -> str:
 def _opening(headline: Headline, runs: dict[str, str], language: Language) -> SummaryOpening:
     return SummaryOpening(
         runs.get(headline.run or ""),
-        prose(headline.message, language),
+        prose(language.say(headline.message)),
         language.text(_STEP, step=headline.resources.step_ns),
         tuple(
             Meter(
