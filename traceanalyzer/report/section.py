@@ -83,6 +83,14 @@ class SectionPart:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A word that a section uses, and what it means, for reports that travel without the documentation."""
+
+    name: Text
+    meaning: Text
+
+
+@dataclass(frozen=True)
 class Section:
     """One question with its answer."""
 
@@ -93,6 +101,7 @@ class Section:
     parts: tuple[SectionPart, ...] = ()
     tables: tuple[SectionTable, ...] = ()
     findings: tuple[Finding, ...] = ()
+    terms: tuple[Term, ...] = ()
     topic: Topic = Topic.MORE
     is_detail: bool = False
     """Whether it is left out of the first screen."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from traceanalyzer.renderers import chart_data, charts, definitions, sections
+from traceanalyzer.renderers import chart_data, charts, sections
 from traceanalyzer.renderers.charts import Chart
 from traceanalyzer.renderers.html import cells, embed, findings, labels, module_tree, summary, themed, waterfall
 from traceanalyzer.renderers.html.cells import HtmlGrid
@@ -122,7 +122,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     fall = waterfall.build(report, language, detail)
     advice = findings.build(report, language, detail)
     overview = next((section for section in shown if section.parts), None)
-    terms = definitions.of(report, language)
+    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
@@ -147,7 +147,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             summary=summary.build(report, overview, advice, language),
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
-            definitions=terms,
+            definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
             say=findings.prose,
             named=lambda text: cells.name_of(text, detail),
             brief=lambda text: shorten(clean(text), detail.name),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.gpu import GpuMetrics
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("gpu-title", "GPU")
 _COLUMNS = (
@@ -26,6 +26,42 @@ _COLUMNS = (
     (SectionColumn(Text("gpu-occupancy", "Est. occupancy"), "share"), "est_achieved_occupancy"),
     (SectionColumn(Text("gpu-tensor-cores", "Tensor cores"), "share"), "tensor_core_share"),
 )
+_TERMS = (
+    Term(
+        Text("define-utilization", "Utilization"),
+        Text(
+            "define-utilization-say",
+            "Share of the window in which at least one kernel runs. One tiny kernel at a time gives 100 %.",
+        ),
+    ),
+    Term(
+        Text("define-busy", "Busy, Idle"),
+        Text("define-busy-say", "Share in which a kernel, copy or fill runs; idle is the rest."),
+    ),
+    Term(
+        Text("define-efficiency", "Est. SM efficiency"),
+        Text(
+            "define-efficiency-say",
+            "Integral over the window of min(1, sum of the blocks per SM of the running kernels), over the "
+            "length of the window. An estimate of the profiler.",
+        ),
+    ),
+    Term(
+        Text("define-occupancy", "Est. occupancy"),
+        Text(
+            "define-occupancy-say",
+            "The profiler's estimate of achieved occupancy, weighted by the time of the kernels. Low values "
+            "are normal for matrix kernels.",
+        ),
+    ),
+    Term(
+        Text("define-tensor-cores", "Tensor cores"),
+        Text(
+            "define-tensor-cores-say",
+            "Share of kernel time in kernels whose names tell that they use matrix units.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -41,4 +77,4 @@ def build(report: Report, top: int) -> Iterator[Section]:
     ]
     rows = tuple(tuple(getattr(device, field) for _, field in shown) for device in metrics.devices)
     table = SectionTable("gpu", tuple(column for column, _ in shown), rows, len(rows))
-    yield Section("gpu", TITLE, tables=(table,), topic=Topic.GPU, is_essential=True)
+    yield Section("gpu", TITLE, tables=(table,), topic=Topic.GPU, terms=_TERMS, is_essential=True)

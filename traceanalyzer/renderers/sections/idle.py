@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("idle-title", "GPU idle time by cause")
 _STREAMS = Text("idle-streams-title", "Idle time by stream")
@@ -56,6 +56,17 @@ _LINE = SectionColumn(Text("idle-gap-line", "Python line"), "", is_name=True)
 _NEXT = SectionColumn(Text("idle-gap-next", "Ended by"), "", is_name=True)
 _NOTHING_RECORDED = Text("idle-gap-nothing-recorded", "(nothing recorded)", "the host was in no operator and no call")
 _NO_MORE = Text("idle-gap-no-more", "(no further activity)", "of the GPU")
+_TERMS = (
+    Term(
+        Text("define-idle", "Idle causes"),
+        Text(
+            "define-idle-say",
+            "Every nanosecond of idle time belongs to one cause: what the launching thread did while the GPU "
+            "waited for it, or a pause between kernels that were queued already. The causes of a GPU sum to "
+            "its idle time.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -63,7 +74,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     idle = report.result("idle", Idle)
     if idle is None or not idle.devices:
         return
-    yield Section("idle", TITLE, tables=(_causes(idle, top),), topic=Topic.GPU, is_detail=True)
+    yield Section("idle", TITLE, tables=(_causes(idle, top),), topic=Topic.GPU, terms=_TERMS, is_detail=True)
     if idle.longest_gaps:
         yield Section("idle-longest", _LONGEST, tables=(_longest(idle, top),), topic=Topic.GPU, is_detail=True)
     if idle.streams:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("kernels-title", "Kernels")
 _BY_OPERATOR = Text("kernels-by-operator-title", "Kernels by operator")
@@ -24,6 +24,16 @@ _OCCUPANCY = SectionColumn(Text("kernels-occupancy", "Est. occupancy"), "share",
 _TENSOR_CORES = SectionColumn(Text("kernels-tensor-cores", "Tensor cores"), "bool", is_extra=True)
 _GRID = SectionColumn(Text("kernels-grid", "Grid"), "")
 _BLOCK = SectionColumn(Text("kernels-block", "Block"), "")
+_TERMS = (
+    Term(
+        Text("define-kernels", "Kernels"),
+        Text(
+            "define-kernels-say",
+            "Every kernel of the trace counts, inside a step or not. Means of blocks per SM and occupancy are "
+            "weighted by duration.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -49,7 +59,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
         for row in kernels.rows[:top]
     )
     yield Section(
-        "kernels", TITLE, tables=(SectionTable("kernels", columns, rows, len(kernels.rows)),), topic=Topic.KERNELS
+        "kernels",
+        TITLE,
+        tables=(SectionTable("kernels", columns, rows, len(kernels.rows)),),
+        topic=Topic.KERNELS,
+        terms=_TERMS,
     )
     by_operator = report.result("kernels_by_operator", KernelsByOperator)
     if by_operator is not None:

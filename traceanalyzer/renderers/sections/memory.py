@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("memory-title", "Memory")
 _AT_PEAK = Text("memory-at-peak-title", "In memory at the peak")
@@ -59,6 +59,16 @@ _STEP_COLUMNS = (
     (SectionColumn(Text("memory-step-peak", "Peak"), "bytes"), "peak_bytes"),
     (SectionColumn(Text("memory-step-end", "At the end"), "bytes"), "end_bytes"),
 )
+_TERMS = (
+    Term(
+        Text("define-allocated", "Allocated, Reserved"),
+        Text(
+            "define-allocated-say",
+            "What the allocator of PyTorch handed out, and what it holds from the driver. What other libraries "
+            "take is in neither.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -69,7 +79,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     rows = tuple(tuple(getattr(device, field) for _, field in _DEVICES) for device in memory.devices)
     table = SectionTable("memory", tuple(column for column, _ in _DEVICES), rows, len(rows))
     yield Section(
-        "memory", TITLE, messages=tuple(_messages(memory)), tables=(table,), topic=Topic.MEMORY, is_detail=True
+        "memory",
+        TITLE,
+        messages=tuple(_messages(memory)),
+        tables=(table,),
+        topic=Topic.MEMORY,
+        terms=_TERMS,
+        is_detail=True,
     )
     yield from _at_peak(memory, top)
     operators = tuple(tuple(getattr(row, field) for _, field in _OPERATOR_COLUMNS) for row in memory.operators[:top])

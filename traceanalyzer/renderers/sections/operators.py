@@ -8,7 +8,7 @@ from typing import Any
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("operators-title", "Operators by device self time")
 _HOST_TITLE = Text("operators-host-title", "Operators by host self time")
@@ -26,6 +26,23 @@ _HOST = (
     (SectionColumn(Text("operators-host-total", "Host total"), "ns", is_extra=True), "host_total_ns"),
 )
 _HOST_SHARE = (SectionColumn(Text("operators-host-share", "Share"), "share", has_bar=True), "share")
+_TERMS = (
+    Term(
+        Text("define-device-self", "Device self, total"),
+        Text(
+            "define-device-self-say",
+            "Durations of what an operator itself launched, each in full, overlap or not; the total includes "
+            "the operators that it calls. Totals of recursive operators count twice.",
+        ),
+    ),
+    Term(
+        Text("define-host-self", "Host self, total"),
+        Text(
+            "define-host-self-say",
+            "The total is the duration on the host; self is without the operators and runtime calls inside.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -36,7 +53,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     on_device = any(row.device_self_ns for row in operators.rows)
     title = TITLE if on_device else _HOST_TITLE
     yield Section(
-        "operators", title, tables=(_table("operators", operators.rows, top, on_device),), topic=Topic.OPERATORS
+        "operators",
+        title,
+        tables=(_table("operators", operators.rows, top, on_device),),
+        topic=Topic.OPERATORS,
+        terms=_TERMS,
     )
     by_shape = report.result("operators_by_shape", OperatorsByShape)
     if by_shape is not None and any(row.input_shapes for row in by_shape.rows):

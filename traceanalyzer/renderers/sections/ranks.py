@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 _Columns = Sequence[tuple[SectionColumn, str]]
 """Columns and the fields that they show."""
@@ -135,6 +135,17 @@ _LOW = SectionColumn(Text("ranks-clock-low", "At least"), "ns")
 _HIGH = SectionColumn(Text("ranks-clock-high", "At most"), "ns")
 _REFERENCE = SectionColumn(Text("ranks-clock-reference", "Of rank", "whose clock it is compared with"), "")
 _COMPARED = SectionColumn(Text("ranks-clock-collectives", "Collectives"), "count")
+_TERMS = (
+    Term(
+        Text("define-waiting", "Waiting, Transfer"),
+        Text(
+            "define-waiting-say",
+            "In a collective that needs all ranks, the one that comes last has the shortest duration: that is "
+            "transfer, and what the others take longer is waiting for it. Exposed is the part in which no "
+            "other kernel runs.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -149,6 +160,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         facts=tuple(_facts(found)),
         tables=(_ranks(found, top),),
         topic=Topic.RANKS,
+        terms=_TERMS,
     )
     if found.stragglers:
         yield Section("ranks-late", _LATE, tables=(_late(found, top),), topic=Topic.RANKS)

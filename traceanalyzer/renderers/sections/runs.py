@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 _TITLE = Text("runs-title", "Run {id}: {title}", "id is run-1, title the heading above a printed table")
 _UNTITLED = Text("runs-untitled", "Run {id}", "id is run-1")
@@ -83,6 +83,16 @@ _SHAPE_COLUMNS = (
     SectionColumn(Text("runs-bytes", "Bytes at 4 per element"), "bytes"),
     SectionColumn(Text("runs-peer", "Cheapest of the same size"), "ns"),
 )
+_TERMS = (
+    Term(
+        Text("define-runs", "Profiled time, estimate"),
+        Text(
+            "define-runs-say",
+            "A printed table holds sums only. Host and device work at the same time, so a step takes at least "
+            "the larger of the two sums, over the number of steps.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -107,7 +117,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 def _run(run: PrintedRun, top: int, *, alone: bool) -> Iterator[Section]:
     title = _TITLE(id=run.id, title=clean(run.title)) if run.title else _UNTITLED(id=run.id)
-    yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)), topic=Topic.RUNS)
+    yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)), topic=Topic.RUNS, terms=_TERMS)
     for name, label, table in (
         ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
         ("kernels", _KERNELS, _hot("run_kernels", run.kernels, top)),
