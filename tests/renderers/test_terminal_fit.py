@@ -17,7 +17,7 @@ from tests.renderers.samples import HOSTILE, TRAINING, names, report_of
 from tests.renderers.test_hostile_names import controls
 from tests.renderers.test_markdown_limit import analyzed, grown
 from traceanalyzer.renderers import language, render, sections, terminal
-from traceanalyzer.renderers.terminal_fit import LEVELS, LINES, attempts, cut
+from traceanalyzer.renderers.terminal.fitting import LEVELS, LINES, attempts, cut
 from traceanalyzer.renderers.wrapping import wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
