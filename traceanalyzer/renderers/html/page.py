@@ -121,7 +121,6 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     tree = module_tree.build(report, language, detail)
     fall = waterfall.build(report, language, detail)
     advice = findings.build(report, language, detail)
-    overview = next((section for section in shown if section.parts), None)
     terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
@@ -144,7 +143,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
                 "labels": embed.as_json(labels.script_labels(language)),
             },
             word=SimpleNamespace(**labels.labels(language)),
-            summary=summary.build(report, overview, advice, language),
+            summary=summary.build(report, shown, advice, language),
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
             definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
