@@ -1,5 +1,7 @@
 """Draws charts as SVG with matplotlib, which is imported only here, and only when something is drawn.
 
+It draws all charts that become files, and the curves of a page; bars of a page are a template (`html/bar_charts`).
+
 The same chart gives the same bytes. Text stays text, so that every script comes from the reader's fonts, and each
 colour has one role, so that a page can put its own in place of it.
 """

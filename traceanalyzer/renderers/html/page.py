@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from markupsafe import Markup
+
 from traceanalyzer.renderers import chart_data, charts, sections
 from traceanalyzer.renderers.charts import Chart
-from traceanalyzer.renderers.html import cells, embed, findings, labels, module_tree, summary, themed, waterfall
+from traceanalyzer.renderers.html import (
+    bar_charts,
+    cells,
+    embed,
+    findings,
+    labels,
+    module_tree,
+    summary,
+    themed,
+    waterfall,
+)
 from traceanalyzer.renderers.html.cells import HtmlGrid
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
@@ -74,8 +86,8 @@ class PagePicture:
 
     title: str
     description: str
-    wide: str
-    narrow: str
+    wide: Markup
+    narrow: Markup
     legend: tuple[tuple[str, str], ...]
 
 
@@ -227,10 +239,17 @@ def _picture(chart: Chart, language: Language) -> PagePicture:
     return PagePicture(
         chart.title,
         chart.description,
-        themed.draw(chart, language, charts.WIDE),
-        themed.draw(chart, language, charts.NARROW),
+        drawn(chart, language, charts.WIDE),
+        drawn(chart, language, charts.NARROW),
         legend,
     )
+
+
+def drawn(chart: Chart, language: Language, width: int) -> Markup:
+    """A chart as an element of the page, in the page's colours."""
+    if isinstance(chart, charts.Curves):
+        return themed.draw(chart, language, width)
+    return bar_charts.draw(chart, language, width)
 
 
 def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:
