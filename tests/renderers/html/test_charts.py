@@ -137,6 +137,8 @@ def test_steps_that_take_much_longer_are_marked() -> None:
 def test_many_steps_are_a_line() -> None:
     (chart,) = (c for owner, c in chart_data.build(with_steps([1000] * 300), ENGLISH) if owner == "steps")
     assert len(page.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
+    assert [label for _, label in page.picture(chart, ENGLISH).legend] == []
+    assert [label for _, label in page.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)

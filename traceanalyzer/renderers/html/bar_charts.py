@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from traceanalyzer.renderers.charts import MOST_BARS, SIZE, WIDE, Bars, Stacks
+from traceanalyzer.renderers.charts import SIZE, WIDE, Bars, Stacks
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.shared_unit import scale
 from traceanalyzer.renderers.templates import environment
@@ -114,7 +114,7 @@ class _Frame:
         labels = [ChartLabel(_px(_LEFT - 4), _px(self._y(v) + _BASELINE), text, "muted", "end") for v, text in ticks]
         level = ChartPath("ink", f"M{_LEFT} {_px(self._y(self.chart.level))}H{right}", is_dashed=True)
         lines = [ChartPath("muted", f"M{_LEFT} {ground}H{right}"), level]
-        if len(self.totals) > MOST_BARS:
+        if self.chart.is_line:
             curve = "M" + "L".join(f"{_px(self._x(i))} {_px(self._y(v))}" for i, v in enumerate(self.totals))
             marks = "".join(_box(x - 2, x + 2, y - 2, y + 2) for x, y in self._marked())
             areas = [ChartPath("runtime", marks)] if marks else []

@@ -201,7 +201,7 @@ def _fill(
         if section.topic is Topic.SUMMARY or (section.is_tree and tree):
             continue
         group = groups[section.topic]
-        pictures = tuple(_picture(chart, language) for owner, chart in drawn if owner == section.id)
+        pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
         group.blocks.append(_block(section, pictures, group, language, detail))
     if tree is not None:
         groups["modules"].tree = tree
@@ -234,8 +234,9 @@ def _table(grid: HtmlGrid, language: Language) -> PageTable:
     return PageTable(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
 
 
-def _picture(chart: Chart, language: Language) -> PagePicture:
-    legend = () if isinstance(chart, charts.Bars) else tuple((s.role.replace("_", "-"), s.label) for s in chart.series)
+def picture(chart: Chart, language: Language) -> PagePicture:
+    """A chart in both widths, with its legend."""
+    legend = tuple((part.role.replace("_", "-"), part.label) for part in chart.legend)
     return PagePicture(
         chart.title,
         chart.description,
