@@ -159,9 +159,10 @@ def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
 
 def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
-    results, skipped = tables.run(document)
+    views = tables.runs.group(document)
+    results, skipped = tables.run(document, views)
     source = model.ReportSource(document.name, "key_averages", document.size_bytes)
-    advice = judge(facts_of_tables.facts(document, _gpu((), config)), rules)
+    advice = judge(facts_of_tables.facts(views, results, _gpu((), config)), rules)
     return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 

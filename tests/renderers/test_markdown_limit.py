@@ -108,7 +108,7 @@ def test_fewer_rows_come_before_fewer_sections() -> None:
 def test_sections_that_do_not_fit_are_counted_and_named() -> None:
     facts = tuple(Fact(Text("x-fact", "Fact"), "words " * 200, "") for _ in range(5))
     shown = [Section(f"s{n}", say(f"Section {n}"), facts=facts) for n in range(100)]
-    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),))]
+    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),), is_essential=True)]
     text = fitted(MARK, report_of(TRAINING).generator, "T", lambda _: shown, EN)
     kept = readback.parts(text)
     assert utf16(text) < LIMIT

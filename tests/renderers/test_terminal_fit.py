@@ -17,7 +17,7 @@ from tests.renderers.samples import HOSTILE, TRAINING, names, report_of
 from tests.renderers.test_hostile_names import controls
 from tests.renderers.test_markdown_limit import analyzed, grown
 from traceanalyzer.renderers import language, render, sections, terminal
-from traceanalyzer.renderers.terminal_fit import LEVELS, LINES, attempts, cut
+from traceanalyzer.renderers.terminal.fitting import LEVELS, LINES, attempts, cut
 from traceanalyzer.renderers.wrapping import wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -76,9 +76,9 @@ def test_what_is_worth_most_is_cut_last() -> None:
     rows = tuple((f"operator_{n}", n) for n in range(30))
     columns = (SectionColumn(say("Name"), "", is_name=True), SectionColumn(say("Calls"), "count"))
     table = SectionTable("x", columns, rows, 90)
-    shown = [Section("overview", say("Step time"), messages=(say("A step."),))]
+    shown = [Section("overview", say("Step time"), messages=(say("A step."),), is_essential=True)]
     shown += [Section(f"s{n}", say(f"Section {n}"), tables=(table,)) for n in range(30)]
-    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),))]
+    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),), is_essential=True)]
     text = screen(shown)
     check(text)
     assert "Section 0  2 of 90" in text

@@ -16,6 +16,11 @@ def clean(name: str) -> str:
     return _SPACE.sub(" ", visible(name)).strip()
 
 
+def clean_code(code: str) -> str:
+    """Clean each line of a piece of code; the lines keep their indentation."""
+    return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))
+
+
 def visible(name: str) -> str:
     """Replace control characters, direction overrides and surrogates; blanks and line breaks stay."""
     return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)

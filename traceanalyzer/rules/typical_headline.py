@@ -32,56 +32,55 @@ _COMMUNICATES = Text("headline-device-communicates", "communicates {share:percen
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
 _DEVICE = Text("headline-device", "the GPU {doing}", note="doing is a list: computes 65 %, is idle 35 %")
 
-_NOTE = "unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %"
 _INPUT = Text(
     "headline-typical-input",
     "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _HOST = Text(
     "headline-typical-host",
     "Bound by the host: for {part:part} of {unit} the GPU does nothing because the CPU gives it no work, "
     "mostly because {cause}; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _COMMUNICATION = Text(
     "headline-typical-communication",
     "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _COMPUTE = Text(
     "headline-typical-gpu-compute",
     "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
     "attention; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _MEMORY = Text(
     "headline-typical-gpu-memory",
     "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _DECODE = Text(
     "headline-typical-decode",
     "Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of {tokens:count} tokens reads all "
     "weights and caches for little arithmetic.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
     one="Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of one token reads all weights "
     "and caches for little arithmetic.",
 )
 _SOME_GPU = Text(
     "headline-typical-gpu",
     "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not tell what; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _NOTHING = Text(
     "headline-typical-none",
     "Nothing dominates the {step:ns} of {unit}: {device}, and no single cause explains the rest.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _UNEXPLAINED = Text(
     "headline-typical-unexplained",
     "Why the GPU does nothing for {part:part} of {unit}, the recording does not show; {device}.",
-    note=_NOTE,
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _ALSO_UNEXPLAINED = Text(
     "headline-also-unexplained",

@@ -175,7 +175,8 @@ def test_shapes_come_from_the_tables_that_are_grouped_by_them() -> None:
 
 
 def test_doubts_name_their_run() -> None:
-    results, skipped = tables.run(document(table(row("aten::mm", 50))))
+    printed = document(table(row("aten::mm", 50)))
+    results, skipped = tables.run(printed, group(printed))
     assert [(doubt.id, doubt.params["run"]) for doubt in tables.doubts(results)] == [
         ("q-table-truncated", "run-1"),
         ("q-no-steps-in-table", "run-1"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from traceanalyzer.analyzers.tables import listing, recording, runs
@@ -25,14 +25,17 @@ _HIDDEN = 0.01
 """Share of time in rows that are not printed that is worth a warning (own choice: below, no ranking changes)."""
 
 
-def run(document: TableDocument) -> tuple[dict[str, Any], dict[str, Message]]:
+def run(document: TableDocument, views: Sequence[runs.RunView]) -> tuple[dict[str, Any], dict[str, Message]]:
     """Run every analysis that tables allow.
+
+    Args:
+        document: The tables.
+        views: The same tables by run, as `runs.group` joins them.
 
     Returns:
         The results by key, and for each analysis that needs more the reason.
     """
-    views = runs.group(document)
-    found = runs.analyze_all(views)
+    found = runs.analyze_all(tuple(views))
     results: dict[str, Any] = {"tables": listing.analyze(document, views), "runs": found}
     if found:
         results["recording"] = recording.analyze(views[0], found[0])

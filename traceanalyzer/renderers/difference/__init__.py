@@ -61,7 +61,7 @@ def show(
         base, head = (terminal.fit(_name(side), room) for side in (difference.base, difference.head))
         return language.text(_HEADER, base=base, head=head)
 
-    shown = sections.build(difference, _TOP if top is None else top, brief=True)
+    shown = sections.build(difference, _TOP if top is None else top)
     terminal.show_sections(header, shown, stream, plain=is_plain, language=language)
 
 

@@ -60,10 +60,12 @@ _IGNORED = Text(
 
 def build(difference: Difference) -> Iterator[Section]:
     """Build the answer, the step times behind it, and the parts of the step."""
-    yield Section("verdict", word(_TITLES, difference.verdict.outcome), messages=tuple(_messages(difference)))
+    yield Section(
+        "verdict", word(_TITLES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
+    )
     times = difference.step_time
     if times is not None:
-        yield Section("times", _TIMES, tables=(_times(times),))
+        yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
 

@@ -15,6 +15,7 @@ from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.shared_unit import unit_names
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Term
 
 _KINDS = {
     "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
@@ -48,6 +49,17 @@ _COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
 _FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
 _OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
 _COLLECTIVE = re.compile(r"^(nccl|gloo|c10d|mpi|ucc)::?|^record_param_comms$")
+
+TERMS = (
+    Term(
+        Text("define-timeline", "Timeline"),
+        Text(
+            "define-timeline-say",
+            "The step whose duration is nearest to the median. Slices shorter than a thousandth of it are "
+            "drawn together and say how many they are.",
+        ),
+    ),
+)
 
 GRID = 2000
 """Number of columns of the static picture."""

@@ -29,9 +29,6 @@ _LEFT_OUT = Text(
     "{count:count} section is left out, so that this fits into a comment: {titles}. All of it is in the other "
     "formats (-o report.html, -o report.json).",
 )
-_FIRST = ("headline", "findings", "verdict", "overview", "times", "warnings")
-"""Sections that are worth most, in this order; the others follow in the order of the document."""
-
 _TITLE_WIDTH = 200
 _TITLES_WIDTH = 300
 _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
@@ -96,9 +93,8 @@ def fitted(
 
 
 def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
-    """Positions of the sections that fit into so many characters, the most valuable taken first."""
-    ranks = {name: rank for rank, name in enumerate(_FIRST)}
-    order = sorted(range(len(shown)), key=lambda number: ranks.get(shown[number][0].id, len(ranks)))
+    """Positions of the sections that fit into so many characters, the essential ones taken first."""
+    order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
     for number in order:
         needed = details.length(shown[number][1]) + 1
         if needed <= room:

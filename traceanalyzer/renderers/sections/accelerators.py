@@ -9,7 +9,7 @@ from traceanalyzer.analyzers.accelerators import Accelerators, AcceleratorTask, 
 from traceanalyzer.knowledge.accelerators import BUSY
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("accelerators-title", "{vendor} devices", "vendor is a kind of device, such as MTIA, NPU, HPU")
 _WAITING = Text(
@@ -29,23 +29,35 @@ _USE = (
     (SectionColumn(Text("accelerators-busy", "Busy", "time in which work or a transfer runs"), "ns"), "busy_ns"),
     (SectionColumn(Text("accelerators-share", "Share", "of the recording"), "share"), "busy_share"),
     (SectionColumn(Text("accelerators-work", "Work"), "ns"), "work_ns"),
-    (SectionColumn(Text("accelerators-communication", "Communication"), "ns"), "communication_ns"),
+    (SectionColumn(Text("accelerators-communication", "Communication"), "ns", is_extra=True), "communication_ns"),
     (SectionColumn(Text("accelerators-transfer", "Transfers"), "ns"), "transfer_ns"),
     (
         SectionColumn(Text("accelerators-only-waiting", "Only waiting", "while nothing runs on the device"), "ns"),
         "only_waiting_ns",
     ),
-    (SectionColumn(Text("accelerators-streams", "Streams"), "count"), "streams"),
-    (SectionColumn(Text("accelerators-events", "Events"), "count"), "events"),
+    (SectionColumn(Text("accelerators-streams", "Streams"), "count", is_extra=True), "streams"),
+    (SectionColumn(Text("accelerators-events", "Events"), "count", is_extra=True), "events"),
 )
 _TASKS = (
     _DEVICE,
     SectionColumn(Text("accelerators-task", "Event"), "", is_name=True),
     SectionColumn(Text("accelerators-kind", "Kind"), ""),
-    SectionColumn(Text("accelerators-type", "Type", "of task, or engine, as recorded"), "", is_name=True),
+    SectionColumn(
+        Text("accelerators-type", "Type", "of task, or engine, as recorded"), "", is_name=True, is_extra=True
+    ),
     SectionColumn(Text("accelerators-calls", "Calls"), "count"),
     SectionColumn(Text("accelerators-total", "Total"), "ns"),
     SectionColumn(Text("accelerators-longest", "Maximum"), "ns"),
+)
+_TERMS = (
+    Term(
+        Text("define-accelerators", "MTIA, NPU, HPU"),
+        Text(
+            "define-accelerators-say",
+            "A device is busy while work, communication or a transfer runs on any of its streams. A queue that "
+            "waits for another one keeps nothing busy. Shares are of the recording, or of the chosen steps.",
+        ),
+    ),
 )
 
 
@@ -60,6 +72,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE(vendor=", ".join(vendors)),
         messages=tuple(_messages(found)),
         tables=(_devices(found, top), *_tasks(found, top)),
+        terms=_TERMS,
+        topic=Topic.GPU,
+        is_essential=True,
     )
 
 

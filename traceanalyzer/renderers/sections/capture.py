@@ -8,7 +8,7 @@ from typing import Any
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
 from traceanalyzer.trace.capture_facts import CapturedLoader, CapturedOptimizer, CaptureFacts
 
 TITLE = Text("capture-title", "The program, as the capture saw it")
@@ -63,6 +63,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(_messages(found)),
         facts=tuple(fact for fact in _facts(found) if fact.value is not None),
         tables=tuple(table for table in tables if table.rows),
+        topic=Topic.QUALITY,
         is_detail=True,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("communication-title", "Communication")
 _NO_SIZES = Text(
@@ -41,7 +41,23 @@ _DEVICE = SectionColumn(Text("communication-device", "GPU"), "")
 _STEP = SectionColumn(Text("communication-step", "Step"), "")
 _TIME = SectionColumn(Text("communication-time", "Communication"), "ns")
 _EXPOSED = SectionColumn(Text("communication-exposed", "Exposed", "while no other kernel runs"), "ns")
-_OVERLAP = SectionColumn(Text("communication-overlap", "Overlapped", "share that computation hides"), "share")
+_OVERLAP = SectionColumn(
+    Text("communication-overlap", "Overlapped", "share that computation hides"), "share", has_bar=True
+)
+_TERMS = (
+    Term(
+        Text("define-exposed", "Exposed communication"),
+        Text("define-exposed-say", "Time of collectives in which no other kernel of the same GPU runs."),
+    ),
+    Term(
+        Text("define-bandwidth", "Algorithm and bus GB/s"),
+        Text(
+            "define-bandwidth-say",
+            "As nccl-tests define them: size over time, and that times a factor of the operation and the "
+            "number of ranks. Durations include waiting for other ranks.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -50,7 +66,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if found is None:
         return
     yield Section(
-        "communication", TITLE, messages=tuple(_messages(found)), tables=tuple(_tables(found, top)), is_detail=True
+        "communication",
+        TITLE,
+        messages=tuple(_messages(found)),
+        tables=tuple(_tables(found, top)),
+        topic=Topic.COMMUNICATION,
+        terms=_TERMS,
+        is_detail=True,
     )
 
 

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.device_copies import Conversions
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("copies-title", "Copies and fills")
 _UNEXPLAINED = Text(
@@ -27,6 +27,12 @@ _COLUMNS = (
     (SectionColumn(Text("copies-exposed", "Exposed", "no kernel runs meanwhile"), "ns"), "exposed_ns"),
     (SectionColumn(Text("copies-overlapped", "Overlapped", "a kernel runs meanwhile"), "ns"), "overlapped_ns"),
 )
+_TERMS = (
+    Term(
+        Text("define-exposed-copies", "Exposed copies"),
+        Text("define-exposed-copies-say", "Time of copies and fills in which no kernel runs."),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -39,4 +45,4 @@ def build(report: Report, top: int) -> Iterator[Section]:
     unexplained = asked is not None and asked.device_copies_here < asked.device_copies
     messages = (_UNEXPLAINED(here=asked.device_copies_here, all=asked.device_copies),) if asked and unexplained else ()
     table = SectionTable("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
-    yield Section("copies", TITLE, messages=messages, tables=(table,), is_detail=True)
+    yield Section("copies", TITLE, messages=messages, tables=(table,), topic=Topic.HOST, terms=_TERMS, is_detail=True)

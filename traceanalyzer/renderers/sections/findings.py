@@ -8,7 +8,7 @@ from traceanalyzer.renderers import several_runs, silence
 from traceanalyzer.renderers.finding_texts import RESOURCES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
-from traceanalyzer.report.section import Section
+from traceanalyzer.report.section import Section, Term, Topic
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
@@ -23,6 +23,24 @@ ORDER = Text(
     "findings-order",
     "Sorted by severity, then by saving. Savings overlap: do not add them up.",
 )
+_TERMS = (
+    Term(
+        Text("define-saving", "Saving"),
+        Text(
+            "define-saving-say",
+            "What a step gets shorter by, at least and at most: never more than the other resources allow, because "
+            "they take their time whatever one of them does.",
+        ),
+    ),
+    Term(
+        Text("define-severity", "Severity, Confidence"),
+        Text(
+            "define-severity-say",
+            "Severity is how much is at stake. Confidence A is exact evidence, B is inferred from names and shapes, C "
+            "is a heuristic.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -30,13 +48,27 @@ def build(report: Report, top: int) -> Iterator[Section]:
     del top
     if not report.headlines:
         return
-    yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)))
+    yield Section(
+        "headline",
+        _HEADLINE,
+        messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)),
+        topic=Topic.SUMMARY,
+        is_essential=True,
+    )
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
     combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
     shown = several_runs.findings(report).findings
     order = (ORDER(),) if len(shown) > 1 else ()
     messages = (*combined, *order) if shown else tuple(silence.messages(report))
-    yield Section("findings", _TITLE, messages=messages, findings=shown)
+    yield Section(
+        "findings",
+        _TITLE,
+        messages=messages,
+        findings=shown,
+        topic=Topic.SUMMARY,
+        terms=_TERMS if shown else (),
+        is_essential=True,
+    )
 
 
 def _of_run(headline: Headline, message: Message) -> Message:

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
 from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionPart
+from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
 
 TITLE = Text("overview-title", "Step time")
 _MEAN = Text(
@@ -52,6 +52,32 @@ PART_LABELS = {
     "cpu_exec": Text("part-cpu-exec", "CPU Exec"),
     "other": Text("part-other", "Other"),
 }
+_TERMS = (
+    Term(
+        Text("define-step", "Step"),
+        Text(
+            "define-step-say",
+            "A ProfilerStep range on the host, extended to the end of the last kernel that it launched. "
+            "Without such marks the whole trace counts as one step.",
+        ),
+    ),
+    Term(
+        Text("define-window", "Window"),
+        Text(
+            "define-window-say",
+            "From the start of the first to the end of the last step. Shares are of the window unless said otherwise.",
+        ),
+    ),
+    Term(
+        Text("define-parts", "Parts of a step"),
+        Text(
+            "define-parts-say",
+            "Every nanosecond belongs to the first of these that is active: Kernel, Memcpy, Memset, "
+            "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and a part is "
+            "only what nothing before it hides.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -70,6 +96,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(said),
         facts=tuple(_facts(breakdown, average)),
         parts=tuple(_parts(average)),
+        topic=Topic.SUMMARY,
+        terms=_TERMS,
+        is_essential=True,
     )
 
 
@@ -122,4 +151,4 @@ def _parts(average: Average) -> Iterator[SectionPart]:
     for part in PARTS:
         value = getattr(average, f"{part}_ns")
         if value:
-            yield SectionPart(PART_LABELS[part], value, "ns", value / average.duration_ns)
+            yield SectionPart(part, PART_LABELS[part], value, "ns", value / average.duration_ns)

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 _Columns = Sequence[tuple[SectionColumn, str]]
 """Columns and the fields that they show."""
@@ -135,6 +135,17 @@ _LOW = SectionColumn(Text("ranks-clock-low", "At least"), "ns")
 _HIGH = SectionColumn(Text("ranks-clock-high", "At most"), "ns")
 _REFERENCE = SectionColumn(Text("ranks-clock-reference", "Of rank", "whose clock it is compared with"), "")
 _COMPARED = SectionColumn(Text("ranks-clock-collectives", "Collectives"), "count")
+_TERMS = (
+    Term(
+        Text("define-waiting", "Waiting, Transfer"),
+        Text(
+            "define-waiting-say",
+            "In a collective that needs all ranks, the one that comes last has the shortest duration: that is "
+            "transfer, and what the others take longer is waiting for it. Exposed is the part in which no "
+            "other kernel runs.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -143,10 +154,16 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if found is None:
         return
     yield Section(
-        "ranks", TITLE, messages=tuple(_messages(found)), facts=tuple(_facts(found)), tables=(_ranks(found, top),)
+        "ranks",
+        TITLE,
+        messages=tuple(_messages(found)),
+        facts=tuple(_facts(found)),
+        tables=(_ranks(found, top),),
+        topic=Topic.RANKS,
+        terms=_TERMS,
     )
     if found.stragglers:
-        yield Section("ranks-late", _LATE, tables=(_late(found, top),))
+        yield Section("ranks-late", _LATE, tables=(_late(found, top),), topic=Topic.RANKS)
     yield _detail("ranks-all", _ALL, _ALL_COLUMNS, found.ranks, top)
     if found.groups:
         yield _detail("ranks-groups", _GROUPS, _GROUP_COLUMNS, found.groups, top)
@@ -155,7 +172,12 @@ def build(report: Report, top: int) -> Iterator[Section]:
     skewed = [row for row in found.ranks if row.skew is not None]
     if skewed:
         yield Section(
-            "ranks-clocks", _CLOCKS, messages=(_CLOCKS_MEAN(),), tables=(_clocks(skewed, top),), is_detail=True
+            "ranks-clocks",
+            _CLOCKS,
+            messages=(_CLOCKS_MEAN(),),
+            tables=(_clocks(skewed, top),),
+            topic=Topic.RANKS,
+            is_detail=True,
         )
 
 
@@ -231,7 +253,9 @@ def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
 
 
 def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top: int) -> Section:
-    return Section(key, title, tables=(_table(key.replace("-", "_"), columns, found, top),), is_detail=True)
+    return Section(
+        key, title, tables=(_table(key.replace("-", "_"), columns, found, top),), topic=Topic.RANKS, is_detail=True
+    )
 
 
 def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> SectionTable:

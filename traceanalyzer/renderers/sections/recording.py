@@ -10,7 +10,7 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 from traceanalyzer.report.warnings import STEP_REASONS
 
 TITLE = Text("recording-title", "What was recorded")
@@ -98,6 +98,16 @@ _COLUMNS = (
     SectionColumn(Text("recording-step-requests", "Requests"), "count"),
     SectionColumn(Text("recording-step-tokens", "Tokens"), "count"),
 )
+_TERMS = (
+    Term(
+        Text("define-typical", "Typical step"),
+        Text(
+            "define-typical-say",
+            "The mean over the steps that no edge of the recording and no one-off makes different from the others by "
+            "more than 20 %. Headline, findings and savings are about it. With fewer than three such steps, all count.",
+        ),
+    ),
+)
 
 
 def framework_title(id: str) -> str:  # noqa: A002 - the contract's word
@@ -116,6 +126,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE,
         facts=tuple(_facts(found)),
         tables=(table,) if table else (),
+        topic=Topic.STEPS,
+        terms=_TERMS,
+        is_essential=True,
     )
 
 

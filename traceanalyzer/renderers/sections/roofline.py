@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.roofline import Roofline
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("roofline-title", "Operators against the device's limits")
 _MODELLED = Text(
@@ -27,10 +27,20 @@ _COLUMNS = (
     (SectionColumn(Text("roofline-tflops", "TFLOP/s"), "number"), "tflops_per_s"),
     (SectionColumn(Text("roofline-bandwidth", "GB/s"), "number"), "gb_per_s"),
     (SectionColumn(Text("roofline-intensity", "FLOP/byte"), "number"), "flops_per_byte"),
-    (SectionColumn(Text("roofline-share", "Of the limit"), "share"), "roofline_share"),
+    (SectionColumn(Text("roofline-share", "Of the limit"), "share", has_bar=True), "roofline_share"),
     (SectionColumn(Text("roofline-bound", "Limited by"), ""), "bound"),
 )
 _BOUNDS = {"compute": Text("roofline-compute", "compute"), "memory": Text("roofline-memory", "memory")}
+_TERMS = (
+    Term(
+        Text("define-limit", "Of the limit"),
+        Text(
+            "define-limit-say",
+            "The achieved rate over what the device can do at the operator's FLOP per byte, by its data sheet. "
+            "FLOPs and bytes follow from the input shapes.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -40,7 +50,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
         return
     rows = tuple(tuple(_cell(getattr(row, field), field) for _, field in _COLUMNS) for row in found.rows[:top])
     table = SectionTable("roofline", tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
-    yield Section("roofline", TITLE, messages=tuple(_messages(found)), tables=(table,), is_detail=True)
+    yield Section(
+        "roofline",
+        TITLE,
+        messages=tuple(_messages(found)),
+        tables=(table,),
+        topic=Topic.OPERATORS,
+        terms=_TERMS,
+        is_detail=True,
+    )
 
 
 def _messages(found: Roofline) -> Iterator[Message]:

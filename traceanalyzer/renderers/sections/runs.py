@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.analyzers.tables.runs import MOST_COMPARED, Hot, PrintedRun
@@ -10,7 +11,7 @@ from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 _TITLE = Text("runs-title", "Run {id}: {title}", "id is run-1, title the heading above a printed table")
 _UNTITLED = Text("runs-untitled", "Run {id}", "id is run-1")
@@ -90,7 +91,7 @@ _HOT_COLUMNS = (
     SectionColumn(Text("runs-name", "Name"), "", is_name=True),
     SectionColumn(Text("runs-calls", "Calls"), "count"),
     SectionColumn(Text("runs-device-self", "Device self"), "ns"),
-    SectionColumn(Text("runs-share", "Share"), "share"),
+    SectionColumn(Text("runs-share", "Share"), "share", has_bar=True),
     SectionColumn(Text("runs-host-self", "Host self"), "ns"),
     SectionColumn(Text("runs-host-share", "Host share"), "share"),
 )
@@ -104,6 +105,16 @@ _SHAPE_COLUMNS = (
     SectionColumn(Text("runs-bytes", "Bytes at 4 per element"), "bytes"),
     SectionColumn(Text("runs-peer", "Cheapest of the same size"), "ns"),
 )
+_TERMS = (
+    Term(
+        Text("define-runs", "Profiled time, estimate"),
+        Text(
+            "define-runs-say",
+            "A printed table holds sums only. Host and device work at the same time, so a step takes at least "
+            "the larger of the two sums, over the number of steps.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -112,12 +123,20 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if len(runs) > MOST_COMPARED:
         kind = _kind(runs[0])
         messages = (_MANY(runs=len(runs)),) if kind != "rank" else ()
-        yield Section("runs", _WORDS[kind][0], messages=messages, tables=(_listed(runs),))
+        yield Section(
+            "runs",
+            _WORDS[kind][0],
+            messages=messages,
+            tables=(_listed(runs),),
+            topic=Topic.RUNS,
+            is_essential=True,
+        )
         yield from _each_kind(runs, top)
         return
     if len(runs) > 1:
-        yield Section("runs", _WORDS[_kind(runs[0])][0], tables=(_compared(runs),))
-        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),))
+        title = _WORDS[_kind(runs[0])][0]
+        yield Section("runs", title, tables=(_compared(runs),), topic=Topic.RUNS, is_essential=True)
+        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
     for run in runs:
         yield from _run(run, top, alone=len(runs) == 1)
 
@@ -138,7 +157,14 @@ def _each_kind(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
 
 def _run(run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = ()) -> Iterator[Section]:
     more = (_ALIKE(count=len(alike), ids=", ".join(alike)),) if alike else ()
-    yield Section(run.id, _title(run), messages=(_summary(run), *more), facts=tuple(_facts(run)))
+    yield Section(
+        run.id,
+        _title(run),
+        messages=(_summary(run), *more),
+        facts=tuple(_facts(run)),
+        topic=Topic.RUNS,
+        terms=_TERMS,
+    )
     for name, label, table in (
         ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
         ("kernels", _KERNELS, _hot("run_kernels", run.kernels, top)),
@@ -148,7 +174,11 @@ def _run(run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = ()) -
         if table.rows:
             is_detail = not alone and name != "operators"
             yield Section(
-                f"{run.id}-{name}", label, tables=(table,), is_detail=is_detail or name in ("copies", "shapes")
+                f"{run.id}-{name}",
+                label,
+                tables=(table,),
+                topic=Topic.RUNS,
+                is_detail=is_detail or name in ("copies", "shapes"),
             )
 
 
@@ -214,7 +244,10 @@ def _listed(runs: tuple[PrintedRun, ...]) -> SectionTable:
     """The same figures the other way round."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
-    columns = (_WORDS[_kind(runs[0])][1], *(SectionColumn(label, unit) for label, unit, _ in known))
+    columns = (
+        _WORDS[_kind(runs[0])][1],
+        *(SectionColumn(label, unit, has_bar=unit == "share") for label, unit, _ in known),
+    )
     return SectionTable(
         "runs", columns, tuple((run.id, *(value(run) for _, _, value in known)) for run in runs), len(runs)
     )
@@ -249,7 +282,10 @@ def _hot(name: str, rows: tuple[Hot, ...], top: int) -> SectionTable:
     if name == "run_kernels":
         shown = shown[:4]
     values = tuple(tuple(getattr(row, fields[i]) for i in shown) for row in rows[:top])
-    return SectionTable(name, tuple(_HOT_COLUMNS[i] for i in shown), values, len(rows))
+    columns = [_HOT_COLUMNS[i] for i in shown]
+    if not on_device:
+        columns[-1] = replace(columns[-1], has_bar=True)  # what the rows are ranked by
+    return SectionTable(name, tuple(columns), values, len(rows))
 
 
 def _copies(run: PrintedRun, top: int) -> SectionTable:

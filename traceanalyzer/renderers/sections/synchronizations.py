@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("synchronizations-title", "Waits of the host")
 _CALLS = Text("synchronizations-calls", "Waits")
@@ -30,6 +30,16 @@ _FIGURES = (
     (
         SectionColumn(Text("synchronizations-column-unexplained", "No other reason"), "ns"),
         "drained_unexplained_ns",
+    ),
+)
+_TERMS = (
+    Term(
+        Text("define-waits", "Waits of the host"),
+        Text(
+            "define-waits-say",
+            "Time of the host in calls that wait for the device. A wait costs only where the GPU has nothing "
+            "to do after it.",
+        ),
     ),
 )
 
@@ -56,6 +66,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE,
         facts=tuple(_facts(waits)),
         tables=(SectionTable("synchronizations", columns, rows, len(waits.rows)),),
+        topic=Topic.HOST,
+        terms=_TERMS,
         is_detail=True,
     )
 

@@ -34,16 +34,13 @@ LEVELS = (
     Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
 )
 
-_KEPT = frozenset({"headline", "findings", "overview", "gpu", "accelerators", "runs", "warnings"})
-"""Sections that are always shown."""
-
 
 def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
     """What to try, one after the other: how much of each section, which sections, and which are left out."""
     for level in LEVELS:
         yield level, shown, ()
     least = LEVELS[-1]
-    optional = [section for section in shown if section.id not in _KEPT]
+    optional = [section for section in shown if not section.is_essential]
     for first in range(len(optional) - 1, -1, -1):
         left_out = optional[first:]
         yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)

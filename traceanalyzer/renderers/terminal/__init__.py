@@ -9,12 +9,12 @@ from typing import TextIO
 from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
-from traceanalyzer.renderers import sections, terminal_findings, terminal_tables
+from traceanalyzer.renderers import sections
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.renderers.terminal_fit import LINES, Level, attempts, cut
-from traceanalyzer.renderers.terminal_tables import fit
-from traceanalyzer.renderers.terminal_text import paragraph
+from traceanalyzer.renderers.terminal import elements
+from traceanalyzer.renderers.terminal.elements import fit, paragraph
+from traceanalyzer.renderers.terminal.fitting import LINES, Level, attempts, cut
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, SectionTable
@@ -143,13 +143,13 @@ def _section(section: Section, level: Level, console: Console, language: Languag
     for message in _messages(section, shown):
         yield paragraph(language.say(message), console.width, _INDENT, lines=level.lines)
     if shown.parts:
-        yield terminal_tables.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
+        yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
     for fact in shown.facts:
         text = clean(language.labelled(fact.label, language.quantity(fact.value, fact.unit)))
         yield paragraph(fit(text, console.width - 2 * _INDENT), console.width, _INDENT)
     for table in shown.tables:
-        yield from terminal_tables.table(table, console.width, language)
-    yield from terminal_findings.draw(shown.findings, console.width, language, is_brief=level.is_brief)
+        yield from elements.table(table, console.width, language)
+    yield from elements.findings(shown.findings, console.width, language, is_brief=level.is_brief)
 
 
 def _title(section: Section, shown: Section, width: int, language: Language) -> RichText:
