@@ -33,6 +33,9 @@ from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
 
+_SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
+_NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
+
 
 @dataclass(frozen=True)
 class StepChoice:
@@ -79,7 +82,25 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Tra
         MissingDependencyError: A URL whose library is not installed.
     """
     with opening.open_source(path, progress or (lambda _: None)) as source:
+        if saved_reports.begins(source):
+            raise UnusableInputError(f"{source.name}: {_SAVED}")
         return readers.read(source)
+
+
+def load_report(path: str | Path) -> model.Report:
+    """Read a report that was saved as JSON (`report -o x.json`).
+
+    Args:
+        path: The file, the URL of one, or "-" for standard input.
+
+    Raises:
+        UnusableInputError: Missing, empty, not a report, or one that another version of the schema describes.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    with opening.open_source(path) as source:
+        if not saved_reports.begins(source):
+            raise UnusableInputError(f"{source.name}: {_NOT_SAVED}")
+        return saved_reports.read_report(source)
 
 
 def analyze(
