@@ -16,7 +16,7 @@ from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.renderers.several_runs import FindingsOnce
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import CodePlace, Combined, Evidence, Finding, Relief, Report
+from traceanalyzer.report.model import CodePlace, Combined, Evidence, Finding, Headline, Relief, Report
 
 _MORE = Text(
     "html-more-findings",
@@ -92,7 +92,8 @@ class Together:
     time: str | None
     share: str | None
     fixes: tuple[CardFix, ...]
-    next: str
+    next: str | None
+    """Name of the resource that bounds the step after the fixes; None where it bounds the step already."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Findings:
     hidden = len(once.findings) - len(shown)
     cards = [_card(finding, id_, runs, language, detail) for finding, id_ in zip(shown, ids, strict=False)]
     combined = (
-        _together(headline.combined, runs.get(headline.run or ""), cards, once, language)
+        _together(headline, headline.combined, runs.get(headline.run or ""), cards, once, language)
         for headline in report.headlines
         if headline.combined is not None and headline.combined.fixes
     )
@@ -222,8 +223,14 @@ def _title(fix: Relief, once: FindingsOnce, language: Language) -> str:
 
 
 def _together(
-    combined: Combined, run: str | None, cards: list[HtmlCard], once: FindingsOnce, language: Language
+    headline: Headline,
+    combined: Combined,
+    run: str | None,
+    cards: list[HtmlCard],
+    once: FindingsOnce,
+    language: Language,
 ) -> Together:
+    following = finding_texts.next_bottleneck(headline)
     fixes = []
     for fix in combined.fixes:
         place = once.position[fix.finding] if 0 <= fix.finding < len(once.position) else len(cards)
@@ -235,5 +242,5 @@ def _together(
         finding_texts.combined_time(combined, language),
         finding_texts.combined_share(combined, language),
         tuple(fixes),
-        finding_texts.resource_name(combined.next_bottleneck, language),
+        finding_texts.resource_name(following, language) if following is not None else None,
     )
