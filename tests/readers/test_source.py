@@ -282,7 +282,7 @@ def test_much_out_of_next_to_nothing_is_refused_before_it_is_read(
 ) -> None:
     monkeypatch.setattr(source_module, "_STRETCH", 1 << 18)
     source = opened(member(before + unit * (40_000_000 // len(unit))))
-    with pytest.raises(UnusableInputError, match=r"^some.json.gz: is no trace: [\d,]+ compressed bytes") as error:
+    with pytest.raises(UnusableInputError, match=r"^some.json.gz: is not a trace: [\d,]+ compressed bytes") as error:
         source.readall()
     assert "\n" not in str(error.value)
 

@@ -15,7 +15,7 @@ class Key:
 
     name: str
     detail: str | None = None
-    """Input shapes; None where rows are not told apart by them."""
+    """Input shapes; None where rows are not distinguished by them."""
     owner: str | None = None
     """The operator that launches a kernel."""
 

@@ -43,7 +43,7 @@ class Implied:
 
 
 def parse(text: str | None) -> list[Shape] | None:
-    """Shapes of the arguments; () where an argument is no tensor (or a scalar); None for anything else."""
+    """Shapes of the arguments; () where an argument is not a tensor (or a scalar); None for anything else."""
     if not text:
         return None
     try:

@@ -22,7 +22,7 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-window", "Window"),
                 Text(
                     "define-window-say",
-                    "From the start of the first to the end of the last step. Shares are of the window unless said "
+                    "From the start of the first to the end of the last step. Shares are of the window unless stated "
                     "otherwise.",
                 ),
             ),
@@ -31,8 +31,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text(
                     "define-parts-say",
                     "Every nanosecond belongs to the first of these that is active: Kernel, Memcpy, Memset, "
-                    "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and a part is "
-                    "only what nothing before it hides.",
+                    "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and each "
+                    "part counts only time that no part before it covers.",
                 ),
             ),
         ),
@@ -49,14 +49,14 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
             ),
             (
                 Text("define-busy", "Busy, Idle"),
-                Text("define-busy-say", "Share in which a kernel, copy or fill runs; idle is the rest."),
+                Text("define-busy-say", "Share of the window in which a kernel, copy or fill runs; idle is the rest."),
             ),
             (
                 Text("define-efficiency", "Est. SM efficiency"),
                 Text(
                     "define-efficiency-say",
-                    "Integral over the window of min(1, sum of the blocks per SM of the running kernels), over the "
-                    "length of the window. An estimate of the profiler.",
+                    "The profiler's estimate of how many multiprocessors have work: min(1, blocks per SM of all "
+                    "running kernels), averaged over the window.",
                 ),
             ),
             (
@@ -71,7 +71,7 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-tensor-cores", "Tensor cores"),
                 Text(
                     "define-tensor-cores-say",
-                    "Share of kernel time in kernels whose names tell that they use matrix units.",
+                    "Share of kernel time in kernels whose names show that they use matrix units.",
                 ),
             ),
         ),
@@ -83,9 +83,9 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-idle", "Idle causes"),
                 Text(
                     "define-idle-say",
-                    "Every nanosecond of idle time belongs to one cause: what the launching thread did while the GPU "
-                    "waited for it, or a pause between kernels that were queued already. The causes of a GPU sum to "
-                    "its idle time.",
+                    "Every nanosecond of idle time has one cause: what the launching thread did while the GPU waited "
+                    "for it, or a pause between kernels that were already queued. The causes of a GPU sum to its "
+                    "idle time.",
                 ),
             ),
         ),
@@ -97,15 +97,17 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-device-self", "Device self, total"),
                 Text(
                     "define-device-self-say",
-                    "Durations of what an operator itself launched, each in full, overlap or not; the total includes "
-                    "the operators that it calls. Totals of recursive operators count twice.",
+                    "Self is the sum of the durations of everything that the operator itself launched, each in full "
+                    "even if they overlap. The total includes the operators that it calls. Totals of recursive "
+                    "operators count twice.",
                 ),
             ),
             (
                 Text("define-host-self", "Host self, total"),
                 Text(
                     "define-host-self-say",
-                    "The total is the duration on the host; self is without the operators and runtime calls inside.",
+                    "The total is the operator's duration on the host; self excludes the operators and runtime calls "
+                    "inside it.",
                 ),
             ),
         ),
@@ -117,8 +119,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-kernels", "Kernels"),
                 Text(
                     "define-kernels-say",
-                    "Every kernel of the trace counts, inside a step or not. Means of blocks per SM and occupancy are "
-                    "weighted by duration.",
+                    "Every kernel of the trace counts, inside or outside of a step. Means of blocks per SM and "
+                    "occupancy are weighted by duration.",
                 ),
             ),
         ),
@@ -128,7 +130,10 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
         (
             (
                 Text("define-classes", "Kind of work"),
-                Text("define-classes-say", "By the name of the kernel; a name that does not tell counts as Other."),
+                Text(
+                    "define-classes-say",
+                    "Derived from the kernel's name. Kernels whose name does not show their kind count as Other.",
+                ),
             ),
         ),
     ),
@@ -139,8 +144,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-limit", "Of the limit"),
                 Text(
                     "define-limit-say",
-                    "The achieved rate over what the device can do at the operator's FLOP per byte, by its data sheet. "
-                    "FLOPs and bytes follow from the input shapes.",
+                    "The achieved rate as a share of what the device can reach at the operator's FLOP per byte, "
+                    "according to its data sheet. FLOPs and bytes are computed from the input shapes.",
                 ),
             ),
         ),
@@ -165,8 +170,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-waits", "Waits of the host"),
                 Text(
                     "define-waits-say",
-                    "Time of the host in calls that wait for the device. A wait costs only where the GPU has nothing "
-                    "to do after it.",
+                    "Time that the host spends in calls that wait for the device. A wait is costly only if the GPU "
+                    "has nothing to do after it.",
                 ),
             ),
         ),
@@ -176,7 +181,7 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
         (
             (
                 Text("define-exposed-copies", "Exposed copies"),
-                Text("define-exposed-copies-say", "Time of copies and fills in which no kernel runs."),
+                Text("define-exposed-copies-say", "Time of copies and fills while no kernel runs."),
             ),
         ),
     ),
@@ -185,14 +190,15 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
         (
             (
                 Text("define-exposed", "Exposed communication"),
-                Text("define-exposed-say", "Time of collectives in which no other kernel of the same GPU runs."),
+                Text("define-exposed-say", "Time of collectives while no other kernel runs on the same GPU."),
             ),
             (
                 Text("define-bandwidth", "Algorithm and bus GB/s"),
                 Text(
                     "define-bandwidth-say",
-                    "As nccl-tests define them: size over time, and that times a factor of the operation and the "
-                    "number of ranks. Durations include waiting for other ranks.",
+                    "As nccl-tests define them: algorithm bandwidth is size over time; bus bandwidth multiplies it "
+                    "by a factor that depends on the operation and the number of ranks. Durations include waiting "
+                    "for other ranks.",
                 ),
             ),
         ),
@@ -204,8 +210,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-allocated", "Allocated, Reserved"),
                 Text(
                     "define-allocated-say",
-                    "What the allocator of PyTorch handed out, and what it holds from the driver. What other libraries "
-                    "take is in neither.",
+                    "Allocated is what the allocator of PyTorch handed out; reserved is what it holds from the "
+                    "driver. Memory of other libraries is in neither.",
                 ),
             ),
         ),
@@ -217,8 +223,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-modules", "Modules"),
                 Text(
                     "define-modules-say",
-                    "What a call launches belongs to the innermost module around it; the backward pass belongs to the "
-                    "module whose forward pass made it necessary.",
+                    "Work belongs to the innermost module whose call launched it. The backward pass belongs to the "
+                    "module whose forward pass it belongs to.",
                 ),
             ),
         ),
@@ -230,8 +236,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-timeline", "Timeline"),
                 Text(
                     "define-timeline-say",
-                    "The step whose duration is nearest to the median. Slices shorter than a thousandth of it are "
-                    "drawn together and say how many they are.",
+                    "The step whose duration is closest to the median. Slices shorter than a thousandth of it are "
+                    "drawn together, with their number.",
                 ),
             ),
         ),
@@ -243,8 +249,8 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-runs", "Profiled time, estimate"),
                 Text(
                     "define-runs-say",
-                    "A printed table holds sums only. Host and device work at the same time, so a step takes at least "
-                    "the larger of the two sums, over the number of steps.",
+                    "A printed table contains only sums. Host and device work at the same time, so a step takes at "
+                    "least the larger of the two sums divided by the number of steps.",
                 ),
             ),
         ),
@@ -256,9 +262,9 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
                 Text("define-waiting", "Waiting, Transfer"),
                 Text(
                     "define-waiting-say",
-                    "In a collective that needs all ranks, the one that comes last has the shortest duration: that is "
-                    "transfer, and what the others take longer is waiting for it. Exposed is the part in which no "
-                    "other kernel runs.",
+                    "In a collective that needs all ranks, the last rank to arrive has the shortest duration, which "
+                    "is the transfer. The longer durations of the other ranks include waiting for it. Exposed is the "
+                    "part in which no other kernel runs.",
                 ),
             ),
         ),
@@ -271,8 +277,8 @@ _SAVING = (
         Text("define-saving", "Saving"),
         Text(
             "define-saving-say",
-            "What a step gets shorter by, at least and at most: never more than the other resources allow, because "
-            "they take their time whatever one of them does.",
+            "How much shorter a step gets, at least and at most. The other resources limit it, because they still "
+            "need their own time.",
         ),
     ),
     (

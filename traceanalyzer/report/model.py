@@ -44,15 +44,15 @@ class ReportDevice(msgspec.Struct, frozen=True):
     id: int
     """Number of the device as in the trace."""
     name: str | None
-    """Name of the device; null if the file does not tell."""
+    """Name of the device; null if the file does not contain it."""
     vendor: str | None
     """`NVIDIA`, `AMD` or `Intel`, by the name and properties of the device; null if unknown."""
     memory_bytes: int | None
-    """Memory of the device in bytes; null if the file does not tell."""
+    """Memory of the device in bytes; null if the file does not contain it."""
     compute_capability: str | None
-    """Compute capability as `major.minor`; null if the file does not tell."""
+    """Compute capability as `major.minor`; null if the file does not contain it."""
     sm_count: int | None
-    """Number of multiprocessors; null if the file does not tell."""
+    """Number of multiprocessors; null if the file does not contain it."""
 
 
 class RecordingOptions(msgspec.Struct, frozen=True):
@@ -82,9 +82,9 @@ class TraceSummary(msgspec.Struct, frozen=True):
     devices: tuple[ReportDevice, ...]
     """The accelerators that the file describes."""
     rank: int | None
-    """Rank of the process among those that train together; null if the file does not tell."""
+    """Rank of the process among those that train together; null if the file does not contain it."""
     world_size: int | None
-    """Number of ranks that train together; null if the file does not tell."""
+    """Number of ranks that train together; null if the file does not contain it."""
     options: RecordingOptions
     """What the profiler was asked to record."""
     steps_from: str | None
@@ -332,5 +332,5 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         except msgspec.ValidationError as error:
             raise UnusableInputError(
                 f"{self.__dict__.get(_FILE, self.source.name)}: was changed after it was written: analyses.{key}: "
-                f"{error}; make it anew from the trace"
+                f"{error}; create it again from the trace"
             ) from None

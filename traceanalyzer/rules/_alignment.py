@@ -1,4 +1,4 @@
-"""Finds products whose sides are no multiples of what Tensor Cores load at once, and how slow that makes them."""
+"""Finds products whose sides are not multiples of what Tensor Cores load at once, and how slow that makes them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain", re.IGNORECASE)
 
 _COUNTS = Text(
     "rule-norms-counts",
-    "convolutions, batch norms and additions do not occur equally often, so a printed table does not tell which "
+    "convolutions, batch norms and additions do not occur equally often, so a printed table does not show which "
     "belong together",
 )
 

@@ -13,7 +13,7 @@ _HARDLY_ANY = 0.1
 _MOSTLY = 0.5
 
 _IS_CAPTURE = Text(
-    "rule-graph-capture", "the recording holds the capture of graphs, and kernels do not run while they are captured"
+    "rule-graph-capture", "the recording contains the capture of graphs, and kernels do not run while they are captured"
 )
 _BEGAN_LATE = Text(
     "rule-earlier-work",

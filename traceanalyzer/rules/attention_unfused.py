@@ -49,7 +49,8 @@ _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
 _SUBJECT = Text("attention-unfused-subject", "operators on the scores of attention, share of the GPU's time")
 _BASIS = Text(
     "attention-unfused-basis",
-    "all operators on the scores, less their products at the best rate of the run ({floor:ns}), or at a third of it",
+    "the time of all operators on the scores, minus the time of their products at the best rate of the run "
+    "({floor:ns}), or at a third of it",
 )
 
 
@@ -174,7 +175,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "attention-unfused-not-when",
-        "The weights of attention are an output that somebody reads, or the mask or the head size has no fused kernel.",
+        "The attention weights are an output that is used, or the mask or the head size has no fused kernel.",
     ),
     severity="low to critical",
     confidence="B",

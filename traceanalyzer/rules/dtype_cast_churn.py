@@ -46,8 +46,11 @@ _NO_TYPES = Text(
     "element types were not recorded: use profile(record_shapes=True), and torch 1.10 or newer",
     note="profile(record_shapes=True) is code",
 )
-_NO_TABLE = Text("dtype-cast-churn-no-table", "a printed table does not tell element types")
-_BASIS = Text("dtype-cast-churn-basis", "at most the time of the casts, at least {least:share} of it: one of each two")
+_NO_TABLE = Text("dtype-cast-churn-no-table", "a printed table does not show element types")
+_BASIS = Text(
+    "dtype-cast-churn-basis",
+    "at most the time of the casts; at least {least:share} of it, because one of every two casts may remain",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

@@ -38,7 +38,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _ELSEWHERE = Text(
     "gpu-underutilized-elsewhere",
-    "most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
+    "for most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
 )
 _SUBJECT = Text("gpu-underutilized-subject", "time in which device {device} works, share of the steps")
 _SUBJECT_TABLE = Text(
@@ -67,7 +67,7 @@ _CAUSES = {
     "launch_bound": Text("gpu-underutilized-launch-bound", "the host running operators and launches"),
     "host_code": Text("gpu-underutilized-host-code", "host code outside operators"),
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
-    "unknown": Text("gpu-underutilized-unknown", "nothing that the trace tells"),
+    "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
 _HIGH = 0.9
 _LOW = 0.1
@@ -149,8 +149,8 @@ RULE = Rule(
     ),
     advice=Text(
         "gpu-underutilized-advice",
-        "Start with the largest part of the idle time; the other findings say what each is worth. Faster kernels do "
-        "not help before that.",
+        "Start with the largest part of the idle time; the other findings say what fixing each part is worth. Faster "
+        "kernels do not help before that.",
     ),
     not_when=Text(
         "gpu-underutilized-not-when",

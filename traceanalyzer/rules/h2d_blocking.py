@@ -84,17 +84,18 @@ _SUMMARY_TABLE = Text(
 
 RULE = Rule(
     id="h2d-blocking",
-    title=Text("h2d-blocking-title", "The program waits for copies that need no waiting"),
+    title=Text("h2d-blocking-title", "The program waits for copies although it need not"),
     summary=Text(
         "h2d-blocking-summary",
-        "After {calls:count} copies per step from pinned memory the program waits, {wait:ns} in all, and then the GPU "
-        "has nothing to do: {gain:ns} per step would go away.",
+        "After {calls:count} copies per step from pinned memory the program waits, {wait:ns} in all, and then the "
+        "GPU has nothing to do: {gain:ns} per step could be saved.",
         one="After {calls:count} copy per step from pinned memory the program waits, for {wait:ns}, and then the GPU "
-        "has nothing to do: {gain:ns} per step would go away.",
+        "has nothing to do: {gain:ns} per step could be saved.",
     ),
     advice=Text(
         "h2d-blocking-advice",
-        "Copy with non_blocking=True: the memory is pinned already. Leave the batch alone until the copy has ended.",
+        "Copy with non_blocking=True: the memory is already pinned. Do not change or free the batch until the copy "
+        "has ended.",
     ),
     not_when=Text(
         "h2d-blocking-not-when",

@@ -41,12 +41,12 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _PCIE_3 = 12.0
 """GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""
 
-_SUBJECT = Text("h2d-pageable-subject", "copies from pageable memory beside which no kernel runs, share of the step")
+_SUBJECT = Text("h2d-pageable-subject", "copies from pageable memory while no kernel runs, share of the step")
 _SUBJECT_TABLE = Text("h2d-pageable-subject-table", "copies from pageable memory, share of the profiled time")
 _BASIS = Text(
     "h2d-pageable-basis",
-    "the copies without the same bytes at {bandwidth:number} GB/s; at most also the waits for them that left the GPU "
-    "without work",
+    "the time of the copies minus that of the same bytes at {bandwidth:number} GB/s; at most also the waits for them "
+    "that left the GPU without work",
 )
 _BASIS_TABLE = Text(
     "h2d-pageable-basis-table", "at most all of the copies; at least nothing, because a table prints no sizes"
@@ -104,8 +104,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _ADVICE_PINNED = Text(
     "h2d-pageable-advice-pinned",
-    "The DataLoader pins its batches already, so this is something else, or batches that are changed on the host "
-    "first: find what is copied, make it on the GPU, or pin it and copy with non_blocking=True.",
+    "The DataLoader already pins its batches, so these copies are of something else, or of batches that are changed "
+    "on the host first. Find what is copied, then create it on the GPU, or pin it and copy with non_blocking=True.",
 )
 _SUMMARY_TABLE = Text(
     "h2d-pageable-summary-table",
@@ -122,13 +122,13 @@ RULE = Rule(
     ),
     advice=Text(
         "h2d-pageable-advice",
-        "Set pin_memory=True in the DataLoader and copy with non_blocking=True: the copy is faster, and the host goes "
-        "on.",
+        "Set pin_memory=True in the DataLoader and copy with non_blocking=True: the copy is faster, and the host "
+        "need not wait for it.",
     ),
     not_when=Text(
         "h2d-pageable-not-when",
-        "The tensors are small or made once: pinning memory takes time itself, and pinned memory cannot be swapped "
-        "out.",
+        "The tensors are small or created once: pinning memory takes time itself, and pinned memory cannot be "
+        "swapped out.",
     ),
     severity="low to medium",
     confidence="A",

@@ -1,14 +1,14 @@
 """Products in half precision have sides that Tensor Cores cannot load in full, and are slow.
 
 What it detects:
-    Products in fp16 or bf16 whose inner or last side is no multiple of 8 (of 16 in 8-bit types), that take more than
+    Products in fp16 or bf16 whose inner or last side is not a multiple of 8 (of 16 in 8-bit types), that take more than
     twice as long against the device's limits as the aligned products of the same type in the same trace. Without such
     products to compare with, only kernels whose own names say that they load less than 8 elements at once (`align1`)
     and that stay below half of the device's limits count.
 
 Why it matters:
-    A row whose length is no multiple of 16 bytes cannot be loaded in whole vectors, so that the library falls back to
-    kernels that load element by element.
+    A row whose length is not a multiple of 16 bytes cannot be loaded in whole vectors, so that the library falls back
+    to kernels that load element by element.
 
 What to do:
     Pad the side to the next multiple of 8: the vocabulary, the number of classes, the length of the sequence.
@@ -39,20 +39,21 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text(
-    "matmul-dims-misaligned-subject", "pace of the product over that of aligned ones, both against the roof"
+    "matmul-dims-misaligned-subject",
+    "speed of the product relative to aligned products, both as a share of the roofline",
 )
 _BASIS = Text(
     "matmul-dims-misaligned-basis",
-    "at most down to the pace of aligned products of about this size, or {most:share} where there are none; at least "
-    "0, because padding may cost copies",
+    "at most down to the speed of aligned products of about this size, or {most:share} where there are none; at "
+    "least 0, because padding may cost copies",
 )
 _SUMMARY_ALONE = Text(
     "matmul-dims-misaligned-summary-alone",
-    "{time:ns} per step ({share:share} of the time on the GPU) are products with odd sides; {operator} {shapes} "
-    "reaches {pace:share} of what the GPU could do, in a kernel that loads few elements at once.",
+    "{time:ns} per step ({share:share} of the time on the GPU) are products with misaligned dimensions; {operator} "
+    "{shapes} reaches {pace:share} of what the GPU could do, in a kernel that loads few elements at once.",
 )
-_NO_TABLE = Text("matmul-dims-misaligned-no-table", "a printed table does not tell the types of inputs")
-_NO_ROOF = Text("matmul-dims-misaligned-no-roof", "the limits of this GPU are not known: configure them")
+_NO_TABLE = Text("matmul-dims-misaligned-no-table", "a printed table does not show the types of inputs")
+_NO_ROOF = Text("matmul-dims-misaligned-no-roof", "the limits of this GPU are unknown: add them to the configuration")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -92,20 +93,20 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 RULE = Rule(
     id="matmul-dims-misaligned",
-    title=Text("matmul-dims-misaligned-title", "Products are slow because their sides are no multiples of 8"),
+    title=Text("matmul-dims-misaligned-title", "Products are slow because dimensions are not multiples of 8"),
     summary=Text(
         "matmul-dims-misaligned-summary",
-        "{time:ns} per step ({share:share} of the time on the GPU) are products with odd sides; {operator} {shapes} "
-        "reaches {pace:share} of the pace of aligned ones.",
+        "{time:ns} per step ({share:share} of the time on the GPU) are products with misaligned dimensions; "
+        "{operator} {shapes} reaches {pace:share} of the speed of aligned ones.",
     ),
     advice=Text(
         "matmul-dims-misaligned-advice",
-        "Pad the odd side to the next multiple of 8 once, where it comes from: the vocabulary, the classes of the last "
-        "layer, the number of tokens.",
+        "Pad the dimension to the next multiple of 8 once, where it comes from: the vocabulary, the classes of the "
+        "last layer, the number of tokens.",
     ),
     not_when=Text(
         "matmul-dims-misaligned-not-when",
-        "The side changes with every input and padding would copy large tensors each time.",
+        "The dimension changes with every input and padding would copy large tensors each time.",
     ),
     severity="info to medium",
     confidence="B",

@@ -56,20 +56,18 @@ _OPTION = {
 }
 """How torch.optim's classes update all parameters at once (torch 2.4; their documentation)."""
 
-_SUBJECT = Text("optimizer-not-fused-subject", "launches of one update of the parameters")
-_SUBJECT_TABLE = Text(
-    "optimizer-not-fused-subject-table", "in-place arithmetic for each update of the parameters, calls"
-)
+_SUBJECT = Text("optimizer-not-fused-subject", "launches per update of the parameters")
+_SUBJECT_TABLE = Text("optimizer-not-fused-subject-table", "calls of in-place arithmetic per update of the parameters")
 _HOST = Text("optimizer-not-fused-host", "host time of the updates, share of the step")
 _BASIS = Text(
     "optimizer-not-fused-basis",
-    "{least:share} to {most:share} of the host time of the updates; a step gains at most what the GPU starves until "
+    "{least:share} to {most:share} of the host time of the updates; a step gains at most the GPU's idle time until "
     "the host next waits for it",
 )
 _BASIS_TABLE = Text(
     "optimizer-not-fused-basis-table",
-    "{least:share} to {most:share} of the host time of the updates, which a table does not tell apart from time that "
-    "the GPU's work hides",
+    "{least:share} to {most:share} of the host time of the updates; a table does not show which part of it the GPU's "
+    "work hides",
 )
 
 

@@ -22,7 +22,7 @@ from traceanalyzer.rules.selection import Chosen
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _FAILED = Text(
-    "rule-failed", "the rule failed ({error}); please report it to its author", note="error is a Python exception"
+    "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000

@@ -47,11 +47,11 @@ _SUBJECT = Text("zero-grad-fill-subject", "host time of zero_grad, share of the 
 _IDLE = Text("zero-grad-fill-idle", "time in zero_grad in which the GPU does nothing until the next launch arrives")
 _BASIS = Text(
     "zero-grad-fill-basis",
-    "the host time of the calls less {loop:share} for the loop that remains; a step gains at least what the GPU "
-    "starves in them, at most what it starves until the host next waits for it",
+    "the host time of the calls minus {loop:share} for the loop that remains; a step gains at least the GPU's idle "
+    "time within the calls, at most its idle time until the host next waits for it",
 )
 _BASIS_TABLE = Text(
-    "zero-grad-fill-basis-table", "the host time of what zero_grad calls; a table does not tell what the GPU does then"
+    "zero-grad-fill-basis-table", "the host time of what zero_grad calls; a table does not show what the GPU does then"
 )
 
 
@@ -126,7 +126,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "zero-grad-fill-not-when",
-        "The step is captured as a CUDA graph, or something reads the gradients of parameters that got none.",
+        "The step is captured as a CUDA graph, or some code reads the gradients of parameters that got none.",
     ),
     severity="info to medium",
     confidence="A",

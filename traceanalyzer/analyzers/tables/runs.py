@@ -192,7 +192,7 @@ def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
 
 
 def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
-    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing of allocations."""
+    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing about allocations."""
     sizes = [row.self_device_mem_bytes for row, _ in rows if row.self_device_mem_bytes is not None]
     return sum(size for size in sizes if size > 0) if sizes else None
 

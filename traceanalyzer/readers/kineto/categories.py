@@ -19,7 +19,7 @@ class TableGroup(IntEnum):
     OVERHEAD = 6
     FLOW = 7
     INSTANT = 8
-    """No category, or the one of instants: `[memory]` among other things, told apart by phase and name."""
+    """No category, or the one of instants: `[memory]` among other things, distinguished by phase and name."""
     IGNORED = 9
     """Understood but not used: flow arrows whose ends share a correlation id, counters, spans."""
     UNKNOWN = 10

@@ -65,7 +65,7 @@ def _decode(text: bytes) -> dict[str, Any] | None:
 
 
 def _salvage(text: bytes) -> list[tuple[str, Any]]:
-    """Numbers that matter, from metadata that is no valid JSON (log lines with bare quotes, a cut tail)."""
+    """Numbers that matter, from metadata that is not a valid JSON (log lines with bare quotes, a cut tail)."""
     return [(m[1], int(m[2])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
 
 

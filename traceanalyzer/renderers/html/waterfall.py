@@ -101,7 +101,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Waterfall |
 
 
 def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
-    """The longest slices of all lanes, at most so many."""
+    """The longest slices of all lanes, at most this many."""
     durations = sorted((item.duration_ns for lane in lanes for item in lane.slices), reverse=True)
     if len(durations) <= most:
         return [lane for lane in lanes if lane.slices], 0

@@ -23,11 +23,11 @@ TOP = 20
 _TITLE = Text("report-title", "Profile of {name}")
 _LEFT_OUT = Text(
     "markdown-left-out",
-    "{count:count} sections are left out, so that this fits into a comment: {titles}. All of it is in the other "
-    "formats (-o report.html, -o report.json).",
+    "{count:count} sections are left out so that the report fits into a comment: {titles}. The other formats contain "
+    "them (-o report.html, -o report.json).",
     "titles of sections, separated by commas",
-    "{count:count} section is left out, so that this fits into a comment: {titles}. All of it is in the other "
-    "formats (-o report.html, -o report.json).",
+    "{count:count} section is left out so that the report fits into a comment: {titles}. The other formats contain "
+    "it (-o report.html, -o report.json).",
 )
 _FIRST = ("headline", "findings", "verdict", "overview", "times", "warnings")
 """Sections that are worth most, in this order; the others follow in the order of the document."""
@@ -96,7 +96,7 @@ def fitted(
 
 
 def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
-    """Positions of the sections that fit into so many characters, the most valuable taken first."""
+    """Positions of the sections that fit into this many characters, the most valuable taken first."""
     ranks = {name: rank for rank, name in enumerate(_FIRST)}
     order = sorted(range(len(shown)), key=lambda number: ranks.get(shown[number][0].id, len(ranks)))
     for number in order:

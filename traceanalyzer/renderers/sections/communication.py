@@ -12,12 +12,14 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 TITLE = Text("communication-title", "Communication")
 _NO_SIZES = Text(
     "communication-no-sizes",
-    "{calls:count} of {all:count} collectives have no recorded message size, so no bandwidth (torch before 2.2).",
-    one="{calls:count} of {all:count} collectives has no recorded message size, so no bandwidth (torch before 2.2).",
+    "{calls:count} of {all:count} collectives have no recorded message size, so their bandwidth is unknown (torch "
+    "before 2.2).",
+    one="{calls:count} of {all:count} collectives has no recorded message size, so its bandwidth is unknown (torch "
+    "before 2.2).",
 )
 _WAITING = Text(
     "communication-waiting",
-    "Durations include the time in which a rank waits for the others; one trace cannot tell it from transfer.",
+    "Durations include waiting for other ranks; one trace cannot separate it from transfer.",
 )
 _ROWS = (
     (SectionColumn(Text("communication-operation", "Collective"), ""), "operation"),

@@ -25,7 +25,8 @@ _SIDE_BY_SIDE = 4
 """Own choice: more columns fit no screen, and are not a comparison of before and after."""
 _MANY = Text(
     "runs-many",
-    "The text holds tables of {runs:count} different totals: of several runs, of ranks, or of phases of a run.",
+    "The text contains tables with {runs:count} different totals: from several runs, from ranks, or from phases of a "
+    "run.",
     note="always five or more",
 )
 

@@ -10,7 +10,7 @@ from traceanalyzer.trace.document import TableDocument
 
 
 def facts(document: TableDocument, gpu: Gpu | None = None) -> tuple[Facts, ...]:
-    """One for each run whose totals are printed and not 0: else nothing tells how much anything matters."""
+    """One for each run whose totals are printed and not 0: else it is unknown how much anything matters."""
     found = []
     for view in runs.group(document):
         run = runs.analyze(view)
