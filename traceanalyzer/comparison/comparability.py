@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from traceanalyzer.comparison import shapes
 from traceanalyzer.comparison.measurement import Measurement, Table
-from traceanalyzer.report.difference import Check, Comparability
+from traceanalyzer.report.comparability import Check, Comparability
 from traceanalyzer.report.message import Message, Text
 
 _WEIGHTS = {

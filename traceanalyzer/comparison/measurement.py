@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.report.difference import Cost, Side
-from traceanalyzer.report.model import Finding, RecordingOptions, Resources
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Cost
+from traceanalyzer.report.model import Finding, Resources
+from traceanalyzer.report.source import RecordingOptions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.measurement import Measurement, mean
 from traceanalyzer.comparison.statistics import Tested
-from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
+from traceanalyzer.report.comparability import Comparability
+from traceanalyzer.report.difference import Gate, Sample, Shift, StepTime, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 

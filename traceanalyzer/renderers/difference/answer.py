@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from traceanalyzer.renderers.difference.labels import columns
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.renderers.words import word
-from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, Side, StepTime
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, StepTime
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 

@@ -17,7 +17,8 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.report.model import Resources
+from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.trace.document import TableRow
 
 R = TypeVar("R")
