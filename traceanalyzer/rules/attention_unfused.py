@@ -109,9 +109,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = total / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
     if share <= limits["gpu_share"]:
         return
-    products = [row for row in members if row.is_product]
-    now = sum(row.operator.device_self_ns for row in products)
-    least = min(now, sum(row.flops for row in products) / _best_rate(facts, rows))
+    now, least = _products(facts, rows, members)
     direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
     members.sort(key=lambda row: (-row.operator.device_self_ns, row.operator.name, row.operator.shapes or ""))
     claims = {_key(row.operator): facts.gpu_per_step(row.operator.device_self_ns) for row in members}
@@ -120,6 +118,13 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(_place(facts, row) for row in members))
     shape = [largest.batch, largest.queries, largest.keys]
     yield Draft((evidence,), change, {"time": facts.gpu_per_step(total), "share": share, "shape": str(shape)})
+
+
+def _products(facts: Facts, rows: Sequence[_Row], members: Sequence[_Row]) -> tuple[int, float]:
+    """Time of the products among the members as it is, and at the best rate of the run, in ns."""
+    products = [row for row in members if row.is_product]
+    now = sum(row.operator.device_self_ns for row in products)
+    return now, min(now, sum(row.flops for row in products) / _best_rate(facts, rows))
 
 
 def _scores(rows: Sequence[_Row]) -> list[_Scores]:

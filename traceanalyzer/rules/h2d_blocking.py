@@ -25,7 +25,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -34,6 +34,7 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _copies, _waits
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.document import TableRow
 
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
 
@@ -62,7 +63,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     copies = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
     waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
-    copied, waited = sum(row.calls or 0 for row in copies), sum(row.calls or 0 for row in waits)
+    copied, waited = _calls(copies), _calls(waits)
     lowest = limits["waits_per_copy"]
     if not copied or not lowest < waited / copied < 1 / lowest:
         return
@@ -75,6 +76,10 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     change = _waits.printed_change(facts, wait, claims)
     params = {"calls": waited / facts.steps, "wait": wait}
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE)
+
+
+def _calls(rows: Sequence[TableRow]) -> int:
+    return sum(row.calls or 0 for row in rows)
 
 
 _SUMMARY_TABLE = Text(

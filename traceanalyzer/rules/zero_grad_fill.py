@@ -88,8 +88,7 @@ def _fills(row: Optimizer) -> int:
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
-    total = sum(row.cpu_total_ns or 0 for row in rows)
-    inside = facts.host_per_step(total - sum(row.self_cpu_ns or 0 for row in rows))
+    inside = facts.host_per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
     fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
     if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
         return
