@@ -36,7 +36,7 @@ class MeasuredRun:
     """The ranks of one run, read and ready to be joined."""
 
     name: str
-    """Of the folder, or of the first and the last file."""
+    """Name of the folder, or of the first and the last file."""
     members: Mapping[int, Member]
     """The facts of each rank, by its number."""
     left_out: tuple[str, ...]

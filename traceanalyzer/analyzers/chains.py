@@ -172,7 +172,7 @@ def _find(context: Context) -> _Found:
 
 
 def _elements(context: Context, events: I64, node: I64) -> I64:
-    """Of each device event the elements of its operator's largest tensor; 0 if it is not a link of a chain."""
+    """For each device event, the elements of its operator's largest tensor; 0 if it is not a link of a chain."""
     trace, host = context.trace, context.host
     codes, own = np.unique(trace.device.name[events], return_inverse=True)
     is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Of older versions of click, which have no parameter for the type of the value."""
+        """Stands in for the type of older versions of click, which takes no type of the value."""
 
         def __class_getitem__(cls, _: object) -> type:
             return cls

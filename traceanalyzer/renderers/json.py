@@ -13,5 +13,5 @@ def render(report: Report) -> str:
 
 
 def encode(report: Report) -> tuple[bytes, ...]:
-    """The same as pieces of bytes for a file: the report of a trace of many names is long, and a copy costs as much."""
+    """Like `render`, but as pieces of bytes for a file, because a copy of a long report would take as much memory."""
     return msgspec.json.format(msgspec.json.encode(report), indent=1), b"\n"

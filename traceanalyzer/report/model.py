@@ -238,7 +238,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     """Analyses and rules that could not run, with the reason."""
 
     def saved_as(self, name: str) -> Self:
-        """The same report, which knows the name of the file that it was read from, for errors."""
+        """Remember the name of the file that the report was read from, for errors; returns the report."""
         self.__dict__[_FILE] = name
         return self
 

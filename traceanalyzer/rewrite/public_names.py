@@ -44,7 +44,7 @@ OVERHEADS = frozenset(
         "Context Sync", "Event Sync", "Stream Sync", "Stream Wait Event", "Unknown Sync",
     ]
 )  # fmt: skip
-"""Of the profiler, and kinds of synchronization."""
+"""Names of the profiler's overhead, and kinds of synchronization."""
 
 BUILTIN_OWNERS = _words(
     "Tensor Parameter type PyCapsule dict list str tuple set frozenset bytes int float bool module builtin_function "

@@ -90,7 +90,7 @@ class _Row:
 
     @property
     def flops(self) -> int:
-        """Of all calls of a product."""
+        """Floating-point operations of all calls of a product."""
         a, b = self.tensors[-2:]
         return 2 * self.operator.calls * math.prod(a) * b[-1]
 

@@ -95,11 +95,11 @@ class Budget:
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
 
     def cap(self, resource: str, ns: float) -> float:
-        """Most time by which a step may get shorter if so much of a resource goes away, as far as others bound it."""
+        """Most time by which a step may get shorter if this much time of a resource goes away and the others stay."""
         return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
 
     def reach(self, resource: str, ns: float) -> float:
-        """The same at most: a host that the profiler slowed down bounds nothing."""
+        """Like `cap`, but a host that the profiler slowed down bounds nothing, so it is an upper limit."""
         return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:

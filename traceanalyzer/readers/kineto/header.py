@@ -131,6 +131,6 @@ def integer(value: Any) -> int | None:
 
 
 def count(value: Any) -> int | None:
-    """The same of what is counted; None for negative numbers."""
+    """Like `integer`, but None for negative numbers, too."""
     number = integer(value)
     return None if number is None or number < 0 else number

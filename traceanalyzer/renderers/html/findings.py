@@ -217,7 +217,7 @@ def _spot(place: CodePlace, language: Language, detail: PageDetail) -> HtmlSpot:
 
 
 def _title(fix: Relief, once: FindingsOnce, language: Language) -> str:
-    """Of a finding without a card; its rule where the report does not have it."""
+    """Title of a finding without a card; the id of its rule if the report does not have it."""
     known = 0 <= fix.finding < len(once.position)
     return prose(once.findings[once.position[fix.finding]].title, language) if known else clean(fix.rule)
 

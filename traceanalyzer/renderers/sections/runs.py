@@ -165,7 +165,7 @@ def _compared(runs: tuple[PrintedRun, ...]) -> SectionTable:
 
 
 def _listed(runs: tuple[PrintedRun, ...]) -> SectionTable:
-    """The same figures the other way round."""
+    """The figures of many runs, one row for each run."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
     columns = (_NUMBERED, *(SectionColumn(label, unit) for label, unit, _ in known))
