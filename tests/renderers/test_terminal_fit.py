@@ -85,7 +85,7 @@ def test_what_is_worth_most_is_cut_last() -> None:
     assert text.index("Step time") < text.index("Section 0") < text.index("Warnings")
     assert "Section 29" not in text.partition("More in the other formats")[0]
     assert "More in the other formats: Section " in text
-    assert "Section 29\n" in screen(shown, lines=None)
+    assert "Section 29  30 of 90\n" in screen(shown, lines=None)
 
 
 def test_every_attempt_shows_no_more_than_the_one_before() -> None:

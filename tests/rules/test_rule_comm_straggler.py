@@ -34,7 +34,7 @@ def test_it_is_worth_what_the_others_wait() -> None:
     assert finding.saving.wall_ns_per_step == pytest.approx((400_000, 400_000))
     assert "each other rank waits 400.0 us per step" in finding.summary.text
     assert "rank 2" in finding.summary.text
-    assert "computes for 400.0 us longer" in finding.summary.text
+    assert "computes 400.0 us longer" in finding.summary.text
 
 
 def test_at_least_what_it_is_later_than_the_next() -> None:
