@@ -85,7 +85,7 @@ def test_what_is_worth_most_is_cut_last() -> None:
     assert text.index("Step time") < text.index("Section 0") < text.index("Warnings")
     assert "Section 29" not in text.partition("More in the other formats")[0]
     assert "More in the other formats: Section " in text
-    assert "Section 29\n" in screen(shown, lines=None)
+    assert "Section 29  30 of 90\n" in screen(shown, lines=None)
 
 
 def test_every_attempt_shows_no_more_than_the_one_before() -> None:
@@ -179,3 +179,18 @@ def test_chinese_breaks_between_characters() -> None:
     assert wrap("受限于主机：每步中有（一）", 10) == ["受限于主", "机：每步中", "有（一）"]
     assert wrap("a b", 1) == ["a", "b"]
     assert wrap("", 10) == [""]
+
+
+def test_a_title_says_how_many_rows_are_not_shown() -> None:
+    columns = (SectionColumn(say("Name"), "", is_name=True),)
+    some = SectionTable("x", columns, (("a",), ("b",)), 9)
+    every = SectionTable("y", columns, (("a",), ("b",)), 2)
+    text = screen([Section("x", say("Some"), tables=(some,)), Section("y", say("Every"), tables=(every,))])
+    assert "Some  2 of 9\n" in text
+    assert "Every\n" in text
+
+
+def test_rows_are_taken_away_one_by_one() -> None:
+    """A language with longer words shows nearly as many rows as English."""
+    kept = [level.rows for level in LEVELS if level.rows is not None]
+    assert kept == [4, 3, 2]

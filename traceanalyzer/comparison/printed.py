@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.comparison.measurement import Key, Measurement, Ranked
 from traceanalyzer.errors import UsageError
-from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Cost
 from traceanalyzer.report.model import Report
 
 

@@ -19,7 +19,7 @@ COLLECTIVES = frozenset(
 """Host ranges that count as communication in the step breakdown, as the TensorBoard plugin had them."""
 
 DATA_PARALLEL = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
-"""Wrappers of the whole model, which are no rows of operator tables."""
+"""Wrappers of the whole model, which are not rows of operator tables."""
 
 
 def step_number(name: str) -> int | None:

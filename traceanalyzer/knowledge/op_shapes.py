@@ -45,7 +45,7 @@ class Implied(msgspec.Struct, frozen=True):
 
 
 def parse(text: str | None) -> list[Shape] | None:
-    """Shapes of the arguments; () where an argument is no tensor (or a scalar); None for anything else."""
+    """Shapes of the arguments; () where an argument is not a tensor (or a scalar); None for anything else."""
     if not text:
         return None
     try:

@@ -18,7 +18,7 @@ _CROSSED = Text(
 _STARTING = Text("card-starting", "at {start:ns}", note="since the first event")
 
 WHAT_TO_DO = Text("card-advice", "What to do")
-NOT_WHEN = Text("card-not-when", "When not")
+NOT_WHEN = Text("card-not-when", "When it does not apply")
 ESTIMATE = Text("card-estimate", "How the saving is estimated")
 EVIDENCE = Text("card-evidence", "Evidence")
 DOCUMENTATION = Text("card-documentation", "Documentation")

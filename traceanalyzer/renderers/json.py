@@ -18,7 +18,7 @@ def render(report: Report) -> str:
 
 
 def encode(report: Report) -> Iterator[bytes]:
-    """The same in pieces for a file."""
+    """Like `render`, but as pieces of bytes for a file, because a copy of a long report would take as much memory."""
     yield from _pieces(report, b"\n")
     yield b"\n"
 

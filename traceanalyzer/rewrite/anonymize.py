@@ -73,7 +73,7 @@ def anonymize(
         progress: Called with the number of bytes after each read.
 
     Raises:
-        UnusableInputError: The input is no trace.
+        UnusableInputError: The input is not a trace.
         OutputError: The target cannot be written, or another program wrote it.
     """
     names = Names(Secret(key), hash_kernels=hash_kernels)
@@ -89,7 +89,7 @@ class _Anonymous:
         self._arguments = Arguments(names)
 
     def events(self, events: list[Raw]) -> Iterator[bytes]:
-        """What stands for the events of a window; what is no event stands for nothing."""
+        """What stands for the events of a window; what is not an event stands for nothing."""
         for raw in events:
             event = _decoded(raw)
             if event is not None:

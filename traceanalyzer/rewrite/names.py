@@ -95,7 +95,7 @@ class Names:
         return self._secret.hide(name, engine[1] or "NIC" if engine else _word_of(name))
 
     def _range(self, name: str) -> str:
-        """An operator or annotation: on the host, older writers do not tell them apart."""
+        """An operator or annotation: on the host, older writers do not distinguish them."""
         if _is_public(name) or _is_numbered(name):
             return name
         if name.startswith("triton_"):
@@ -155,7 +155,7 @@ class Names:
         return name if known.THREAD.fullmatch(name) else self._secret.hide(name, "thread")
 
     def process(self, name: str) -> str:
-        """Replace the name or label of a process, or an id that is no number."""
+        """Replace the name or label of a process, or an id that is not a number."""
         is_public = known.THREAD.fullmatch(name) or known.PROCESS.fullmatch(name)
         return name if is_public else self._secret.hide(name, "process")
 

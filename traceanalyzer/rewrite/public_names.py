@@ -47,7 +47,7 @@ OVERHEADS = frozenset(
         "Context Sync", "Event Sync", "Stream Sync", "Stream Wait Event", "Unknown Sync",
     ]
 )  # fmt: skip
-"""Of the profiler, and kinds of synchronization."""
+"""Names of the profiler's overhead, and kinds of synchronization."""
 
 CATEGORIES = _words("mtia_ccp_events")
 """Kinds of events that kineto writes and no analysis reads, but that tell what ran."""

@@ -98,7 +98,7 @@ def trim(
         progress: Called with the number of bytes after each read; the file is read twice.
 
     Raises:
-        UnusableInputError: The input is no trace.
+        UnusableInputError: The input is not a trace.
         UsageError: The trace has no such steps, or nothing in the range.
         OutputError: The target cannot be written, or another program wrote it.
     """

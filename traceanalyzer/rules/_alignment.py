@@ -1,4 +1,4 @@
-"""Finds products whose sides are no multiples of what Tensor Cores load at once, and how slow that makes them."""
+"""Finds products whose sides are not multiples of what Tensor Cores load at once, and how slow that makes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNIT_FP8 = 16
 _SAME_SIZE = 2.0
 """Own choice: products whose work and intensity differ by less than this factor reach the same pace."""
 WITHOUT_PEER = 0.3
-"""Of the time; own choice: what padding won in the cases that NVIDIA's guide shows, without a peer to prove more."""
+"""Share of the time that padding saves without a peer to compare with (own choice: the cases of NVIDIA's guide)."""
 
 _ALIGNMENT = re.compile(r"align(\d+)")
 

@@ -38,7 +38,7 @@ def reduced(name: str, shapes: Sequence[Shape]) -> int | None:
 
 
 def belongs(name: str, shapes: Sequence[Shape], elements: int) -> bool:
-    """Whether an operator reads or writes a tensor of that size, and is no product with work of its own."""
+    """Whether an operator reads or writes a tensor of that size, and is not a product with work of its own."""
     found = sides_of(name, shapes)
     sizes = {math.prod(shape) for shape in shapes if shape}
     if found is not None:

@@ -37,12 +37,14 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("gemm-degenerate-subject", "products with a side of 1, share of the time on the GPU")
+_SUBJECT = Text("gemm-degenerate-subject", "products with a dimension of size 1, share of the time on the GPU")
 _BASIS = Text(
     "gemm-degenerate-basis",
-    "the time less that of moving the same bytes once, at {slow:number} to {fast:number} GB/s",
+    "the time minus that of moving the same bytes once, at {slow:number} to {fast:number} GB/s",
 )
-_NO_BANDWIDTH = Text("gemm-degenerate-no-bandwidth", "how fast the GPU moves data is not known, and nothing shows it")
+_NO_BANDWIDTH = Text(
+    "gemm-degenerate-no-bandwidth", "the memory bandwidth of the GPU is unknown, and no kernel shows it"
+)
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -94,11 +96,11 @@ def _floor(row: OperatorFact, bandwidth: float) -> float:
 
 RULE = Rule(
     id="gemm-degenerate",
-    title=Text("gemm-degenerate-title", "Matrix products with a side of 1"),
+    title=Text("gemm-degenerate-title", "Matrix products with a dimension of size 1"),
     summary=Text(
         "gemm-degenerate-summary",
-        "{time:ns} per step ({share:share} of the time on the GPU) are matrix products in which one side is 1; the "
-        "longest is {operator} {shapes}.",
+        "{time:ns} per step ({share:share} of the time on the GPU) are matrix products in which one dimension has "
+        "size 1; the longest is {operator} {shapes}.",
     ),
     advice=Text(
         "gemm-degenerate-advice",
@@ -107,7 +109,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "gemm-degenerate-not-when",
-        "The other side of the product is a weight that must be read anyway, as when a language model decodes.",
+        "The other operand is a weight that must be read anyway, as when a language model decodes.",
     ),
     severity="info to critical",
     confidence="B",

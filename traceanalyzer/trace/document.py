@@ -50,7 +50,7 @@ class TableRow:
     device_total_ns: int | None = None
     device_avg_ns: int | None = None
     cpu_mem_bytes: int | None = None
-    """Allocated minus freed, like all memory columns: it may be negative, and is no peak."""
+    """Allocated minus freed, like all memory columns: it may be negative, and is not a peak."""
     self_cpu_mem_bytes: int | None = None
     device_mem_bytes: int | None = None
     self_device_mem_bytes: int | None = None

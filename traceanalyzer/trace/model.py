@@ -131,7 +131,7 @@ class Trace:
     strides: Strings
     """Input strides as compact JSON by code; code 0 is the empty text."""
     concrete: Strings
-    """Values of inputs that are no tensors, as compact JSON by code; code 0 is the empty text."""
+    """Values of inputs that are not tensors, as compact JSON by code; code 0 is the empty text."""
     collectives: tuple[Collective, ...]
     """Descriptions of collectives; row 0 is `NO_COLLECTIVE`."""
     threads: tuple[Thread, ...]

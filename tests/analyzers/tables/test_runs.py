@@ -253,7 +253,7 @@ def test_many_tables_are_listed_and_not_compared() -> None:
     report = report_on(document(*(table(row("aten::mm", 10 + n), cpu=100 + n) for n in range(16))))
     sections = {section.id: section for section in build(report, 10)}
     assert "runs-operators" not in sections
-    assert "tables of 16 different totals" in sections["runs"].messages[0].text
+    assert "tables with 16 different totals" in sections["runs"].messages[0].text
     (listed,) = sections["runs"].tables
     assert len(listed.rows) == 16
     assert all(any(row[column] is not None for row in listed.rows) for column in range(len(listed.columns)))

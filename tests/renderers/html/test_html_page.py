@@ -237,3 +237,9 @@ def test_the_data_of_the_script_is_json() -> None:
         assert max(lane["tone"]) < len(data["tones"])
         assert 0 <= sum(lane["start"]) + lane["length"][-1] <= data["duration"]
     assert set(json.loads(page.data["words"])) >= {"copied", "found", "slice"}
+
+
+def test_bars_fill_from_the_left() -> None:
+    style = text_of(TRAINING).partition("<style")[2].partition("</style>")[0]
+    assert "td.n .meter" in style
+    assert "scaleX" not in style

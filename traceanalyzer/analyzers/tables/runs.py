@@ -195,9 +195,8 @@ def _is_about(a: int | None, b: int | None) -> bool:
 def analyze(view: RunView) -> PrintedRun:
     """Compute the figures of one run."""
     rows = view.by_name
-    totals = [table.totals for table in view.tables]
-    cpu = next((t.self_cpu_ns for t in totals if t.self_cpu_ns is not None), None)
-    device = next((t.self_device_ns for t in totals if t.self_device_ns is not None), None)
+    cpu = _first(table.totals.self_cpu_ns for table in view.tables)
+    device = _first(table.totals.self_device_ns for table in view.tables)
     steps, steps_from = _steps(rows)
     largest = max((value for value in (cpu, device) if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
@@ -210,12 +209,10 @@ def analyze(view: RunView) -> PrintedRun:
         cpu_ns=cpu,
         device_ns=device,
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
-        device_share_at_most=device / largest if device is not None and largest else None,
+        device_share_at_most=_share(device, largest),
         dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
         sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is RowKind.RUNTIME and is_sync(row.name)),
-        copies=tuple(
-            PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
-        ),
+        copies=_copies(rows),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, shown_device),
@@ -225,6 +222,20 @@ def analyze(view: RunView) -> PrintedRun:
         shape_costs=shape_costs.analyze(view.by_shape),
         tables=view.positions,
     )
+
+
+def _first(totals: Iterable[int | None]) -> int | None:
+    """The first total that is printed; None if none is."""
+    return next((total for total in totals if total is not None), None)
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _copies(rows: list[tuple[TableRow, RowKind]]) -> tuple[PrintedCopy, ...]:
+    copies = (row for row, kind in rows if kind is RowKind.COPY)
+    return tuple(PrintedCopy(row.name, row.calls, row.self_device_ns) for row in copies)
 
 
 def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
@@ -240,7 +251,7 @@ def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
 
 
 def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
-    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing of allocations."""
+    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing about allocations."""
     sizes = [row.self_device_mem_bytes for row, _ in rows if row.self_device_mem_bytes is not None]
     return sum(size for size in sizes if size > 0) if sizes else None
 

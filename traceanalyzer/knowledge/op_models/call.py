@@ -100,9 +100,9 @@ class Call(msgspec.Struct, frozen=True):
     name: str
     """Name of the operator without `aten::`."""
     arguments: tuple[Tensor | None, ...]
-    """Tensors by position; None where the argument is no tensor."""
+    """Tensors by position; None where the argument is not a tensor."""
     values: tuple[str, ...] | None
-    """Values of what is no tensor, as text, empty for tensors and for None; None where they were not recorded."""
+    """Values of what is not a tensor, as text, empty for tensors and for None; None where they were not recorded."""
 
     def tensor(self, position: int) -> Tensor | None:
         """The tensor at a position, or None."""
@@ -162,7 +162,7 @@ def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: 
 
 
 def size(elements: int, dtype: str | None) -> int | None:
-    """Bytes of so many elements of a type; None if the type is unknown."""
+    """Bytes of this many elements of a type; None if the type is unknown."""
     width = _SIZES.get(dtype or "")
     return None if width is None else elements * width
 

@@ -22,7 +22,7 @@ ROW_UNREADABLE = "read-table-row-unreadable"
 TOTALS_MISSING = "read-table-totals-missing"
 
 _STRANGERS = 5
-"""Most lines between rows that are no rows, such as output of another process; after more, the table is over."""
+"""Most lines between rows that are not rows, such as output of another process; after more, the table is over."""
 
 
 def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
@@ -91,7 +91,7 @@ class _Body:
         )
 
     def read(self) -> None:
-        """Read up to the closing dashes, the totals, the next table, or whatever else is no row."""
+        """Read up to the closing dashes, the totals, the next table, or whatever else is not a row."""
         strangers = 0
         for index in range(self._opening.body, len(self._lines)):
             line = self._lines[index]

@@ -21,7 +21,7 @@ class TableGroup(IntEnum):
     OVERHEAD = 7
     FLOW = 8
     INSTANT = 9
-    """No category, or the one of instants: `[memory]` among other things, told apart by phase and name."""
+    """No category, or the one of instants: `[memory]` among other things, distinguished by phase and name."""
     IGNORED = 10
     """Understood but not used: flow arrows whose ends share a correlation id, counters, spans."""
     UNKNOWN = 11

@@ -13,7 +13,7 @@ from msgspec import Raw
 NO_TEXT = Raw(b"")
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Exceptions that msgspec raises for text that is no JSON, no UTF-8, or nested too deep."""
+"""Exceptions that msgspec raises for text that is not a JSON, no UTF-8, or nested too deep."""
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):

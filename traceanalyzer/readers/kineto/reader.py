@@ -43,7 +43,7 @@ def read(source: Source) -> Trace:
         The trace; what was lost on the way is in `Trace.losses`.
 
     Raises:
-        UnusableInputError: The input is no trace, or holds no event that can be analyzed.
+        UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
     """
     windows = EventWindows(source)
     collector = Collector()
@@ -59,7 +59,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
     """Raise an error of one line that says what is wrong when there is nothing to analyze."""
     if not windows.is_trace:
         raise UnusableInputError(
-            f"{source.name}: is no profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
+            f"{source.name}: is not a profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
             "give the JSON that torch.profiler exports (.json, .json.gz) or text with a key_averages() table"
         )
     filled = (

@@ -11,7 +11,8 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers.difference import sections
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.report.difference import Difference, Side
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 
 FORMATS = ("terminal", "markdown", "json")

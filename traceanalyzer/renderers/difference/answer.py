@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from traceanalyzer.renderers.difference.labels import columns
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.renderers.words import word
-from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, Side, StepTime
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, StepTime
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
@@ -53,8 +54,8 @@ _SIDE = Text(
 _RUN = Text("diff-side-run", "{name}, {run} ({title}), steps: {steps:count}", "a run of a document")
 _IGNORED = Text(
     "diff-ignored",
-    "{count:count} files of {name} are no traces and were left out: {files}.",
-    one="{count:count} file of {name} is no trace and was left out: {files}.",
+    "{count:count} files of {name} are not traces and were left out: {files}.",
+    one="{count:count} file of {name} is not a trace and was left out: {files}.",
 )
 
 
@@ -104,7 +105,7 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 
 
 def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
-    """Table of the parts; columns that say nothing of any part are left out.
+    """Table of the parts; columns that say nothing about any part are left out.
 
     Shares are also left out where parts changed in opposite directions: some would be above 100 %, others below 0.
     """

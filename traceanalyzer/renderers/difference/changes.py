@@ -16,7 +16,7 @@ _FINDING_COLUMNS = (
     SectionColumn(Text("diff-finding-rule", "Finding"), "", is_name=True),
     SectionColumn(Text("diff-finding-low", "Predicted from"), "ns"),
     SectionColumn(Text("diff-finding-high", "to", "upper end of an interval"), "ns"),
-    SectionColumn(Text("diff-finding-direct", "Its resource saved"), "ns"),
+    SectionColumn(Text("diff-finding-direct", "Saved on resource"), "ns"),
 )
 _TITLES = {
     "operators": Text("diff-operators-title", "Operators, self time per step"),

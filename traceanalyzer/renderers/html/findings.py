@@ -16,7 +16,7 @@ from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.renderers.several_runs import FindingsOnce
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Combined, Finding, Relief, Report
+from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report
 
 _MORE = Text(
     "html-more-findings",
@@ -58,7 +58,8 @@ class Together:
     time: str | None
     share: str | None
     fixes: tuple[CardFix, ...]
-    next: str
+    next: str | None
+    """Name of the resource that bounds the step after the fixes; None where it bounds the step already."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Findings:
     hidden = len(once.findings) - len(shown)
     cards = [_card(finding, id_, runs, language) for finding, id_ in zip(shown, ids, strict=False)]
     combined = (
-        _together(headline.combined, runs.get(headline.run or ""), cards, once, language)
+        _together(headline, headline.combined, runs.get(headline.run or ""), cards, once, language)
         for headline in report.headlines
         if headline.combined is not None and headline.combined.fixes
     )
@@ -135,14 +136,20 @@ def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _title(fix: Relief, once: FindingsOnce, language: Language) -> str:
-    """Of a finding without a card; its rule where the report does not have it."""
+    """Title of a finding without a card; the id of its rule if the report does not have it."""
     known = 0 <= fix.finding < len(once.position)
     return prose(language.say(once.findings[once.position[fix.finding]].title)) if known else clean(fix.rule)
 
 
 def _together(
-    combined: Combined, run: str | None, cards: list[HtmlCard], once: FindingsOnce, language: Language
+    headline: Headline,
+    combined: Combined,
+    run: str | None,
+    cards: list[HtmlCard],
+    once: FindingsOnce,
+    language: Language,
 ) -> Together:
+    following = finding_texts.next_bottleneck(headline)
     fixes = []
     for fix in combined.fixes:
         place = once.position[fix.finding] if 0 <= fix.finding < len(once.position) else len(cards)
@@ -154,5 +161,5 @@ def _together(
         finding_texts.combined_time(combined, language),
         finding_texts.combined_share(combined, language),
         tuple(fixes),
-        finding_texts.resource_name(combined.next_bottleneck, language),
+        finding_texts.resource_name(following, language) if following is not None else None,
     )

@@ -55,8 +55,8 @@ TERMS = (
         Text("define-timeline", "Timeline"),
         Text(
             "define-timeline-say",
-            "The step whose duration is nearest to the median. Slices shorter than a thousandth of it are "
-            "drawn together and say how many they are.",
+            "The step whose duration is closest to the median. Slices shorter than a thousandth of it are "
+            "drawn together, with their number.",
         ),
     ),
 )
@@ -125,7 +125,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Waterfall |
 
 
 def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
-    """The longest slices of all lanes, at most so many."""
+    """The longest slices of all lanes, at most this many."""
     durations = sorted((item.duration_ns for lane in lanes for item in lane.slices), reverse=True)
     if len(durations) <= most:
         return [lane for lane in lanes if lane.slices], 0

@@ -23,11 +23,11 @@ TOP = 20
 _TITLE = Text("report-title", "Profile of {name}")
 _LEFT_OUT = Text(
     "markdown-left-out",
-    "{count:count} sections are left out, so that this fits into a comment: {titles}. All of it is in the other "
-    "formats (-o report.html, -o report.json).",
+    "{count:count} sections are left out so that the report fits into a comment: {titles}. The other formats contain "
+    "them (-o report.html, -o report.json).",
     "titles of sections, separated by commas",
-    "{count:count} section is left out, so that this fits into a comment: {titles}. All of it is in the other "
-    "formats (-o report.html, -o report.json).",
+    "{count:count} section is left out so that the report fits into a comment: {titles}. The other formats contain "
+    "it (-o report.html, -o report.json).",
 )
 _TITLE_WIDTH = 200
 _TITLES_WIDTH = 300
@@ -93,7 +93,7 @@ def fitted(
 
 
 def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
-    """Positions of the sections that fit into so many characters, the essential ones taken first."""
+    """Positions of the sections that fit into this many characters, the essential ones taken first."""
     order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
     for number in order:
         needed = details.length(shown[number][1]) + 1

@@ -21,8 +21,8 @@ _MORE = Text(
 )
 _IN_FULL = Text(
     "markdown-findings-in-full",
-    "The first {shown:count} of these are explained below, all in the JSON report.",
-    one="The first of these is explained below, all in the JSON report.",
+    "The first {shown:count} of these are explained below; all are in the JSON report.",
+    one="The first of these is explained below; all are in the JSON report.",
 )
 _MORE_PLACES = Text(
     "markdown-more-places",

@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def raw(text: str) -> str:
-    """Text within a line of HTML, where Markdown's escapes are no escapes."""
+    """Text within a line of HTML, where Markdown's escapes are not escapes."""
     return html.escape(_inert(clean(text)), quote=False)
 
 

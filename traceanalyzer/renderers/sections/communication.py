@@ -12,12 +12,14 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("communication-title", "Communication")
 _NO_SIZES = Text(
     "communication-no-sizes",
-    "{calls:count} of {all:count} collectives have no recorded message size, so no bandwidth (torch before 2.2).",
-    one="{calls:count} of {all:count} collectives has no recorded message size, so no bandwidth (torch before 2.2).",
+    "{calls:count} of {all:count} collectives have no recorded message size, so their bandwidth is unknown (torch "
+    "before 2.2).",
+    one="{calls:count} of {all:count} collectives has no recorded message size, so its bandwidth is unknown (torch "
+    "before 2.2).",
 )
 _WAITING = Text(
     "communication-waiting",
-    "Durations include the time in which a rank waits for the others; one trace cannot tell it from transfer.",
+    "Durations include waiting for other ranks; one trace cannot separate it from transfer.",
 )
 _ROWS = (
     (SectionColumn(Text("communication-operation", "Collective"), ""), "operation"),
@@ -47,14 +49,15 @@ _OVERLAP = SectionColumn(
 _TERMS = (
     Term(
         Text("define-exposed", "Exposed communication"),
-        Text("define-exposed-say", "Time of collectives in which no other kernel of the same GPU runs."),
+        Text("define-exposed-say", "Time of collectives while no other kernel runs on the same GPU."),
     ),
     Term(
         Text("define-bandwidth", "Algorithm and bus GB/s"),
         Text(
             "define-bandwidth-say",
-            "As nccl-tests define them: size over time, and that times a factor of the operation and the "
-            "number of ranks. Durations include waiting for other ranks.",
+            "As nccl-tests define them: algorithm bandwidth is size over time; bus bandwidth multiplies it by"
+            " a factor that depends on the operation and the number of ranks. Durations include waiting for "
+            "other ranks.",
         ),
     ),
 )

@@ -13,8 +13,8 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("copies-title", "Copies and fills")
 _UNEXPLAINED = Text(
     "copies-unexplained",
-    "Operators that the advice about copies looks at made {here:count} of {all:count} copies within the GPU's memory; "
-    "the others may be of graphs, compiled code, libraries, or the exchange of gradients.",
+    "The operators that the advice about copies covers made {here:count} of {all:count} copies within the GPU's "
+    "memory; the others may come from graphs, compiled code, libraries, or the exchange of gradients.",
 )
 _COLUMNS = (
     (SectionColumn(Text("copies-name", "Name"), "", is_name=True), "name"),
@@ -23,14 +23,14 @@ _COLUMNS = (
     (SectionColumn(Text("copies-time", "Time"), "ns"), "time_ns"),
     (SectionColumn(Text("copies-bandwidth", "GB/s", "10^9 bytes per second"), "number"), "bandwidth_gb_per_s"),
     (SectionColumn(Text("copies-blocking", "Blocking"), "count"), "blocking_calls"),
-    (SectionColumn(Text("copies-synchronized", "Then synchronized"), "count"), "synchronized_calls"),
+    (SectionColumn(Text("copies-synchronized", "Then waited for"), "count"), "synchronized_calls"),
     (SectionColumn(Text("copies-exposed", "Exposed", "no kernel runs meanwhile"), "ns"), "exposed_ns"),
     (SectionColumn(Text("copies-overlapped", "Overlapped", "a kernel runs meanwhile"), "ns"), "overlapped_ns"),
 )
 _TERMS = (
     Term(
         Text("define-exposed-copies", "Exposed copies"),
-        Text("define-exposed-copies-say", "Time of copies and fills in which no kernel runs."),
+        Text("define-exposed-copies-say", "Time of copies and fills while no kernel runs."),
     ),
 )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.renderers import several_runs, silence
-from traceanalyzer.renderers.finding_texts import RESOURCES
+from traceanalyzer.renderers import finding_texts, several_runs, silence
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
@@ -15,9 +14,14 @@ _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
 _COMBINED = Text(
     "findings-combined",
-    "All fixes together: at least {low:ns}, at most {high:ns} less per step ({low_share:share} to {high_share:share}). "
-    "Then the next bottleneck is: {resource}.",
+    "All fixes together: a step gets shorter by at least {low:ns} and at most {high:ns} ({low_share:share} to "
+    "{high_share:share}). Then the next bottleneck is: {resource}.",
     note="resource is GPU, Host, DataLoader or Communication",
+)
+_COMBINED_ONLY = Text(
+    "findings-combined-only",
+    "All fixes together: a step gets shorter by at least {low:ns} and at most {high:ns} ({low_share:share} to "
+    "{high_share:share}).",
 )
 ORDER = Text(
     "findings-order",
@@ -28,8 +32,8 @@ _TERMS = (
         Text("define-saving", "Saving"),
         Text(
             "define-saving-say",
-            "What a step gets shorter by, at least and at most: never more than the other resources allow, because "
-            "they take their time whatever one of them does.",
+            "How much shorter a step gets, at least and at most. The other resources limit it, because they "
+            "still need their own time.",
         ),
     ),
     Term(
@@ -56,7 +60,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         is_essential=True,
     )
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
-    combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
+    combined = tuple(_of_run(headline, _together(headline, found)) for headline, found in several)
     shown = several_runs.findings(report).findings
     order = (ORDER(),) if len(shown) > 1 else ()
     messages = (*combined, *order) if shown else tuple(silence.messages(report))
@@ -75,12 +79,11 @@ def _of_run(headline: Headline, message: Message) -> Message:
     return message if headline.run is None else _RUN(run=headline.run, message=message)
 
 
-def _together(combined: Combined) -> Message:
-    resource = RESOURCES.get(combined.next_bottleneck)
-    return _COMBINED(
-        low=combined.wall_ns_per_step[0],
-        high=combined.wall_ns_per_step[1],
-        low_share=combined.wall_share[0],
-        high_share=combined.wall_share[1],
-        resource=combined.next_bottleneck if resource is None else resource(),
-    )
+def _together(headline: Headline, combined: Combined) -> Message:
+    (low, high), (low_share, high_share) = combined.wall_ns_per_step, combined.wall_share
+    following = finding_texts.next_bottleneck(headline)
+    if following is None:
+        return _COMBINED_ONLY(low=low, high=high, low_share=low_share, high_share=high_share)
+    known = finding_texts.RESOURCES.get(following)
+    resource = following if known is None else known()
+    return _COMBINED(low=low, high=high, low_share=low_share, high_share=high_share, resource=resource)

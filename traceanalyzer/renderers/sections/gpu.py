@@ -36,14 +36,14 @@ _TERMS = (
     ),
     Term(
         Text("define-busy", "Busy, Idle"),
-        Text("define-busy-say", "Share in which a kernel, copy or fill runs; idle is the rest."),
+        Text("define-busy-say", "Share of the window in which a kernel, copy or fill runs; idle is the rest."),
     ),
     Term(
         Text("define-efficiency", "Est. SM efficiency"),
         Text(
             "define-efficiency-say",
-            "Integral over the window of min(1, sum of the blocks per SM of the running kernels), over the "
-            "length of the window. An estimate of the profiler.",
+            "The profiler's estimate of how many multiprocessors have work: min(1, blocks per SM of all "
+            "running kernels), averaged over the window.",
         ),
     ),
     Term(
@@ -58,7 +58,7 @@ _TERMS = (
         Text("define-tensor-cores", "Tensor cores"),
         Text(
             "define-tensor-cores-say",
-            "Share of kernel time in kernels whose names tell that they use matrix units.",
+            "Share of kernel time in kernels whose names show that they use matrix units.",
         ),
     ),
 )

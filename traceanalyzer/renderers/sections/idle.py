@@ -63,9 +63,9 @@ _TERMS = (
         Text("define-idle", "Idle causes"),
         Text(
             "define-idle-say",
-            "Every nanosecond of idle time belongs to one cause: what the launching thread did while the GPU "
-            "waited for it, or a pause between kernels that were queued already. The causes of a GPU sum to "
-            "its idle time.",
+            "Every nanosecond of idle time has one cause: what the launching thread did while the GPU waited "
+            "for it, or a pause between kernels that were already queued. The causes of a GPU sum to its idle"
+            " time.",
         ),
     ),
 )

@@ -13,7 +13,7 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("kernel-classes-title", "Kernels by kind of work")
 _UNEXPLAINED = Text(
     "kernel-classes-unexplained",
-    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not tell what they do.",
+    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not show what they do.",
 )
 _CLASS = SectionColumn(Text("kernel-classes-class", "Class"), "")
 _KERNELS = SectionColumn(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count")
@@ -39,7 +39,10 @@ _LABELS = {
 _TERMS = (
     Term(
         Text("define-classes", "Kind of work"),
-        Text("define-classes-say", "By the name of the kernel; a name that does not tell counts as Other."),
+        Text(
+            "define-classes-say",
+            "Derived from the kernel's name. Kernels whose name does not show their kind count as Other.",
+        ),
     ),
 )
 

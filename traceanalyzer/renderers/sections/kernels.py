@@ -29,8 +29,8 @@ _TERMS = (
         Text("define-kernels", "Kernels"),
         Text(
             "define-kernels-say",
-            "Every kernel of the trace counts, inside a step or not. Means of blocks per SM and occupancy are "
-            "weighted by duration.",
+            "Every kernel of the trace counts, inside or outside of a step. Means of blocks per SM and "
+            "occupancy are weighted by duration.",
         ),
     ),
 )

@@ -13,10 +13,10 @@ TITLE = Text("launches-title", "Launches")
 _QUEUES = Text("launches-queues-title", "Launch queues")
 _GRAPHS_LEFT_OUT = Text(
     "launches-graphs",
-    "{launches:count} graph launches started {kernels:count} kernels, {share:share} of kernel time; they are in no "
-    "figure about single launches.",
-    one="{launches:count} graph launch started {kernels:count} kernels, {share:share} of kernel time; they are in no "
-    "figure about single launches.",
+    "{launches:count} graph launches started {kernels:count} kernels, {share:share} of kernel time; the figures "
+    "about single launches do not include them.",
+    one="{launches:count} graph launch started {kernels:count} kernels, {share:share} of kernel time; the figures "
+    "about single launches do not include them.",
 )
 _UNLINKED = Text(
     "launches-unlinked",
@@ -25,7 +25,7 @@ _UNLINKED = Text(
 )
 _BLOCKED = Text(
     "launches-blocked",
-    "{calls:count} calls waited {time:ns} in all because the queue was full ({length:count} launches or more).",
+    "{calls:count} calls waited {time:ns} in total because the queue was full ({length:count} launches or more).",
     one="{calls:count} call waited {time:ns} because the queue was full ({length:count} launches or more).",
 )
 _KERNELS = Text("launches-kernels", "Kernels launched one by one")

@@ -15,7 +15,7 @@ _OPERATORS = Text("memory-operators-title", "Memory by operator")
 _STEPS = Text("memory-steps-title", "Memory by step")
 _RELATIVE = Text(
     "memory-relative",
-    "The records of {device} have no totals, so there is no peak; levels count from the start of the trace.",
+    "The records of {device} have no totals, so the peak is unknown; levels count from the start of the trace.",
 )
 _GROWTH = Text(
     "memory-growth",
@@ -25,7 +25,7 @@ _GROWTH = Text(
 )
 _OLDER = Text(
     "memory-older",
-    "{device}: {older:bytes} of the peak were allocated before the trace and not released in it, such as weights.",
+    "{device}: {older:bytes} of the peak were allocated before the recording and not released in it, such as weights.",
     note="device is CPU or GPU and a number",
 )
 _DEVICE = SectionColumn(Text("memory-device", "Device"), "")
@@ -35,7 +35,7 @@ _DEVICES = (
     (SectionColumn(Text("memory-reserved", "Peak reserved"), "bytes"), "peak_reserved_bytes"),
     (SectionColumn(Text("memory-capacity", "Capacity"), "bytes"), "capacity_bytes"),
     (SectionColumn(Text("memory-allocations", "Allocations"), "count"), "allocations"),
-    (SectionColumn(Text("memory-allocated", "Allocated in all"), "bytes"), "allocated_bytes"),
+    (SectionColumn(Text("memory-allocated", "Total allocated"), "bytes"), "allocated_bytes"),
 )
 _OPERATOR = SectionColumn(Text("memory-operator", "Operator"), "", is_name=True)
 _LINE = SectionColumn(Text("memory-line", "Python line"), "", is_name=True)
@@ -64,8 +64,8 @@ _TERMS = (
         Text("define-allocated", "Allocated, Reserved"),
         Text(
             "define-allocated-say",
-            "What the allocator of PyTorch handed out, and what it holds from the driver. What other libraries "
-            "take is in neither.",
+            "Allocated is what the allocator of PyTorch handed out; reserved is what it holds from the "
+            "driver. Memory of other libraries is in neither.",
         ),
     ),
 )

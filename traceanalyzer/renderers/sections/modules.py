@@ -44,8 +44,8 @@ _TERMS = (
         Text("define-modules", "Modules"),
         Text(
             "define-modules-say",
-            "What a call launches belongs to the innermost module around it; the backward pass belongs to the "
-            "module whose forward pass made it necessary.",
+            "Work belongs to the innermost module whose call launched it. The backward pass belongs to the "
+            "module whose forward pass it belongs to.",
         ),
     ),
 )

@@ -31,15 +31,17 @@ _TERMS = (
         Text("define-device-self", "Device self, total"),
         Text(
             "define-device-self-say",
-            "Durations of what an operator itself launched, each in full, overlap or not; the total includes "
-            "the operators that it calls. Totals of recursive operators count twice.",
+            "Self is the sum of the durations of everything that the operator itself launched, each in full "
+            "even if they overlap. The total includes the operators that it calls. Totals of recursive "
+            "operators count twice.",
         ),
     ),
     Term(
         Text("define-host-self", "Host self, total"),
         Text(
             "define-host-self-say",
-            "The total is the duration on the host; self is without the operators and runtime calls inside.",
+            "The total is the operator's duration on the host; self excludes the operators and runtime calls "
+            "inside it.",
         ),
     ),
 )

@@ -38,8 +38,10 @@ _INFERRED = Text(
     one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
 )
 _LOADER = Text("overview-loader", "DataLoader")
-_LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "DataLoader, share of the step that nothing hides")
-_LOADER_FULL = Text("overview-loader-full", "DataLoader, whole wait including what other work hides")
+_LOADER_EXCLUSIVE = Text(
+    "overview-loader-exclusive", "Waiting for the DataLoader while nothing else runs, share of the step"
+)
+_LOADER_FULL = Text("overview-loader-full", "Waiting for the DataLoader in full, also while other work runs")
 _LONGEST = Text("overview-longest", "Longest step")
 
 PART_LABELS = {
@@ -65,7 +67,8 @@ _TERMS = (
         Text("define-window", "Window"),
         Text(
             "define-window-say",
-            "From the start of the first to the end of the last step. Shares are of the window unless said otherwise.",
+            "From the start of the first to the end of the last step. Shares are of the window unless stated "
+            "otherwise.",
         ),
     ),
     Term(
@@ -73,8 +76,8 @@ _TERMS = (
         Text(
             "define-parts-say",
             "Every nanosecond belongs to the first of these that is active: Kernel, Memcpy, Memset, "
-            "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and a part is "
-            "only what nothing before it hides.",
+            "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and each part"
+            " counts only time that no part before it covers.",
         ),
     ),
 )

@@ -12,7 +12,9 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("lines-title", "Python lines by device self time")
 _HOST_TITLE = Text("lines-host-title", "Python lines by host self time")
 _OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
-_UNATTRIBUTED = Text("lines-unattributed", "{share:share} of the device time was launched by no recorded line.")
+_UNATTRIBUTED = Text(
+    "lines-unattributed", "For {share:share} of the device time, the line that launched it was not recorded."
+)
 _NAME = SectionColumn(Text("lines-name", "Line"), "", is_name=True)
 _CALLS = SectionColumn(Text("lines-calls", "Calls"), "count")
 _DEVICE = (

@@ -13,11 +13,12 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("roofline-title", "Operators against the device's limits")
 _MODELLED = Text(
     "roofline-modelled",
-    "{share:share} of device time is in operators whose work follows from their input shapes.",
+    "{share:share} of device time is in operators whose work can be computed from their input shapes.",
 )
 _ROOF = Text("roofline-roof", "Limits of {name}: {source}.", "name of a GPU, title of a data sheet")
 _NO_ROOF = Text(
-    "roofline-no-roof", "The device is not in the table of data sheets, so there are rates, but no shares of a limit."
+    "roofline-no-roof",
+    "The device is not in the table of data sheets, so rates are shown without a share of the limit.",
 )
 _COLUMNS = (
     (SectionColumn(Text("roofline-operator", "Operator"), "", is_name=True), "name"),
@@ -36,8 +37,8 @@ _TERMS = (
         Text("define-limit", "Of the limit"),
         Text(
             "define-limit-say",
-            "The achieved rate over what the device can do at the operator's FLOP per byte, by its data sheet. "
-            "FLOPs and bytes follow from the input shapes.",
+            "The achieved rate as a share of what the device can reach at the operator's FLOP per byte, "
+            "according to its data sheet. FLOPs and bytes are computed from the input shapes.",
         ),
     ),
 )

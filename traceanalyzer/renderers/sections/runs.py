@@ -42,7 +42,8 @@ _OPERATOR = SectionColumn(Text("runs-operator", "Operator"), "", is_name=True)
 _TITLE_WIDTH = 24
 _MANY = Text(
     "runs-many",
-    "The text holds tables of {runs:count} different totals: of several runs, of ranks, or of phases of a run.",
+    "The text contains tables with {runs:count} different totals: from several runs, from ranks, or from phases of a "
+    "run.",
     note="always five or more",
 )
 _ALIKE = Text(
@@ -110,8 +111,8 @@ _TERMS = (
         Text("define-runs", "Profiled time, estimate"),
         Text(
             "define-runs-say",
-            "A printed table holds sums only. Host and device work at the same time, so a step takes at least "
-            "the larger of the two sums, over the number of steps.",
+            "A printed table contains only sums. Host and device work at the same time, so a step takes at "
+            "least the larger of the two sums divided by the number of steps.",
         ),
     ),
 )
@@ -241,7 +242,7 @@ def _compared(runs: tuple[PrintedRun, ...]) -> SectionTable:
 
 
 def _listed(runs: tuple[PrintedRun, ...]) -> SectionTable:
-    """The same figures the other way round."""
+    """The figures of many runs, one row for each run."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
     columns = (

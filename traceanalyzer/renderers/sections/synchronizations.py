@@ -12,6 +12,7 @@ from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTa
 TITLE = Text("synchronizations-title", "Waits of the host")
 _CALLS = Text("synchronizations-calls", "Waits")
 _PER_STEP = Text("synchronizations-per-step", "Waits per step")
+_OUTSIDE = Text("synchronizations-outside", "Waits outside of the steps", "which the number per step leaves out")
 _WAITING = Text("synchronizations-waiting", "Waiting")
 _WAITING_IDLE = Text("synchronizations-waiting-idle", "Waiting while the GPU is idle")
 _DRAINED = Text("synchronizations-drained", "GPU idle after waits")
@@ -37,8 +38,8 @@ _TERMS = (
         Text("define-waits", "Waits of the host"),
         Text(
             "define-waits-say",
-            "Time of the host in calls that wait for the device. A wait costs only where the GPU has nothing "
-            "to do after it.",
+            "Time that the host spends in calls that wait for the device. A wait is costly only if the GPU "
+            "has nothing to do after it.",
         ),
     ),
 )
@@ -76,6 +77,8 @@ def _facts(waits: Synchronizations) -> Iterator[Fact]:
     yield Fact(_CALLS, waits.calls, "count")
     if waits.calls_per_step is not None:
         yield Fact(_PER_STEP, waits.calls_per_step, "number")
+    if waits.calls_outside_steps:
+        yield Fact(_OUTSIDE, waits.calls_outside_steps, "count")
     yield Fact(_WAITING, waits.waiting_ns, "ns")
     if waits.drains is not None:
         yield Fact(_WAITING_IDLE, waits.waiting_idle_ns, "ns")

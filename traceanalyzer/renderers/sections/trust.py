@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Report, TraceSummary
+from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.source import TraceSummary
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(

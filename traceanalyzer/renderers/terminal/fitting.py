@@ -30,6 +30,7 @@ LEVELS = (
     Level(),
     Level(is_brief=True),
     Level(is_brief=True, has_facts=False, messages=4, lines=3),
+    Level(rows=4, is_brief=True, has_facts=False, messages=4, lines=3),
     Level(rows=3, is_brief=True, has_facts=False, messages=3, lines=3),
     Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
 )
@@ -47,7 +48,7 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
 
 
 def cut(section: Section, level: Level) -> Section:
-    """Cut a section to a level; a table with one row per figure is no ranking, and is kept."""
+    """Cut a section to a level; a table with one row per figure is not a ranking, and is kept."""
     tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = section.facts if level.has_facts else ()
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

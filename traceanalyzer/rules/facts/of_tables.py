@@ -12,7 +12,7 @@ from traceanalyzer.rules.facts import Facts
 
 
 def facts(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | None = None) -> tuple[Facts, ...]:
-    """One for each run whose totals are printed and not 0: else nothing tells how much anything matters.
+    """One for each run whose totals are printed and not 0: else it is unknown how much anything matters.
 
     Args:
         views: The tables of each run, for rules that look at single rows.
