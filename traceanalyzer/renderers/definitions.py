@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.sections import throughput
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 
@@ -145,6 +146,7 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
             ),
         ),
     ),
+    ("throughput", throughput.TERMS),
     (
         "launches",
         (

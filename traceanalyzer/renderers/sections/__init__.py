@@ -25,6 +25,7 @@ from traceanalyzer.renderers.sections import (
     runs,
     steps,
     synchronizations,
+    throughput,
     trust,
 )
 from traceanalyzer.report.model import Report
@@ -37,6 +38,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     ranks.build,
     capture.build,
     runs.build,
+    throughput.build,
     gpu.build,
     operators.build,
     kernels.build,

@@ -8,6 +8,7 @@ from typing import Any
 from traceanalyzer.analyzers.tables.runs import MOST_COMPARED, Hot, PrintedRun
 from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.sections import throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
@@ -119,7 +120,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section("runs", _WORDS[_kind(runs[0])][0], tables=(_compared(runs),))
         yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),))
     for run in runs:
-        yield from _run(run, top, alone=len(runs) == 1)
+        yield from _run(run, top, alone=len(runs) == 1, said=tuple(throughput.printed_facts(report, run.id)))
 
 
 def _kind(run: PrintedRun) -> str:
@@ -136,9 +137,11 @@ def _each_kind(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
             yield from _run(run, top, alone=False, alike=alike)
 
 
-def _run(run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = ()) -> Iterator[Section]:
+def _run(
+    run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = (), said: Sequence[Fact] = ()
+) -> Iterator[Section]:
     more = (_ALIKE(count=len(alike), ids=", ".join(alike)),) if alike else ()
-    yield Section(run.id, _title(run), messages=(_summary(run), *more), facts=tuple(_facts(run)))
+    yield Section(run.id, _title(run), messages=(_summary(run), *more), facts=(*_facts(run), *said))
     for name, label, table in (
         ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
         ("kernels", _KERNELS, _hot("run_kernels", run.kernels, top)),
