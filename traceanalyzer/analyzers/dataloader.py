@@ -92,7 +92,7 @@ def missing(context: Context) -> Message | None:
 def analyze(context: Context) -> DataLoader:
     """Waits that start in the chosen steps, or all."""
     tree, names = context.host.tree, context.host.name
-    rows = _outermost(context)
+    rows = outermost(context)
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
     rows = rows[context.in_scope(tree.start_ns[rows])]
     device = context.trace.device
@@ -111,13 +111,13 @@ def is_in_process(name: str) -> bool | None:
     return False if "_MultiProcessing" in name else None
 
 
-def _outermost(context: Context) -> I64:
+def outermost(context: Context) -> I64:
     """Positions of waits that do not lie within another wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
     around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
-    outermost: I64 = rows[around == NO_PARENT]
-    return outermost
+    found: I64 = rows[around == NO_PARENT]
+    return found
 
 
 def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:

@@ -129,6 +129,30 @@ _TEXTS = (
         one="{count:count} table has no total below it, in line {line:count}: shares of it are unknown.",
     ),
     Text(
+        "read-many-rates",
+        "{count:count} more lines of the text give a rate; the first {kept:count} are listed.",
+        one="{count:count} more line of the text gives a rate; the first {kept:count} are listed.",
+    ),
+    Text(
+        "q-rate-of-samples",
+        "{run}: at the printed {printed}, a step of {batch:number} samples takes {step:ns}, but the profile accounts "
+        "for {profiled:ns} of it: most of the time lies outside of what was profiled, or in the profiler itself.",
+        note="run is an identifier such as run-1, printed a rate as in the text, such as ~4.9 samples/sec",
+    ),
+    Text(
+        "q-rate-of-any-batch",
+        "{run}: at the printed {printed}, a step takes {step:ns} or longer, whatever the batch, but the profile "
+        "accounts for {profiled:ns} of it: most of the time lies outside of what was profiled, or in the profiler "
+        "itself.",
+        note="run is an identifier such as run-1, printed a rate as in the text, such as ~4.9 samples/sec",
+    ),
+    Text(
+        "q-rate-of-steps",
+        "{run}: at the printed {printed}, a step takes {step:ns}, but the profile accounts for {profiled:ns} of it: "
+        "most of the time lies outside of what was profiled, or in the profiler itself.",
+        note="run is an identifier such as run-1, printed a rate as in the text, such as 1.5 it/s",
+    ),
+    Text(
         "q-table-truncated",
         "{run}: up to {share:share} of the time is in rows that are not printed (row_limit).",
         note="run is an identifier such as run-1",

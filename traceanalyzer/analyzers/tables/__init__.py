@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import listing, recording, runs
+from traceanalyzer.analyzers.tables import listing, recording, runs, throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss
@@ -17,7 +17,11 @@ _NO_TIMELINE = Text(
 
 NEEDS_TIMELINE = ("step_breakdown", "gpu", "kernels_by_operator")
 
-RESULTS = {"tables": tuple[listing.PrintedTable, ...], "runs": tuple[runs.PrintedRun, ...]}
+RESULTS = {
+    "tables": tuple[listing.PrintedTable, ...],
+    "runs": tuple[runs.PrintedRun, ...],
+    "printed_throughput": tuple[throughput.PrintedThroughput, ...],
+}
 """Types of the results of a document by key; `recording`, of the first run, is that of a trace."""
 
 
@@ -36,7 +40,11 @@ def run(document: TableDocument, views: Sequence[runs.RunView]) -> tuple[dict[st
         The results by key, and for each analysis that needs more the reason.
     """
     found = runs.analyze_all(tuple(views))
-    results: dict[str, Any] = {"tables": listing.analyze(document, views), "runs": found}
+    results: dict[str, Any] = {
+        "tables": listing.analyze(document, views),
+        "runs": found,
+        "printed_throughput": throughput.analyze(document, found),
+    }
     if found:
         results["recording"] = recording.analyze(views[0], found[0])
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}
@@ -53,6 +61,7 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
         *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
         *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
         *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
+        *throughput.doubts(printed, results["printed_throughput"]),
     )
 
 

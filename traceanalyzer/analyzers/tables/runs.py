@@ -16,6 +16,7 @@ import msgspec
 from traceanalyzer.analyzers.tables import rows as joined
 from traceanalyzer.analyzers.tables import shape_costs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader, is_sync
+from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
 MOST_COMPARED = 4
@@ -106,6 +107,9 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Positions of the run's tables in the document, counted from 0."""
     like: str | None = None
     """Id of the first run before it that has mostly the same rows and about the same totals; null where none has."""
+    batch_size: int | None = None
+    """Length of the first axis that all tensors of three and more axes have in common, if they are not operands of
+    batched products only; null where there is none, or where no table has shapes."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,7 @@ def analyze(view: RunView) -> PrintedRun:
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
         shape_costs=shape_costs.analyze(view.by_shape),
         tables=view.positions,
+        batch_size=_batch_size(view.by_shape),
     )
 
 
@@ -236,6 +241,14 @@ def _share(part: float | None, whole: float | None) -> float | None:
 def _copies(rows: list[tuple[TableRow, RowKind]]) -> tuple[PrintedCopy, ...]:
     copies = (row for row, kind in rows if kind is RowKind.COPY)
     return tuple(PrintedCopy(row.name, row.calls, row.self_device_ns) for row in copies)
+
+
+def _batch_size(rows: list[TableRow]) -> int | None:
+    """The one first axis of all tensors that have three and more, not only of products, which fold heads into it."""
+    calls = [(row.name, parse(None if row.shapes_truncated else row.input_shapes) or []) for row in rows]
+    tensors = [(name, shape) for name, shapes in calls for shape in shapes if len(shape) >= 3]
+    first = {shape[0] for _, shape in tensors}
+    return first.pop() if len(first) == 1 and any("bmm" not in name.lower() for name, _ in tensors) else None
 
 
 def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:

@@ -26,6 +26,7 @@ from traceanalyzer.renderers.sections import (
     runs,
     steps,
     synchronizations,
+    throughput,
     trust,
 )
 from traceanalyzer.report.model import Report
@@ -38,6 +39,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     ranks.build,
     capture.build,
     runs.build,
+    throughput.build,
     gpu.build,
     accelerators.build,
     operators.build,

@@ -7,6 +7,7 @@ from statistics import median
 
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
+from traceanalyzer.renderers.sections import throughput
 from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -97,7 +98,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         "overview",
         TITLE,
         messages=tuple(said),
-        facts=tuple(_facts(breakdown, average)),
+        facts=(*_facts(breakdown, average), *throughput.facts(report)),
         parts=tuple(_parts(average)),
         topic=Topic.SUMMARY,
         terms=_TERMS,

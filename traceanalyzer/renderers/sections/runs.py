@@ -9,6 +9,7 @@ from typing import Any
 from traceanalyzer.analyzers.tables.runs import MOST_COMPARED, Hot, PrintedRun
 from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.sections import throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
@@ -139,7 +140,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section("runs", title, tables=(_compared(runs),), topic=Topic.RUNS, is_essential=True)
         yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
     for run in runs:
-        yield from _run(run, top, alone=len(runs) == 1)
+        yield from _run(run, top, alone=len(runs) == 1, said=tuple(throughput.printed_facts(report, run.id)))
 
 
 def _kind(run: PrintedRun) -> str:
@@ -156,13 +157,15 @@ def _each_kind(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
             yield from _run(run, top, alone=False, alike=alike)
 
 
-def _run(run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = ()) -> Iterator[Section]:
+def _run(
+    run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = (), said: Sequence[Fact] = ()
+) -> Iterator[Section]:
     more = (_ALIKE(count=len(alike), ids=", ".join(alike)),) if alike else ()
     yield Section(
         run.id,
         _title(run),
         messages=(_summary(run), *more),
-        facts=tuple(_facts(run)),
+        facts=(*_facts(run), *said),
         topic=Topic.RUNS,
         terms=_TERMS,
     )
