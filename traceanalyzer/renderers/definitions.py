@@ -38,6 +38,22 @@ _DEFINITIONS: tuple[tuple[str, tuple[tuple[Text, Text], ...]], ...] = (
         ),
     ),
     (
+        "phases",
+        (
+            (
+                Text("define-phases", "Phases"),
+                Text(
+                    "define-phases-say",
+                    "Ranges that people or frameworks set. Host is their duration, Device the time of what was "
+                    "launched inside them, each in full, Idle the time in which no device works meanwhile; self is "
+                    "without the ranges inside. Times per step are those of the whole trace over all its steps. What "
+                    "autograd launches on its own threads belongs to the range that waits for it. A pass that has no "
+                    "range is inferred from what autograd does.",
+                ),
+            ),
+        ),
+    ),
+    (
         "gpu",
         (
             (

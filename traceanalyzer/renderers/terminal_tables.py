@@ -31,6 +31,11 @@ NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 
 _KEPT = {
     "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
+    "phases": (
+        "phases-name",
+        "phases-calls",
+        *(f"phases-{figure}{of}" for figure in ("host", "device", "idle") for of in ("", "-per-step")),
+    ),
     "gpu": (
         "gpu-device",
         "gpu-utilization",

@@ -50,6 +50,7 @@ _GROUPS: tuple[tuple[str, Text, tuple[str, ...]], ...] = (
     ("findings", Text("html-group-findings", "Findings"), ()),
     ("runs", Text("html-group-runs", "Runs"), ("runs", "run")),
     ("ranks", Text("html-group-ranks", "Ranks"), ("ranks",)),
+    ("phases", Text("html-group-phases", "Phases"), ("phases",)),
     ("timeline", Text("html-group-timeline", "Timeline of one step"), ()),
     ("steps", Text("html-group-steps", "Steps"), ("steps", "inferred-steps")),
     ("gpu", Text("html-group-gpu", "GPU and its idle time"), ("gpu", "idle")),

@@ -16,6 +16,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 
 _KINDS = {
+    "marks": Text("waterfall-marks", "Marks of thread {label}", "ranges that people set; label is 123/456"),
     "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
     "launches": Text("waterfall-launches", "Runtime calls of thread {label}"),
     "device": Text("waterfall-device", "GPU {device}, stream {stream}"),
@@ -122,8 +123,10 @@ def _tone(kind: str, name: str | None) -> str:
         return "runtime"
     if kind == "device":
         return _device_tone(name or "")
-    if name is None or _OPERATOR.search(name):
-        return "communication" if name and _COLLECTIVE.match(name) else "cpu_exec"
+    if name is None:
+        return "other" if kind == "marks" else "cpu_exec"
+    if kind != "marks" and _OPERATOR.search(name):
+        return "communication" if _COLLECTIVE.match(name) else "cpu_exec"
     if marks.is_dataloader(name):
         return "dataloader"
     return "communication" if _COLLECTIVE.match(name) or marks.is_collective(name) else "other"

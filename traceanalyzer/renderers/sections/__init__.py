@@ -18,6 +18,7 @@ from traceanalyzer.renderers.sections import (
     modules,
     operators,
     overview,
+    phases,
     python_lines,
     ranks,
     roofline,
@@ -32,6 +33,7 @@ from traceanalyzer.report.section import Section
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     findings.build,
     overview.build,
+    phases.build,
     ranks.build,
     capture.build,
     runs.build,
