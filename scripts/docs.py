@@ -23,7 +23,7 @@ from traceanalyzer.rules.selection import builtin
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs"
 SCHEMAS = {"report": schemas.report, "difference": schemas.difference, "capture": schemas.capture}
-PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md")
+PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md", "docs/frameworks.md")
 
 
 def schema_files() -> dict[Path, str]:

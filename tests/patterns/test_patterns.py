@@ -38,6 +38,7 @@ LATE = {
     "traceanalyzer.readers.key_averages.dashes._counting",  # a prefix, escaped
     "traceanalyzer.knowledge.first_match.__init__",  # tables of patterns, when their module is imported
     "traceanalyzer.knowledge.first_match.patterns",  # likewise; they see only READ characters of a name
+    "traceanalyzer.knowledge.frameworks.framework.matching",  # the table of frameworks, when its modules are imported
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns out of what they are given."""

@@ -13,6 +13,11 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
+from tests.knowledge.framework_examples import FRAMES, MARKS
+from tests.knowledge.framework_examples import NAMES as NAMES_OF_FRAMEWORKS
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.frameworks import frameworks
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.pipeline import analyze, load
@@ -20,6 +25,7 @@ from traceanalyzer.readers.kineto.categories import TableGroup
 from traceanalyzer.rewrite.anonymize import anonymize
 from traceanalyzer.rewrite.names import Names
 from traceanalyzer.rewrite.secret import Secret
+from traceanalyzer.trace.model import Trace
 
 SECRET = "zebra"
 """In every name that must not remain."""
@@ -46,14 +52,18 @@ UNEXPLAINED = {("vllm_decode_graph_mi300x_capture.json.gz", 128_044), ("shared.j
 """Name and number of events of a trace and its copy."""
 
 
-def said(path: Path) -> tuple[Any, list[tuple[str, str]]]:
-    """The numbers of a report and its findings."""
-    report = analyze(load(path))
+def said(path: Path) -> tuple[Any, list[tuple[str, str]], list[tuple[str, str, int]]]:
+    """The numbers of a report, its findings, and the frameworks that were found."""
+    trace = load(path)
+    assert isinstance(trace, Trace)
+    report = analyze(trace)
     # Open: the copy of this trace has a row of `repeats` that its source lacks, for a reason that is not known yet.
     is_open = report.trace is not None and (path.name, report.trace.events) in UNEXPLAINED
     left_out = {"repeats"} if is_open else set()
     told = msgspec.structs.replace(report, analyses={k: v for k, v in report.analyses.items() if k not in left_out})
-    return numbers(msgspec.to_builtins(told)), sorted((f.rule, f.severity) for f in report.findings)
+    findings = sorted((finding.rule, finding.severity) for finding in report.findings)
+    found = [(evidence.id, evidence.kind, evidence.events) for evidence in frameworks(Context(trace))]
+    return numbers(msgspec.to_builtins(told)), findings, found
 
 
 def telling() -> TraceBuilder:
@@ -136,6 +146,42 @@ def test_the_report_on_real_traces_says_the_same(corpus: Path, corpus_name: str,
     assert said(target) == said(source)
 
 
+@pytest.mark.parametrize("name", [mark for _, mark, _ in MARKS])
+def test_marks_of_steps_keep_their_counts(name: str) -> None:
+    for group in (TableGroup.HOST, TableGroup.GPU_ANNOTATION):
+        assert NAMES.of(group, name) == name
+
+
+@pytest.mark.parametrize(("framework", "name"), [example for example in NAMES_OF_FRAMEWORKS if example[0] != "mtia"])
+def test_names_tell_of_the_same_framework(framework: str, name: str) -> None:
+    known = next(known.names for known in FRAMEWORKS if known.id == framework)
+    assert known
+    assert known.search(NAMES.of(TableGroup.HOST, name))
+
+
+@pytest.mark.parametrize(("framework", "name"), FRAMES)
+def test_frames_tell_of_the_same_framework(framework: str, name: str) -> None:
+    known = next(known.frames for known in FRAMEWORKS if known.id == framework)
+    assert known
+    assert known.search(NAMES.of(TableGroup.FRAME, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("zebra/vllm/zebra.py(3): zebra", r"folder_\w{12}/folder_\w{12}/file_\w{12}\.py\(3\): function_\w{12}"),
+        (
+            "/home/zebra/vllm/v1/zebra/zebra.py(3): zebra",
+            r"/folder_\w{12}/folder_\w{12}/vllm/v1/folder_\w{12}/file_\w{12}\.py\(3\): function_\w{12}",
+        ),
+        ("transformers/zebra.py(3): main", r"transformers/file_\w{12}\.py\(3\): main"),
+        ("/zebra/torchtitan/train.py(3): main", r"/folder_\w{12}/torchtitan/train\.py\(3\): main"),
+    ],
+)
+def test_of_a_path_only_the_package_stays(name: str, shape: str) -> None:
+    assert re.fullmatch(shape, NAMES.of(TableGroup.FRAME, name))
+
+
 def test_one_key_gives_the_same_hashes_and_no_key_other_ones(tmp_path: Path) -> None:
     source = str(telling().write(tmp_path / "t.json"))
     for name, key in (("a", "x"), ("b", "x"), ("c", "y"), ("d", None), ("e", None)):
@@ -165,6 +211,14 @@ def test_a_hash_cannot_be_looked_up_without_the_key() -> None:
         ("nccl:all_reduce", r"nccl:all_reduce"),
         ("## forward ##", r"range_\w{12}"),
         ("FSDP::forward (layers.0.mine)", r"FSDP::forward \(module_\w{12}\)"),
+        ("step[1]", r"range_\w{12}"),
+        ("step[DECODE bs=32 user=mine]", r"range_\w{12}"),
+        ("[pl][profile][LightningModule]Mine.training_step", r"\[pl\]\[profile\]mark_\w{12}"),
+        ("[param|mine|0|forward]", r"\[param\|mark_\w{12}\]"),
+        ("## MineAwaitable wait() ##", r"## mark_\w{12}Awaitable wait\(\) ##"),
+        ("## start_sparse_data_dist 12 ##", r"## start_sparse_data_dist 12 ##"),
+        ("## start_sparse_data_dist mine ##", r"range_\w{12}"),
+        ("vllm::mine", r"vllm::op_\w{12}"),
     ],
 )
 def test_ranges_keep_what_analyses_read(name: str, shape: str) -> None:

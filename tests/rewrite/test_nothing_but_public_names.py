@@ -31,9 +31,14 @@ PREFIXES = [
     "void at::native::", "void at::native::vectorized_elementwise_kernel<4, ", "at::native::", "cutlass_80_tensorop_", "Cijk_",
     "Cijk_Ailk_Bljk_", "nvjet_", "sm80_xmma_", "ncclDevKernel_", "ncclKernel_AllReduce_", "Memcpy HtoD (", "Memcpy ", "Memset",
     "ampere_sgemm_128x64_", "_ZN2at6native", "cuda", "cudaLaunchKernel", "hip", "cu", "Buffer Flush", "stream 7 ", "thread 1 (",
+    "step[DECODE bs=32]", "step[", "step[DECODE bs=3 ", "execute_context_1(2)_generation_0(0)", "execute_", "capture_32_FULL", "capture_",
+    "[Executor] _forward_step 7: ", "execute_diffusion_1_256x256_", "[pl][profile]", "[pl][module]", "[param|", "## all2all_data:", "## ",
+    "## start_sparse_data_dist ", "gpu_model_runner: ", "vllm::", "sglang::", "npu::", "vllm/", "/x/vllm/v1/", "transformers/models/",
+    "/x/site-packages/transformers/", "torchtitan/train.py(1): ", "/x/site-packages/", "nn.Module: DeepSpeedEngine_",
     "thread ", "python3.", "GPU 0", "pt_autograd_", "fwdbwd", "ac2g", "launch", "<forward op>",
 ]  # fmt: skip
 SUFFIXES = [
+    "]", "Awaitable wait() ##", "/vllm/v1/worker.py(3): forward",
     "", "Backward0", "Backward", " ##", ".step", ".__next__", "(12): run", ".py(3): forward", "/model.py(1): main", ">(12): run",
     "_0", "<float>", "(int)", "> >(int)", ")", " object at 0x7f00>", " of Tensor object at 0x7f00>", ">", "_kernel", "\n", " (dynamo_timed)",
 ]  # fmt: skip

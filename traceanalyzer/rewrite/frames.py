@@ -1,9 +1,13 @@
-"""What stands for a frame of Python: lines of public libraries as they are, the rest hashed part by part."""
+"""What stands for a frame of Python: lines of public libraries as they are, the rest hashed part by part.
+
+Folders by which a framework is known stay, too: they are names of public packages.
+"""
 
 from __future__ import annotations
 
 import re
 
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.public_names import LONGEST, public
 from traceanalyzer.rewrite.secret import Secret
@@ -71,7 +75,14 @@ class FrameNames:
         below = parts[first:]
         if "/".join(below[::2]) in public("files"):
             return "".join(map(self._part, parts[:first])) + "".join(below)
-        return "".join(map(self._part, parts[:-1])) + self._file(parts[-1])
+        start, end = _framework(path)
+        *folders, file = _SEPARATOR.split(path[end:])
+        return (
+            "".join(map(self._part, _SEPARATOR.split(path[:start])))
+            + path[start:end]
+            + "".join(map(self._part, folders))
+            + (self._file(file) if file else "")
+        )
 
     def _frozen(self, path: str) -> str:
         module = path.removeprefix("<frozen ").removesuffix(">")
@@ -90,6 +101,14 @@ class FrameNames:
             return f"<ipython-input-{self._secret.hide(name, 'cell')}>"
         stem, suffix = (name[:-3], ".py") if name.endswith(".py") else (name, "")
         return self._secret.hide(stem, "ipykernel" if "ipykernel" in name else "file") + suffix
+
+
+def _framework(path: str) -> tuple[int, int]:
+    """Which part of a path a framework is known by; none of it where no framework is."""
+    for known_by in (each.frames for each in FRAMEWORKS if each.frames):
+        if match := known_by.search(f"{path}("):
+            return match.span()
+    return 0, 0
 
 
 def _root(parts: list[str]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from traceanalyzer.knowledge.frameworks import is_step_mark
 from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.frames import FrameNames
@@ -27,6 +28,16 @@ _SHARDED = tuple(
                  "all_gather_copy_out", "post_backward_reduce", "post_backward_accumulate", "post_backward_reshard",
                  "post_backward_rs_wait", "reduce_scatter")
 )  # fmt: skip
+_FRAMEWORKS = (
+    ("[pl][profile]", ""),
+    ("[pl][module]", ""),
+    ("[param|", "]"),
+    ("## all2all_data:", " ##"),
+    ("## ", "Awaitable wait() ##"),
+    ("gpu_model_runner: ", ""),
+    ("v2_gpu_model_runner: ", ""),
+)
+"""What marks of frameworks begin and end with, around a name of somebody."""
 _FLOWS = frozenset({"fwdbwd", "forward_backward", "ac2g", "async_cpu_to_gpu", "async_gpu", "cpu_to_cuda", "launch"})
 
 
@@ -72,7 +83,7 @@ class Names:
         return self._mark(name) or self._function(name)
 
     def _mark(self, name: str) -> str | None:
-        """What stands for a mark of PyTorch around a name of somebody; None for anything else."""
+        """What stands for a mark of PyTorch or a framework around a name of somebody; None for anything else."""
         if name.startswith("Optimizer."):
             return self._optimizer_range(name)
         for prefix in _LOADERS:
@@ -83,6 +94,9 @@ class Names:
         for prefix in _SHARDED:
             if name.startswith(prefix) and name.endswith(")"):
                 return f"{prefix}{self._secret.hide(name, 'module')})"
+        for prefix, suffix in _FRAMEWORKS:
+            if name.startswith(prefix) and name.endswith(suffix):
+                return f"{prefix}{self._secret.hide(name, 'mark')}{suffix}"
         return None
 
     def _function(self, name: str) -> str:
@@ -130,7 +144,8 @@ class Names:
     def category(self, name: str) -> str:
         """Replace a category that the reader does not know."""
         lower = name.lower()
-        return name if name in CATEGORIES else lower if lower in CATEGORIES else self._secret.hide(name, "category")
+        is_public = name in CATEGORIES or name in known.CATEGORIES
+        return name if is_public else lower if lower in CATEGORIES else self._secret.hide(name, "category")
 
     def phase(self, name: str) -> str:
         """Replace a phase that no viewer knows."""
@@ -150,5 +165,5 @@ def _is_public(name: str) -> bool:
 
 
 def _is_numbered(name: str) -> bool:
-    """A mark with numbers in it and nothing else."""
-    return any(p.fullmatch(name) for p in (known.STEP, known.PROFILER, known.COMPILED_REGION))
+    """A mark of public words and numbers, and nothing else."""
+    return any(pattern.fullmatch(name) for pattern in known.NUMBERED) or is_step_mark(name)

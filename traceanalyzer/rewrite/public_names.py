@@ -30,10 +30,13 @@ def _words(text: str) -> frozenset[str]:
 STEP = re.compile(r"ProfilerStep#[0-9]{1,18}", re.ASCII)
 PROFILER = re.compile(r"(PyTorch Profiler|__cupti_profiler__) \(-?[0-9]{1,9}\)", re.ASCII)
 COMPILED_REGION = re.compile(r"Torch-Compiled Region: [0-9]{1,6}/[0-9]{1,6}(_[0-9]{1,6})?", re.ASCII)
+SPARSE_DATA_DIST = re.compile(r"## (start_|wait_)?sparse_data_dist( [0-9]{1,18})? ##", re.ASCII)
+NUMBERED = (STEP, PROFILER, COMPILED_REGION, SPARSE_DATA_DIST)
+"""Marks of public words with numbers in them."""
 
 NAMESPACES = _words(
     "aten prim prims torch torchvision torchaudio c10d _c10d_functional c10d_functional autograd quantized fbgemm mkldnn "
-    "onednn inductor profiler symm_mem rocm xpu mtia"
+    "onednn inductor profiler symm_mem rocm xpu mtia npu vllm sglang sglang_profiler sgl_kernel trtllm tensorrt_llm fsdp"
 )
 """Before the `::` of an operator."""
 
@@ -45,6 +48,9 @@ OVERHEADS = frozenset(
     ]
 )  # fmt: skip
 """Of the profiler, and kinds of synchronization."""
+
+CATEGORIES = _words("mtia_ccp_events")
+"""Kinds of events that kineto writes and no analysis reads, but that tell what ran."""
 
 BUILTIN_OWNERS = _words(
     "Tensor Parameter type PyCapsule dict list str tuple set frozenset bytes int float bool module builtin_function "

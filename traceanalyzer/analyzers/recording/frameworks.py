@@ -1,0 +1,186 @@
+"""Which frameworks made what was recorded, and which of them is the program's?
+
+Each distinct name of annotations, operators, frames and kinds of events is asked once; a trace has far more events
+than names. A framework is shown with the strongest evidence of it: a mark, else an operator, a module, a frame, a kind
+of events. Where nothing else tells, the sizes of all-reduces may (`gradient_buckets`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.gradient_buckets import gradient_buckets
+from traceanalyzer.knowledge.first_match import alternatives, required_word
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
+from traceanalyzer.knowledge.frameworks.ddp import DDP
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I32
+from traceanalyzer.trace.tables import Category
+
+_MODULE = "nn.Module: "
+_BUILT_IN = "<built-in "
+_NEVER = 1 << 62
+
+
+class _Kind(IntEnum):
+    """Kinds of evidence, the strongest first."""
+
+    MARK = 0
+    OPERATOR = 1
+    MODULE = 2
+    FRAME = 3
+    CATEGORY = 4
+    COLLECTIVE = 5
+
+
+class FrameworkEvidence(msgspec.Struct, frozen=True):
+    """What shows that a framework ran: the strongest kind of evidence of it."""
+
+    id: str
+    """Id of the framework: `vllm`, `huggingface`, `ddp`, ..."""
+    kind: str
+    """What was recognized: a `mark`, `operator`, `module`, Python `frame`, `category` of events, or `collective`s."""
+    name: str
+    """Name of the first event that was recognized."""
+    events: int
+    """Number of events of this kind that were recognized."""
+    names: int
+    """Number of distinct names that these events have."""
+
+
+def frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
+    """The frameworks of which there is evidence, in the order of priority of the one that a report names."""
+    return context.once(_frameworks)
+
+
+def main_framework(context: Context) -> Framework | None:
+    """The framework that a report names; None where none was found that may be named."""
+    found = {evidence.id for evidence in frameworks(context)}
+    return next((known for known in FRAMEWORKS if known.is_named and known.id in found), None)
+
+
+def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
+    found = _Found()
+    for name, kind, events, first in _names(context):
+        found.ask(name, kind, events, first)
+    if not any(known.is_named and known.id in found.by_id for known in FRAMEWORKS):
+        buckets = gradient_buckets(context)
+        if buckets:
+            found.add(DDP.id, buckets.name, _Kind.COLLECTIVE, buckets.events, 0)
+    return tuple(found.by_id[known.id].result for known in FRAMEWORKS if known.id in found.by_id)
+
+
+def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
+    """Each distinct name that may tell, what has it, how often, and a number that orders it by time."""
+    trace, host = context.trace, context.trace.host
+    is_operator = host.category == Category.OPERATOR
+    columns = (
+        (_Kind.MARK, host.name[~is_operator]),
+        (_Kind.MARK, _only_on_devices(trace)),
+        (_Kind.OPERATOR, host.name[is_operator]),
+        (_Kind.FRAME, trace.frames.name),
+    )
+    for kind, codes in columns:
+        for code, events, first in _distinct(codes):
+            name = trace.names[code]
+            if kind != _Kind.FRAME:
+                yield name, kind, events, first
+            elif not name.startswith(_BUILT_IN):
+                yield name, _Kind.MODULE if name.startswith(_MODULE) else kind, events, first
+    for category, events in trace.info.unsupported.items():
+        yield category, _Kind.CATEGORY, events, 0
+
+
+def _only_on_devices(trace: Trace) -> I32:
+    """Names of marks on devices whose marks on the host were not recorded."""
+    on_host = np.zeros(len(trace.names), np.bool_)
+    on_host[trace.host.name] = True
+    names = trace.gpu_annotations.name
+    return names[~on_host[names]]
+
+
+def _distinct(codes: I32) -> Iterator[tuple[int, int, int]]:
+    """Each code of a column, how many rows have it, and the first of them."""
+    counts = np.bincount(codes)
+    first = np.zeros(len(counts), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of rows with one code the last to be set stays
+    present = np.flatnonzero(counts)
+    yield from zip(present.tolist(), counts[present].tolist(), first[present].tolist(), strict=True)
+
+
+@dataclass
+class _Evidence:
+    """What was found of one framework so far."""
+
+    id: str
+    kind: _Kind
+    name: str = ""
+    first: int = _NEVER
+    events: int = 0
+    names: int = 0
+
+    def add(self, name: str, events: int, first: int) -> None:
+        """Count a name of this kind."""
+        self.events += events
+        self.names += 1
+        if first < self.first:
+            self.name, self.first = name, first
+
+    @property
+    def result(self) -> FrameworkEvidence:
+        return FrameworkEvidence(self.id, self.kind.name.lower(), self.name, self.events, self.names)
+
+
+class _Found:
+    """The strongest evidence of each framework."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, _Evidence] = {}
+
+    def ask(self, name: str, kind: _Kind, events: int, first: int) -> None:
+        """Add a name to all frameworks that know it."""
+        lower = name.lower()
+        for line in _LINES_OF_FRAMES if kind in (_Kind.MODULE, _Kind.FRAME) else _LINES_OF_NAMES:
+            if line.may_match(lower) and line.pattern.search(name):
+                self.add(line.framework.id, name, line.kind_of(name, kind), events, first)
+
+    def add(self, framework: str, name: str, kind: _Kind, events: int, first: int) -> None:
+        """Add a name to a framework; stronger evidence replaces weaker."""
+        best = self.by_id.get(framework)
+        if best is None or kind < best.kind:
+            best = self.by_id[framework] = _Evidence(framework, kind)
+        if kind == best.kind:
+            best.add(name, events, first)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A pattern of a framework with a word of each alternative, which is a hundred times cheaper to look for."""
+
+    framework: Framework
+    pattern: re.Pattern[str]
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        return tuple(sorted({required_word(alternative) for alternative in alternatives(self.pattern.pattern)}))
+
+    def may_match(self, lower: str) -> bool:
+        """Whether a name in lower case has the word of some alternative."""
+        return any(word in lower for word in self._words)
+
+    def kind_of(self, name: str, kind: _Kind) -> _Kind:
+        """A mark of a step is one, whatever old writers called its kind."""
+        mark = self.framework.step_mark
+        return _Kind.MARK if kind == _Kind.OPERATOR and mark and mark(name) else kind
+
+
+_LINES_OF_NAMES = tuple(_Line(known, known.names) for known in FRAMEWORKS if known.names)
+_LINES_OF_FRAMES = tuple(_Line(known, known.frames) for known in FRAMEWORKS if known.frames)

@@ -1,0 +1,80 @@
+"""Do all-reduces have the sizes of gradient buckets, as DistributedDataParallel makes them?
+
+It lays gradients one after another into flat buckets and reduces each when it is full. The first is full at 1 MiB, so
+that communication starts early; the others at 25 MiB, but for the last, which is what remains. Each step reduces the
+same buckets in the same order. Who sets `bucket_cap_mb` or reduces by hand has other sizes: then this says nothing.
+
+It is for traces in which the marks of DistributedDataParallel are missing, because threads or events were left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.model import Trace
+
+_ALL_REDUCE = re.compile(r"[a-z]{2,8}:all_?reduce", re.ASCII)
+_MIB = 1 << 20
+_FIRST_CAP = 1 * _MIB
+_CAP = 25 * _MIB
+_STEPS = 3
+"""Fewer repetitions may be chance."""
+_BYTES = {"float": 4, "c10::Half": 2, "c10::BFloat16": 2}
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """All-reduces that have the sizes of gradient buckets."""
+
+    name: str
+    events: int
+
+
+def gradient_buckets(context: Context) -> Buckets | None:
+    """The all-reduces, if their sizes are those of gradient buckets in three steps or more."""
+    trace = context.trace
+    is_reduction = trace.names.where(_is_all_reduce)[trace.host.name]
+    rows = np.flatnonzero(is_reduction)
+    sizes = [_flat_bytes(trace, int(row)) for row in rows]
+    known = [size for size in sizes if size]
+    buckets = len(set(known))
+    if len(known) < len(sizes) or buckets < 2 or len(known) < _STEPS * buckets or len(known) % buckets:
+        return None
+    if known != known[:buckets] * (len(known) // buckets) or not _are_full(known[:buckets]):
+        return None
+    return Buckets(trace.names[int(trace.host.name[rows[0]])], len(rows))
+
+
+def _is_all_reduce(name: str) -> bool:
+    return _ALL_REDUCE.fullmatch(name) is not None
+
+
+def _are_full(sizes: list[int]) -> bool:
+    """Whether each bucket but the last is full."""
+    return sizes[0] >= _FIRST_CAP and all(size >= _CAP for size in sizes[1:-1])
+
+
+def _flat_bytes(trace: Trace, row: int) -> int | None:
+    """Size of the one flat tensor of numbers that a collective is called with; None for anything else."""
+    shapes, types = trace.shapes[int(trace.host.shapes[row])], trace.types[int(trace.host.types[row])]
+    return _size(shapes, types)
+
+
+@cache
+def _size(shapes: str, types: str) -> int | None:
+    try:
+        tensors, kinds = json.loads(shapes), json.loads(types)
+    except ValueError:
+        return None
+    if not (isinstance(tensors, list) and isinstance(kinds, list) and len(tensors) == len(kinds) == 1):
+        return None
+    shape = tensors[0]
+    is_flat = isinstance(shape, list) and len(shape) == 1 and isinstance(shape[0], int)
+    width = _BYTES.get(kinds[0]) if isinstance(kinds[0], str) else None
+    return shape[0] * width if is_flat and width else None

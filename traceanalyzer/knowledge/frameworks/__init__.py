@@ -1,0 +1,79 @@
+"""Frameworks, and what each is known by: one small file each, and this table.
+
+The order is that of priority: a report names the first that was found. Servers come before what they are built on
+(SGLang and others have imported vLLM, all import Transformers), then what owns the loop, then libraries of models,
+then what distributes a model; the last ones are never named. How to add one: docs/frameworks.md.
+"""
+
+from __future__ import annotations
+
+from traceanalyzer.knowledge.frameworks.dataparallel import DATAPARALLEL
+from traceanalyzer.knowledge.frameworks.ddp import DDP
+from traceanalyzer.knowledge.frameworks.deepspeed import DEEPSPEED
+from traceanalyzer.knowledge.frameworks.detectron2 import DETECTRON2
+from traceanalyzer.knowledge.frameworks.diffusers import DIFFUSERS
+from traceanalyzer.knowledge.frameworks.fairseq import FAIRSEQ
+from traceanalyzer.knowledge.frameworks.fbgemm import FBGEMM
+from traceanalyzer.knowledge.frameworks.framework import Framework, StepMark
+from traceanalyzer.knowledge.frameworks.fsdp import FSDP
+from traceanalyzer.knowledge.frameworks.fsdp2 import FSDP2
+from traceanalyzer.knowledge.frameworks.huggingface import HUGGINGFACE
+from traceanalyzer.knowledge.frameworks.lightllm import LIGHTLLM
+from traceanalyzer.knowledge.frameworks.lightning import LIGHTNING
+from traceanalyzer.knowledge.frameworks.megatron import MEGATRON
+from traceanalyzer.knowledge.frameworks.mmengine import MMENGINE
+from traceanalyzer.knowledge.frameworks.mtia import MTIA
+from traceanalyzer.knowledge.frameworks.npu import NPU
+from traceanalyzer.knowledge.frameworks.param import PARAM
+from traceanalyzer.knowledge.frameworks.ray_train import RAY_TRAIN
+from traceanalyzer.knowledge.frameworks.sglang import SGLANG
+from traceanalyzer.knowledge.frameworks.tensorrt_llm import TENSORRT_LLM
+from traceanalyzer.knowledge.frameworks.tgi import TGI
+from traceanalyzer.knowledge.frameworks.timm import TIMM
+from traceanalyzer.knowledge.frameworks.torch_compile import TORCH_COMPILE
+from traceanalyzer.knowledge.frameworks.torchrec import TORCHREC
+from traceanalyzer.knowledge.frameworks.torchtitan import TORCHTITAN
+from traceanalyzer.knowledge.frameworks.vllm import VLLM
+from traceanalyzer.knowledge.frameworks.xdit import XDIT
+
+__all__ = ["FRAMEWORKS", "Framework", "StepMark", "is_step_mark"]
+
+FRAMEWORKS: tuple[Framework, ...] = (
+    # serving
+    SGLANG,
+    LIGHTLLM,
+    TENSORRT_LLM,
+    TGI,
+    VLLM,
+    XDIT,
+    # loops
+    MEGATRON,
+    TORCHTITAN,
+    LIGHTNING,
+    DETECTRON2,
+    MMENGINE,
+    FAIRSEQ,
+    TORCHREC,
+    # models
+    DIFFUSERS,
+    HUGGINGFACE,
+    # distribution
+    DEEPSPEED,
+    FSDP2,
+    FSDP,
+    DDP,
+    DATAPARALLEL,
+    RAY_TRAIN,
+    TIMM,
+    # never named
+    TORCH_COMPILE,
+    PARAM,
+    FBGEMM,
+    MTIA,
+    NPU,
+)
+
+
+def is_step_mark(name: str) -> bool:
+    """Whether a name is some framework's mark of a step, which consists of public words and counts."""
+    return any(known.step_mark(name) is not None for known in FRAMEWORKS if known.step_mark)

@@ -1,0 +1,22 @@
+"""Hugging Face: models, pipelines and `generate` of Transformers, its Trainer, and Accelerate.
+
+It trains as well as it infers, so its role says nothing about the program. Frames of `transformers/utils` that only
+look for installed packages run in programs that use nothing else of it.
+"""
+
+from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package, path
+
+_LOOKS_AROUND = r"(?!utils[/\\](?:import_utils|versions|logging|hub)\.py|dependency_versions)"
+
+HUGGINGFACE = Framework(
+    id="huggingface",
+    title="Hugging Face",
+    role="inference",
+    frames=matching(
+        package("transformers") + _LOOKS_AROUND,
+        path("src", "transformers", r"(?:models|generation|pipelines)[/\\]"),
+        package("accelerate"),
+        package("trl"),
+        package("peft"),
+    ),
+)
