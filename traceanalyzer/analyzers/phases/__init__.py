@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.phases import inferred
 from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.analyzers.phases.figures import PhaseTimes, TimesByName, figures, most_expensive, times
 from traceanalyzer.analyzers.phases.forest import forest, mark_rows
+from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
 from traceanalyzer.analyzers.phases.rows import names_of, paths, sums
 from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.report.message import Message, Text
@@ -89,6 +90,8 @@ class Phases(msgspec.Struct, frozen=True):
     """Device time in ns of everything whose launch is known; null where no launch is."""
     unmarked_device_ns: int | None
     """The part of it that was launched in no mark; null where no launch is known."""
+    kinds: tuple[StepKind, ...]
+    """Steps that a server marked, by kind; empty for what is no server."""
     hidden_rows: HiddenPhases
     """Names that are not listed."""
     hidden_places: HiddenPhases
@@ -128,6 +131,7 @@ def analyze(context: Context) -> Phases:
         clipped=found.clipped,
         device_ns=cost.device_ns if on_device else None,
         unmarked_device_ns=cost.unmarked_device_ns if on_device else None,
+        kinds=kinds(context),
         hidden_rows=_hidden(rows, listed, on_device=on_device),
         hidden_places=_hidden(tree, shown, on_device=on_device),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from traceanalyzer.analyzers.phases import Phase, PhasePlace, Phases
+from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, SectionColumn, SectionTable
@@ -54,6 +55,26 @@ _ALL: tuple[_Column, ...] = (
     (SectionColumn(Text("phases-host-self", "Host self"), "ns"), "host_self_ns"),
     (SectionColumn(Text("phases-device-self", "Device self"), "ns"), "device_self_ns"),
 )
+_KINDS_TITLE = Text("phases-kinds-title", "Steps by kind", "kinds of steps of a server: prefill, decode")
+_KIND_NAMES = {
+    "prefill": Text("phases-kind-prefill", "prefill", "a server computes prompts"),
+    "decode": Text("phases-kind-decode", "decode", "a server generates tokens"),
+    "mixed": Text("phases-kind-mixed", "mixed", "a server computes prompts and generates tokens in one step"),
+    "capture": Text("phases-kind-capture", "graph capture"),
+    "diffusion": Text("phases-kind-diffusion", "diffusion"),
+}
+_KIND_UNKNOWN = Text("phases-kind-unknown", "unknown", "the mark of a step does not tell its kind")
+_KINDS: tuple[_Column, ...] = (
+    (SectionColumn(Text("phases-kind-steps", "Steps"), "count"), "steps"),
+    (SectionColumn(Text("phases-kind-requests", "Requests/step", "median"), "count"), "median_requests"),
+    (SectionColumn(Text("phases-kind-tokens", "Tokens/step", "median"), "count"), "median_tokens"),
+    (SectionColumn(Text("phases-kind-host-median", "Host/step", "median"), "ns"), "median_host_ns"),
+    (SectionColumn(Text("phases-kind-device-median", "Device/step", "median"), "ns"), "median_device_ns"),
+    (SectionColumn(Text("phases-kind-host", "Host in all"), "ns"), "host_ns"),
+    (SectionColumn(Text("phases-kind-device", "Device in all"), "ns"), "device_ns"),
+    (SectionColumn(Text("phases-kind-idle", "Idle in all", "no device works"), "ns"), "idle_ns"),
+    (SectionColumn(Text("phases-kind-all-tokens", "Tokens in all"), "count"), "tokens"),
+)
 _INDENT = "· "
 
 
@@ -62,6 +83,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
     phases = report.result("phases", Phases)
     if phases is None or not phases.rows:
         return
+    if phases.kinds:
+        yield Section("phases-kinds", _KINDS_TITLE, tables=(_kinds(phases.kinds),))
     inferred = [row for row in phases.rows if row.is_inferred]
     rows: list[Phase | PhasePlace] = [*inferred, *_most_expensive(phases.tree, max(0, top - len(inferred)))]
     total = len(inferred) + len(phases.tree) + phases.hidden_places.count
@@ -103,6 +126,18 @@ def _table(name: str, phases: Phases, rows: Sequence[Phase | PhasePlace], total:
     ]
     shown = tuple((_label(row), row.calls, *(getattr(row, field) for _, field in columns)) for row in rows)
     return SectionTable(name, (_NAME, _CALLS, *(column for column, _ in columns)), shown, total)
+
+
+def _kinds(kinds: Sequence[StepKind]) -> SectionTable:
+    """One row per kind of step, with what some mark tells."""
+    columns = [(column, field) for column, field in _KINDS if any(getattr(kind, field) is not None for kind in kinds)]
+    head = SectionColumn(Text("phases-kind", "Kind of step"), "")
+    rows = tuple((_kind(kind.kind), *(getattr(kind, field) for _, field in columns)) for kind in kinds)
+    return SectionTable("phases_kinds", (head, *(column for column, _ in columns)), rows, len(rows))
+
+
+def _kind(kind: str | None) -> Text | str:
+    return _KIND_UNKNOWN if kind is None else _KIND_NAMES.get(kind, kind)
 
 
 def _label(row: Phase | PhasePlace) -> str | Message:
