@@ -115,3 +115,25 @@ def test_each_pass_of_several_steps_is_one_call() -> None:
     rows = by_name(phases_of(trace))
     assert (rows["forward"].calls, us(rows["forward"].host_ns_per_step)) == (3, 35)
     assert (rows["backward"].calls, us(rows["backward"].host_ns_per_step)) == (3, 20)
+
+
+def test_without_numbers_the_longest_run_of_operators_before_backward_is_the_forward_pass() -> None:
+    """As in traces of 2021."""
+    trace = TraceBuilder()
+    for step, start in enumerate((0, 200)):
+        trace.step(step, start, 200)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", start + 5, 30)
+        trace.op("aten::stack", start + 6, 25)
+        trace.op("aten::to", start + 40, 5)
+        trace.op("aten::conv2d", start + 50, 20)
+        trace.op("aten::nll_loss", start + 75, 5)
+        trace.annotation("Optimizer.zero_grad#SGD.zero_grad", start + 85, 10)
+        trace.op("aten::zero_", start + 86, 3)
+        trace.op("aten::ones_like", start + 96, 2)
+        trace.op("NllLossBackward", start + 110, 20, tid=ENGINE)
+        trace.op(f"{EVALUATE}NllLossBackward", start + 105, 30, tid=ENGINE)
+        trace.annotation("Optimizer.step#SGD.step", start + 150, 20)
+        trace.op("aten::add_", start + 151, 10)
+        trace.op("aten::item", start + 175, 4)
+    forward = by_name(phases_of(trace))["forward"]
+    assert (forward.calls, us(forward.host_ns), us(forward.host_ns_per_step)) == (2, 80, 40)  # 40 to 80

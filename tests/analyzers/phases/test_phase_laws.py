@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.random_traces import Plan, plans
+from tests.random_traces import Plan, duration, plans, time
 from tests.reading import read_built
 from traceanalyzer.analyzers import phases
 from traceanalyzer.analyzers.context import Context
@@ -12,15 +13,22 @@ from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.forest import forest
 from traceanalyzer.trace.tree import NO_PARENT
 
+passes = st.lists(st.tuples(time, duration), max_size=4)
+"""Starts and durations of what autograd evaluates on the second thread of a plan."""
 
-def found_in(plan: Plan) -> tuple[Phases, Context]:
-    context = Context(read_built(plan.build()))
+
+def found_in(plan: Plan, evaluations: list[tuple[int, int]]) -> tuple[Phases, Context]:
+    trace = plan.build()
+    for number, (start, dur) in enumerate(evaluations):
+        trace.op("autograd::engine::evaluate_function: X", start, dur, sequence=number, fwd_thread=1, tid=4202)
+        trace.op("aten::forward", start + 3, 2, sequence=number, tid=4201)
+    context = Context(read_built(trace))
     return phases.analyze(context), context
 
 
-@given(plans)
-def test_exclusive_times_never_exceed_inclusive_ones(plan: Plan) -> None:
-    found, _ = found_in(plan)
+@given(plans, passes)
+def test_exclusive_times_never_exceed_inclusive_ones(plan: Plan, evaluations: list[tuple[int, int]]) -> None:
+    found, _ = found_in(plan, evaluations)
     for row in (*found.rows, *found.tree):
         assert 0 <= row.host_self_ns <= row.host_ns
         assert 0 <= (row.device_self_ns or 0) <= (row.device_ns or 0)
@@ -29,9 +37,11 @@ def test_exclusive_times_never_exceed_inclusive_ones(plan: Plan) -> None:
         assert row.recursive_calls < row.calls
 
 
-@given(plans)
-def test_exclusive_device_times_and_what_is_unmarked_are_everything_that_was_launched(plan: Plan) -> None:
-    found, context = found_in(plan)
+@given(plans, passes)
+def test_exclusive_device_times_and_what_is_unmarked_are_everything_that_was_launched(
+    plan: Plan, evaluations: list[tuple[int, int]]
+) -> None:
+    found, context = found_in(plan, evaluations)
     linked = int(context.trace.device.dur_ns[context.links.launch != NO_PARENT].sum())
     assert (found.device_ns or 0) == linked
     for rows in (found.rows, found.tree):
@@ -39,9 +49,9 @@ def test_exclusive_device_times_and_what_is_unmarked_are_everything_that_was_lau
         assert own + (found.unmarked_device_ns or 0) == linked
 
 
-@given(plans)
-def test_exclusive_host_times_are_the_time_of_threads_in_marks(plan: Plan) -> None:
-    found, context = found_in(plan)
+@given(plans, passes)
+def test_exclusive_host_times_are_the_time_of_threads_in_marks(plan: Plan, evaluations: list[tuple[int, int]]) -> None:
+    found, context = found_in(plan, evaluations)
     tree = context.once(forest).tree
     roots = tree.parent == NO_PARENT
     covered = int((tree.end_ns - tree.start_ns)[roots].sum())
@@ -50,18 +60,18 @@ def test_exclusive_host_times_are_the_time_of_threads_in_marks(plan: Plan) -> No
     assert sum(place.calls for place in found.tree) == found.marks
 
 
-@given(plans)
-def test_idle_times_of_marks_are_part_of_all_idle_time(plan: Plan) -> None:
-    found, context = found_in(plan)
+@given(plans, passes)
+def test_idle_times_of_marks_are_part_of_all_idle_time(plan: Plan, evaluations: list[tuple[int, int]]) -> None:
+    found, context = found_in(plan, evaluations)
     own = sum(place.idle_self_ns or 0 for place in found.tree)
     window = context.steps.window
     assert window is not None
     assert own <= window[1] - window[0]
 
 
-@given(plans)
-def test_the_forest_is_in_order_and_nests(plan: Plan) -> None:
-    _, context = found_in(plan)
+@given(plans, passes)
+def test_the_forest_is_in_order_and_nests(plan: Plan, evaluations: list[tuple[int, int]]) -> None:
+    _, context = found_in(plan, evaluations)
     marks = context.once(forest)
     for position, (parent, depth, after) in enumerate(
         zip(marks.parent.tolist(), marks.depth.tolist(), marks.after.tolist(), strict=True)

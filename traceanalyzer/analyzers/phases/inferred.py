@@ -1,7 +1,9 @@
 """The forward and the backward pass of a training that has no marks for them, by what autograd did.
 
 A forward pass lasts from the first operator that extends the graph of autograd to the last one before a backward
-pass, an optimizer, a wait for a batch or a step begins. A backward pass lasts while autograd evaluates.
+pass, an optimizer, a wait for a batch or a step begins. A backward pass lasts while autograd evaluates. In traces
+of 2021 operators have no numbers that tell who extends the graph: then it is the longest run of operators before a
+backward pass that nothing of this interrupts.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from traceanalyzer.analyzers.modules.owners import device_time, owners
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
 from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks
 from traceanalyzer.analyzers.phases.forest import forest, mark_rows
-from traceanalyzer.analyzers.phases.threads import critical_threads
+from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.phases.windows import windows
-from traceanalyzer.analyzers.sums import group, members
+from traceanalyzer.analyzers.sums import group, members, sum_by
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -77,12 +80,32 @@ def _forward(context: Context) -> Spans:
     is_operator = (host.kind == NodeKind.OPERATOR) | (host.kind == NodeKind.PYTHON)
     around = tree.nearest(is_operator & (entries(tree.nearest(is_operator), tree.parent, NO_PARENT) == NO_PARENT))
     nodes = context.once(graph).node
+    nodes = nodes if len(nodes) else _before_backward(context)
     outer = np.where(around[nodes] == NO_PARENT, nodes, around[nodes])
     ends = _ends_of_forward(context)
     segment = np.searchsorted(ends, tree.start_ns[nodes], side="right")
     low, high = np.append(np.iinfo(np.int64).min, ends)[segment], np.append(ends, np.iinfo(np.int64).max)[segment]
     start, end = np.maximum(tree.start_ns[outer], low), np.minimum(tree.end_ns[outer], high)
     return _spanned(tree.thread[nodes], segment, start, end)
+
+
+def _before_backward(context: Context) -> I64:
+    """Where operators have no numbers: those of the longest run of operators before each backward pass."""
+    host, tree, passes = context.host, context.host.tree, context.once(backward)
+    calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
+    evaluations = context.once(owners).is_evaluation
+    threads = [*context.once(engines).values()] or np.unique(tree.thread[evaluations])
+    plain = host.is_row(context.trace) & np.isin(tree.thread, threads)
+    outermost = plain & (entries(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
+    nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
+    run = np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right")
+    first, of_node = group(run)
+    time = sum_by(of_node, (tree.end_ns - tree.start_ns)[nodes], len(first))
+    following = np.searchsorted(passes.start_ns, tree.start_ns[nodes[first]], side="right")
+    order = np.lexsort((time, following))
+    longest = order[np.append(np.diff(following[order]) > 0, True)[: len(order)]]
+    found: I64 = nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
+    return found
 
 
 def _ends_of_forward(context: Context) -> I64:
@@ -104,7 +127,7 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
 
 def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
-    marks, launches, critical = context.once(forest), context.trace.launches, context.once(critical_threads)
+    found_marks, launches, critical = context.once(forest), context.trace.launches, context.once(critical_threads)
     device, of_launch = context.once(device_time), context.once(launch_marks)
     in_steps = context.once(windows).contain(launches.start_ns)
     total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
@@ -115,12 +138,14 @@ def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
         span = _span(start, end, launches.start_ns[own])
         own, span = own[span >= 0], span[span >= 0]
         mark = of_launch[own]
-        nested = (entries(marks.thread, mark, NO_PARENT) == thread) & (entries(marks.start_ns, mark, 0) >= start[span])
+        nested = (entries(found_marks.thread, mark, NO_PARENT) == thread) & (
+            entries(found_marks.start_ns, mark, 0) >= start[span]
+        )
         for name, counted in (("device", np.ones(len(own), np.bool_)), ("device_self", ~nested)):
             total[name] += int(device[own][counted].sum())
             total[f"{name}_in_steps"] += int(device[own][counted & in_steps[own]].sum())
-        inside = (marks.thread == thread) & (_span(start, end, marks.start_ns) >= 0)
-        marked = Intervals.union(marks.start_ns[inside], marks.end_ns[inside])
+        inside = (found_marks.thread == thread) & (_span(start, end, found_marks.start_ns) >= 0)
+        marked = Intervals.union(found_marks.start_ns[inside], found_marks.end_ns[inside])
         total["marked"] += int(marked.within(start, end).sum())
         if thread in critical:
             total["idle"] += int(context.once(device_idle).within(start, end).sum())
