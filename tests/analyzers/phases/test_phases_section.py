@@ -58,12 +58,12 @@ def test_the_tree_per_step_and_what_is_inferred() -> None:
 
 def test_without_steps_times_are_of_the_whole() -> None:
     trace = TraceBuilder()
-    trace.annotation("step[DECODE bs=32]", 0, 40)
+    trace.annotation("warm-up", 0, 40)
     trace.annotation("empty", 50, 0)
     (only,) = sections_of(trace)
     assert said(only) == ["1 mark is empty: it begins and ends at the same time."]
     assert ENGLISH.text(only.tables[0].columns[2].title) == "Host"
-    assert only.tables[0].rows == (("step[DECODE bs=32]", 1, 40_000, 40_000), ("empty", 1, 0, 0))
+    assert only.tables[0].rows == (("warm-up", 1, 40_000, 40_000), ("empty", 1, 0, 0))
 
 
 def test_few_rows_are_those_of_the_most_time_with_what_is_around_them() -> None:
