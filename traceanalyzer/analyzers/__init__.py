@@ -32,6 +32,7 @@ from traceanalyzer.analyzers import (
     operators,
     optimizers,
     passes,
+    phases,
     python_lines,
     rank_facts,
     recording,
@@ -65,6 +66,7 @@ class Analyzer:
 ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("recording", recording.Recording, recording.analyze, missing.steps),
     Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, missing.steps),
+    Analyzer("phases", phases.Phases, phases.analyze, phases.missing),
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),

@@ -16,6 +16,7 @@ class Topic(StrEnum):
     SUMMARY = "summary"
     RUNS = "runs"
     RANKS = "ranks"
+    PHASES = "phases"
     STEPS = "steps"
     GPU = "gpu"
     OPERATORS = "operators"

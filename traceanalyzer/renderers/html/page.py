@@ -62,6 +62,7 @@ GROUPS: dict[str, Text] = {
     "findings": Text("html-group-findings", "Findings"),
     Topic.RUNS: Text("html-group-runs", "Runs"),
     Topic.RANKS: Text("html-group-ranks", "Ranks"),
+    Topic.PHASES: Text("html-group-phases", "Phases"),
     "timeline": Text("html-group-timeline", "Timeline of one step"),
     Topic.STEPS: Text("html-group-steps", "Steps"),
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),

@@ -18,6 +18,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Term
 
 _KINDS = {
+    "marks": Text("waterfall-marks", "Marks of thread {label}", "ranges that people set; label is 123/456"),
     "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
     "launches": Text("waterfall-launches", "Runtime calls of thread {label}"),
     "device": Text("waterfall-device", "GPU {device}, stream {stream}"),
@@ -148,8 +149,14 @@ def _tone(kind: str, name: str | None) -> str:
         return _device_tone(name or "")
     if kind == "accelerator":
         return _TASK_TONES[kind_by_name(name or "")]
-    if name is None or _OPERATOR.search(name):
-        return "communication" if name and _COLLECTIVE.match(name) else "cpu_exec"
+    return _host_tone(name, is_mark=kind == "marks")
+
+
+def _host_tone(name: str | None, *, is_mark: bool) -> str:
+    if name is None:
+        return "other" if is_mark else "cpu_exec"
+    if not is_mark and _OPERATOR.search(name):
+        return "communication" if _COLLECTIVE.match(name) else "cpu_exec"
     if marks.is_dataloader(name):
         return "dataloader"
     return "communication" if _COLLECTIVE.match(name) or marks.is_collective(name) else "other"

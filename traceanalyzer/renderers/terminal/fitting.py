@@ -32,6 +32,7 @@ LEVELS = (
     Level(is_brief=True, has_facts=False, messages=4, lines=3),
     Level(rows=4, is_brief=True, has_facts=False, messages=4, lines=3),
     Level(rows=3, is_brief=True, has_facts=False, messages=3, lines=3),
+    Level(rows=2, is_brief=True, has_facts=False, messages=3, lines=3),
     Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
 )
 
