@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.report.model import Finding, Report
 
 pytestmark = pytest.mark.corpus
@@ -29,7 +28,7 @@ def broadcast(corpus: Path) -> Report:
 
 def document(corpus: Path, number: str) -> Report:
     (path,) = (corpus / "documents").glob(f"{number}_*.txt")
-    return analyze(load(path))
+    return corpus_files.report_of(path)
 
 
 def one(report: Report, rule: str, run: str | None = None) -> Finding:
