@@ -47,9 +47,9 @@ def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself()
 
 def test_fixes_point_to_their_findings() -> None:
     whole = report(fires())
-    for headline in whole.headlines:
-        for fix in headline.combined.fixes if headline.combined else ():
-            assert whole.findings[fix.finding].rule == fix.rule
+    fixes = [fix for headline in whole.headlines if headline.combined for fix in headline.combined.fixes]
+    assert fixes
+    assert [whole.findings[fix.finding].rule for fix in fixes] == [fix.rule for fix in fixes]
 
 
 def test_every_rule_finds_passes_or_says_why_it_cannot_judge() -> None:

@@ -103,9 +103,9 @@ def test_the_broadcast_multiplication(broadcast: Report) -> None:
 
 
 def test_waiting_for_a_busy_gpu_is_worth_nothing(broadcast: Report) -> None:
-    for finding in broadcast.findings:
-        if finding.run == "run-1" and finding.rule.startswith("sync-"):
-            assert wall(finding) == (0, 0)
+    waits = [finding for finding in broadcast.findings if finding.run == "run-1" and finding.rule.startswith("sync-")]
+    assert waits
+    assert {wall(finding) for finding in waits} == {(0, 0)}
 
 
 def test_broadcasts_and_products_of_width_one(broadcast: Report) -> None:
