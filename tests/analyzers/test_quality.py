@@ -141,5 +141,7 @@ def test_a_cut_and_a_repaired_file_raise_doubts() -> None:
     "make", [unmarked, launches_only, with_stack, overlapping, graphs, homeless_kernels, cut_at_the_end]
 )
 def test_every_doubt_has_words(make: Callable[[], TraceBuilder]) -> None:
-    for doubt in quality.analyze(Context(read_built(make()))):
+    doubts = quality.analyze(Context(read_built(make())))
+    assert doubts
+    for doubt in doubts:
         assert warning(doubt.id, doubt.count, doubt.params).message.text

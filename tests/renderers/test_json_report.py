@@ -132,6 +132,7 @@ _MEANS = ("average", "mean", "median", "typical", "excess", "avoidable", "starve
 
 @each_sound_fixture
 def test_units_are_in_the_keys(path: Path) -> None:
+    measured = 0
     for keys, value in walk(json_of(path)["analyses"]):
         if keys[-1:] == ("overhead_share",):  # what the profiler adds has no upper end
             continue
@@ -140,11 +141,13 @@ def test_units_are_in_the_keys(path: Path) -> None:
         if value is None or isinstance(value, dict | list):
             continue
         if name.endswith(("_ns", "_bytes")):
+            measured += 1
             assert type(value) is int or ((is_mean or "per_" in name) and type(value) is float), keys
             assert value >= 0 or "increase" in name or "growth" in name, keys
         if name.endswith(("_share", "_occupancy", "_efficiency")) or name == "utilization":
             # A rate over a data sheet's peak: tensors that stay in the cache beat the memory.
             assert 0 <= value <= (1 if keys[0] != "roofline" else 2), keys
+    assert measured
 
 
 @each_fixture

@@ -63,7 +63,9 @@ def test_on_the_cpu_all_waiting_is_shown() -> None:
 
 
 def test_texts_of_tables_can_be_translated() -> None:
-    for section in shown(*late()).values():
+    found = shown(*late())
+    assert found
+    for section in found.values():
         assert isinstance(section.title, Text)
         assert all(isinstance(column.title, Text) for table in section.tables for column in table.columns)
 

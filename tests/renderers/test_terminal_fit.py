@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from tests import corpus_files
 from tests.renderers.html.advised import advised, finding, say
 from tests.renderers.samples import HOSTILE, TRAINING, names, report_of
 from tests.renderers.test_hostile_names import controls
-from tests.renderers.test_markdown_limit import analyzed, grown
+from tests.renderers.test_markdown_limit import grown
 from traceanalyzer.renderers import language, render, sections, terminal
 from traceanalyzer.renderers.terminal.fitting import LEVELS, LINES, attempts, cut
 from traceanalyzer.renderers.wrapping import wrap
@@ -46,7 +47,7 @@ def screen(shown: list[Section], width: int = 80, lines: int | None = LINES) -> 
 @pytest.mark.corpus
 @pytest.mark.parametrize("code", language.CODES)
 def test_traces_of_the_corpus_fit(corpus: Path, corpus_name: str, code: str) -> None:
-    report = analyzed(corpus / "corpus" / f"{corpus_name}.json.gz")
+    report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     text = render(report, "terminal", None, language.of(code))
     check(text)
     for finding_ in report.findings[:3]:

@@ -11,21 +11,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.knowledge.framework_examples import FRAMES, MARKS
 from tests.knowledge.framework_examples import NAMES as NAMES_OF_FRAMEWORKS
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.frameworks import frameworks
+from tests.renderers.samples import report_of
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.report.model import Report
 from traceanalyzer.rewrite.anonymize import anonymize
 from traceanalyzer.rewrite.names import Names
 from traceanalyzer.rewrite.secret import Secret
-from traceanalyzer.trace.model import Trace
 
 SECRET = "zebra"
 """In every name that must not remain."""
@@ -48,13 +49,12 @@ def numbers(value: Any) -> Any:
     return "" if isinstance(value, str) else value
 
 
-def said(path: Path) -> tuple[Any, list[tuple[str, str]], list[tuple[str, str, int]]]:
+def said(path: Path, report: Report | None = None) -> tuple[Any, list[tuple[str, str]], list[tuple[str, str, int]]]:
     """The numbers of a report, its findings, and the frameworks that were found."""
-    trace = load(path)
-    assert isinstance(trace, Trace)
-    report = analyze(trace)
+    report = report or analyze(load(path))
     findings = sorted((finding.rule, finding.severity) for finding in report.findings)
-    found = [(evidence.id, evidence.kind, evidence.events) for evidence in frameworks(Context(trace))]
+    recording = report.result("recording", Recording)
+    found = [(evidence.id, evidence.kind, evidence.events) for evidence in recording.frameworks] if recording else []
     return numbers(msgspec.to_builtins(report)), findings, found
 
 
@@ -141,13 +141,13 @@ def test_who_repeats_operators_stays(caller: str, tmp_path: Path) -> None:
 def test_the_report_on_every_fixture_says_the_same(path: Path, hash_kernels: bool, tmp_path: Path) -> None:
     target = tmp_path / "shared.json.gz"
     anonymize(str(path), target, key="k", hash_kernels=hash_kernels)
-    assert said(target) == said(path)
+    assert said(target) == said(path, report_of(path))
 
 
 def test_the_report_on_real_traces_says_the_same(corpus: Path, corpus_name: str, tmp_path: Path) -> None:
     source, target = corpus / "corpus" / f"{corpus_name}.json.gz", tmp_path / "shared.json.gz"
     anonymize(str(source), target)
-    assert said(target) == said(source)
+    assert said(target) == said(source, corpus_files.report_of(source))
 
 
 @pytest.mark.parametrize("name", [mark for _, mark, _ in MARKS])

@@ -23,6 +23,8 @@ def clean_code(code: str) -> str:
 
 def visible(name: str) -> str:
     """Replace control characters, direction overrides and surrogates; blanks and line breaks stay."""
+    if name.isprintable():  # nearly every name is, and there are a million of them in a report of long ones
+        return name
     return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
 
 

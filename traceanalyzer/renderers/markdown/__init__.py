@@ -77,19 +77,34 @@ def fitted(
             mark=mark, version=generator.version, title=escape(title), sections=parts, left_out=left_out
         )
 
-    shown: list[tuple[Section, str]] = []
-    for level in details.levels(TOP if top is None else top):
-        page = Page(language, level, pictures)
-        shown = [(section, page.section(section)) for section in build(level.rows)]
-        text = document(part for _, part in shown)
+    *levels, least = details.levels(TOP if top is None else top)
+    for level in levels:
+        parts = list(_until_too_long(Page(language, level, pictures), build(level.rows)))
+        text = document(parts)
         if details.fits(text):
             return text
+    page = Page(language, least, pictures)
+    shown = [(section, page.section(section)) for section in build(least.rows)]
+    text = document(part for _, part in shown)
+    if details.fits(text):
+        return text
     room = details.LONGEST - details.length(document(())) - _ROOM_FOR_LEFT_OUT
     kept = set(_most_valuable(shown, room))
     missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
     titles = clipped(language.list(language.text(section.title) for section in missing), _TITLES_WIDTH)
     left_out = escape(language.text(_LEFT_OUT, count=len(missing), titles=titles))
     return document((part for number, (_, part) in enumerate(shown) if number in kept), left_out)
+
+
+def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
+    """The sections laid out; once they are too long together, no more of them, for none of it will be shown."""
+    length = 0
+    for section in shown:
+        text = page.section(section)
+        length += details.length(text)
+        yield text
+        if length > details.LONGEST:
+            return
 
 
 def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
