@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
+# Tests and checks start hundreds of programs; none should compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 CATALOGS := $(patsubst %.po,%.json,$(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po))
 
 .PHONY: help demo test test-torch lint types contracts docs check check-full benchmark mutate format clean

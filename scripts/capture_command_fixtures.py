@@ -1,7 +1,7 @@
 """Record the traces `fixtures/captured/command_*` with `traceanalyzer capture` on a CPU.
 
 Needs torch 2.13. Run from anywhere: `python scripts/capture_command_fixtures.py [NAME ...]`, then `make_fixtures.py`.
-Without names it records all of them anew. The programs are in `scripts/captured_programs`.
+Without names it records all of them again. The programs are in `scripts/captured_programs`.
 """
 
 from __future__ import annotations

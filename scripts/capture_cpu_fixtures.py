@@ -1,7 +1,7 @@
 """Record the traces in `fixtures/captured` with torch on a CPU, and strip them of names and paths.
 
 Needs torch 2.13. Run from anywhere: `python scripts/capture_cpu_fixtures.py [NAME ...]`, then `make_fixtures.py`.
-Without names it records all of them anew.
+Without names it records all of them again.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
     table = all_tables(trace)[name]
     pools: Mapping[str, Any] = {
         "name": trace.names,
+        "task": trace.names,
         "shapes": trace.shapes,
         "types": trace.types,
         "strides": trace.strides,

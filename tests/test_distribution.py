@@ -134,6 +134,7 @@ class Environment:
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_EXTRA_INDEX_URL": "",
             "PIP_FIND_LINKS": "",
+            "PIP_NO_COMPILE": "1",  # a module or two are imported of hundreds
         }
 
     def shell(self, command: str) -> str:

@@ -156,7 +156,9 @@ def test_files_that_are_named_exist(name: str) -> None:
     page = ROOT / name
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     homes = (ROOT, page.parent, ROOT / "docs", ROOT / "traceanalyzer", ROOT / "traceanalyzer" / "readers" / "kineto")
-    for word in filter(FILE.fullmatch, marked(text)):
+    words = list(filter(FILE.fullmatch, marked(text)))
+    assert words
+    for word in words:
         assert word in EXAMPLES or any((home / word).exists() for home in homes), word
 
 

@@ -147,7 +147,7 @@ def test_the_counts_fit_what_json_can_read(file: Malformed) -> None:
     try:
         parsed = json.loads(text_of(file.data).removeprefix("\ufeff"), strict=True)
     except ValueError:
-        return
+        pytest.skip("nothing to compare: it is no JSON")
     listed = parsed.get("traceEvents", []) if isinstance(parsed, dict) else parsed
     found = [
         event

@@ -12,7 +12,8 @@ from tests.builders.situations import mtia
 from tests.reading import plain, read_built
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.pipeline import StepChoice, analyze, load
+from traceanalyzer.pipeline import StepChoice, analyze, load, load_report
+from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
@@ -191,3 +192,16 @@ def test_one_file_one_report(tmp_path: Path) -> None:
         reports.append(analyze(load(path)))
     assert reports[0] == reports[1]
     assert str(tmp_path) not in repr(reports[0])
+
+
+def test_a_saved_report_is_read_by_a_function_of_its_own(tmp_path: Path) -> None:
+    report = analyze(read_built(training()))
+    saved = tmp_path / "report.json"
+    saved.write_text(render(report, "json"))
+    with pytest.raises(UnusableInputError, match=r"^report\.json: is a saved report .*traceanalyzer\.load_report"):
+        load(saved)
+    assert render(load_report(saved), "json") == saved.read_text()
+    table = tmp_path / "table.txt"
+    table.write_text(TABLE)
+    with pytest.raises(UnusableInputError, match=r"^table\.txt: is not a report .*traceanalyzer\.load reads"):
+        load_report(table)

@@ -10,7 +10,19 @@ import pytest
 import traceanalyzer
 
 HEAVY = ("numpy", "pandas", "rich", "jinja2", "torch", "matplotlib", "msgspec")
-NAMES = ["Report", "StepChoice", "Trace", "__version__", "analyze", "batch", "diff", "load", "ranks", "render"]
+NAMES = [
+    "Report",
+    "StepChoice",
+    "Trace",
+    "__version__",
+    "analyze",
+    "batch",
+    "diff",
+    "load",
+    "load_report",
+    "ranks",
+    "render",
+]
 
 
 def loaded_after(statement: str) -> set[str]:

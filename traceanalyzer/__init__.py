@@ -19,12 +19,24 @@ if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
     from traceanalyzer.multirank import ranks
-    from traceanalyzer.pipeline import StepChoice, analyze, load
+    from traceanalyzer.pipeline import StepChoice, analyze, load, load_report
     from traceanalyzer.renderers import render
     from traceanalyzer.report.model import Report
     from traceanalyzer.trace.model import Trace
 
-__all__ = ["Report", "StepChoice", "Trace", "__version__", "analyze", "batch", "diff", "load", "ranks", "render"]
+__all__ = [
+    "Report",
+    "StepChoice",
+    "Trace",
+    "__version__",
+    "analyze",
+    "batch",
+    "diff",
+    "load",
+    "load_report",
+    "ranks",
+    "render",
+]
 
 _HOMES = {
     "Report": "traceanalyzer.report.model",
@@ -34,6 +46,7 @@ _HOMES = {
     "batch": "traceanalyzer.batching.run",
     "diff": "traceanalyzer.comparison",
     "load": "traceanalyzer.pipeline",
+    "load_report": "traceanalyzer.pipeline",
     "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.renderers",
 }

@@ -36,7 +36,7 @@ class MeasuredRun:
     """The ranks of one run, read and ready to be joined."""
 
     name: str
-    """Of the folder, or of the first and the last file."""
+    """Name of the folder, or of the first and the last file."""
     members: Mapping[int, Member]
     """The facts of each rank, by its number."""
     left_out: tuple[str, ...]
@@ -222,8 +222,8 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
     found = [run for run in rank_groups.group(map(_as_file, measured)) if run.ranks[0][0] is not None]
     if not found:
         raise UnusableInputError(
-            f"{given}: no rank is known, neither from distributedInfo nor from names such as rank3.json; a trace that "
-            "is no rank is for traceanalyzer report"
+            f"{given}: no rank is known, neither from distributedInfo nor from names such as rank3.json; use "
+            "traceanalyzer report for a trace without a rank"
         )
     by_name = {entry.name: entry.member for entry in measured}
     numbered = [(rank, name) for run in found for rank, name in run.ranks if rank is not None]

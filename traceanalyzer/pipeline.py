@@ -23,6 +23,7 @@ from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report import model
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Message
+from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 from traceanalyzer.report.warnings import warning
 from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
@@ -32,6 +33,9 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
+
+_SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
+_NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,25 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Tra
         MissingDependencyError: A URL whose library is not installed.
     """
     with opening.open_source(path, progress or (lambda _: None)) as source:
+        if saved_reports.begins(source):
+            raise UnusableInputError(f"{source.name}: {_SAVED}")
         return readers.read(source)
+
+
+def load_report(path: str | Path) -> model.Report:
+    """Read a report that was saved as JSON (`report -o x.json`).
+
+    Args:
+        path: The file, the URL of one, or "-" for standard input.
+
+    Raises:
+        UnusableInputError: Missing, empty, not a report, or one that another version of the schema describes.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    with opening.open_source(path) as source:
+        if not saved_reports.begins(source):
+            raise UnusableInputError(f"{source.name}: {_NOT_SAVED}")
+        return saved_reports.read_report(source)
 
 
 def analyze(
@@ -144,9 +166,9 @@ def context_of(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Conte
     return context
 
 
-def source_of(trace: Trace) -> model.ReportSource:
+def source_of(trace: Trace) -> ReportSource:
     """What a report on a trace says about its file."""
-    return model.ReportSource(trace.info.name, "kineto", trace.info.size_bytes)
+    return ReportSource(trace.info.name, "kineto", trace.info.size_bytes)
 
 
 def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
@@ -159,15 +181,16 @@ def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
 
 def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
-    results, skipped = tables.run(document)
-    source = model.ReportSource(document.name, "key_averages", document.size_bytes)
-    advice = judge(facts_of_tables.facts(document, _gpu((), config)), rules)
+    views = tables.runs.group(document)
+    results, skipped = tables.run(document, views)
+    source = ReportSource(document.name, "key_averages", document.size_bytes)
+    advice = judge(facts_of_tables.facts(views, results, _gpu((), config)), rules)
     return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 
 def report_of(
-    source: model.ReportSource,
-    summary: model.TraceSummary | None,
+    source: ReportSource,
+    summary: TraceSummary | None,
     results: Mapping[str, Any],
     skipped: Mapping[str, Message],
     doubts: Iterable[Loss],
@@ -192,16 +215,16 @@ def _as_saved(values: Any, kind: type[T]) -> T:
     return msgspec.convert(msgspec.to_builtins(values), kind)
 
 
-def summary_of(trace: Trace, context: Context) -> model.TraceSummary:
+def summary_of(trace: Trace, context: Context) -> TraceSummary:
     """What a report says about the recording as a whole."""
     info = trace.info
-    return model.TraceSummary(
+    return TraceSummary(
         events=sum(map(len, all_tables(trace).values())),
         span_ns=info.span_ns,
         base_ns=None if info.base_ns is None else info.base_ns + info.origin_ns,
-        devices=tuple(msgspec.convert(device, model.ReportDevice, from_attributes=True) for device in info.devices),
+        devices=tuple(msgspec.convert(device, ReportDevice, from_attributes=True) for device in info.devices),
         rank=info.rank,
         world_size=info.world_size,
-        options=msgspec.convert(info.options, model.RecordingOptions, from_attributes=True),
+        options=msgspec.convert(info.options, RecordingOptions, from_attributes=True),
         steps_from=context.steps.found_by,
     )

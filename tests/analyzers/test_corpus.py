@@ -136,6 +136,7 @@ def test_tensor_cores_are_found_where_the_plugin_finds_them_and_on_newer_devices
 
 def test_no_use_of_tensor_cores_is_claimed_where_the_plugin_is_right(corpus: Path, corpus_name: str) -> None:
     """Its advice to use mixed precision means that no kernel used them, except on AMD, which it does not know."""
-    if "use_amp_tensor_cores" in expected(corpus, corpus_name)["recommendation_ids"]:
-        used = [row["name"] for row, _ in kernels(corpus, corpus_name) if row["tensor_cores"]]
-        assert all(name.startswith("Cijk_") for name in used)
+    if "use_amp_tensor_cores" not in expected(corpus, corpus_name)["recommendation_ids"]:
+        pytest.skip("nothing to compare: no advice of the plugin on tensor cores")
+    used = [row["name"] for row, _ in kernels(corpus, corpus_name) if row["tensor_cores"]]
+    assert all(name.startswith("Cijk_") for name in used)

@@ -207,5 +207,7 @@ def test_a_cut_and_a_repaired_file_raise_doubts() -> None:
     ],
 )
 def test_every_doubt_has_words(make: Callable[[], TraceBuilder]) -> None:
-    for doubt in quality.analyze(Context(read_built(make()))):
+    doubts = quality.analyze(Context(read_built(make())))
+    assert doubts
+    for doubt in doubts:
         assert warning(doubt.id, doubt.count, doubt.params).message.text

@@ -71,7 +71,10 @@ def test_the_shortest_period_wins() -> None:
     [
         ("forward", 1),
         ("aten::batch_norm", 0),
+        ("acme::my_operator", 0),
         ("SelectBackward0", 0),
+        ("MyFunctionBackward", 0),
+        ("BackwardLoop", 1),
         ("DistributedDataParallel.forward", 0),
         ("Optimizer.step#SGD.step", 0),
     ],

@@ -44,7 +44,7 @@ def test_quiet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("{in}", "-o", "{out}", "--memory", "lots"), "is no size"),
+        (("{in}", "-o", "{out}", "--memory", "lots"), "is not a size"),
         (("{in}/missing", "-o", "{out}"), "no such file or folder"),
         (("{in}/*.png", "-o", "{out}"), "no file matches"),
         (("{in}",), "'-o'"),

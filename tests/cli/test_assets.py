@@ -68,7 +68,7 @@ def test_png_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (("--assets", "c"), "charts of a Markdown report"),
         (("-o", "x.html", "--assets", "c"), "charts of a Markdown report"),
         (("-o", "x.md", "--assets-format", "svg"), "name it with --assets DIR"),
-        (("-o", "x.md", "--assets", "no/such/folder"), "cannot be made"),
+        (("-o", "x.md", "--assets", "no/such/folder"), "cannot be created"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -35,11 +35,11 @@ def test_reads_standard_input(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
-        (lambda report: b"[]", "is no whole report of traceanalyzer"),
-        (lambda report: b"{}", "is no whole report of traceanalyzer"),
-        (lambda report: json.dumps(report)[:-100].encode(), "is no whole report of traceanalyzer"),
+        (lambda report: b"[]", "is not a complete report of traceanalyzer"),
+        (lambda report: b"{}", "is not a complete report of traceanalyzer"),
+        (lambda report: json.dumps(report)[:-100].encode(), "is not a complete report of traceanalyzer"),
         (lambda report: json.dumps(report | {"schema_version": 99}).encode(), "schema 99"),
-        (lambda report: json.dumps(report | {"findings": 3}).encode(), "is no whole report of traceanalyzer"),
+        (lambda report: json.dumps(report | {"findings": 3}).encode(), "is not a complete report of traceanalyzer"),
         (lambda report: json.dumps(report | {"analyses": {"kernels": {"rows": 3}}}).encode(), "was changed after"),
     ],
     ids=["list", "empty", "cut", "schema", "type", "analysis"],

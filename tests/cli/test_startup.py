@@ -47,6 +47,13 @@ def test_a_report_imports_only_what_it_needs() -> None:
     assert not modules.intersection({"rich", "jinja2", "pandas", "torch"})
 
 
+def test_a_page_imports_matplotlib_only_for_curves(tmp_path: Path) -> None:
+    page = ("report", "--quiet", "-o", str(tmp_path / "report.html"))
+    assert "matplotlib" not in imported(*page, str(FIXTURES / "synthetic" / "gpu_step_annotations.json"))
+    assert (tmp_path / "report.html").read_text("utf-8").count('<figure class="chart">') == 2
+    assert "matplotlib" in imported(*page, "--force", str(FIXTURES / "synthetic" / "gpu_training.json.gz"))
+
+
 def test_the_package_alone_imports_nothing() -> None:
     code = "import sys, traceanalyzer; dir(traceanalyzer); print(*sys.modules)"
     run = spawn(program=(sys.executable, "-c", code))

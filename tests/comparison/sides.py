@@ -9,7 +9,7 @@ from tests.builders import A100, Device, TraceBuilder, distributed_info
 from tests.reading import read_built
 from traceanalyzer.comparison.measurement import Measurement, Ranked, StepRow
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.report.difference import Side
+from traceanalyzer.report.comparability import Side
 from traceanalyzer.report.model import Report
 
 KEYS = ("operators", "operators_by_shape", "kernels", "kernels_by_operator", "modules")

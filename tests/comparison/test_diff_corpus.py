@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import difference as formats
@@ -62,8 +63,8 @@ def test_the_first_screen_tells_it(golden: Difference) -> None:
 
 
 def test_a_trace_with_itself_did_not_change(corpus: Path, corpus_name: str) -> None:
-    path = corpus / "corpus" / f"{corpus_name}.json.gz"
-    found = diff(path, path, limit=0.0)
+    report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
+    found = diff(report, report, limit=0.0)
     assert found.verdict.outcome == "no-change"
     assert found.gate is not None
     assert found.gate.outcome == "passed"

@@ -138,10 +138,10 @@ def refused(tmp_path: Path) -> dict[str, tuple[tuple[str, ...], str]]:
         "unknown run": ((f"{notes}#run-9", single), "no run run-9"),
         "three runs alone": ((notes,), "holds 3 runs"),
         "one run alone": ((single,), "holds one run"),
-        "trace alone": ((trace,), "what shall it be compared with"),
+        "trace alone": ((trace,), "needs something to compare with"),
         "run of a trace": ((f"{trace}#run-1", trace), "only documents"),
         "trace and table": ((trace, single), "report -o table.txt"),
-        "cut report": ((str(tmp_path / "cut.json"), trace), "is no whole report"),
+        "cut report": ((str(tmp_path / "cut.json"), trace), "is not a complete report"),
         "report of a later schema": ((str(tmp_path / "later.json"), trace), "schema 999"),
     }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import traceanalyzer
 
@@ -56,12 +56,11 @@ def modules() -> list[str]:
 
 def compiled_late(name: str) -> list[str]:
     """Functions of a module that compile patterns out of what they are given."""
-    late = []
-    for function in ast.walk(_tree(_path(name))):
-        if isinstance(function, ast.FunctionDef):
-            calls = [node for node in ast.walk(function) if _is_call(node, "compile")]
-            late += [f"{name}.{function.name}" for call in calls if not _is_literal(call)]
-    return late
+    return [
+        f"{name}.{function.name}"
+        for function, call in _calls(_path(name))
+        if call.func.attr == "compile" and not _is_literal(call)  # type: ignore[attr-defined]
+    ]
 
 
 def _of_module(name: str) -> Iterator[Found]:
@@ -81,17 +80,25 @@ def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
 
 def _of_functions(name: str) -> Iterator[Found]:
     """`re.split("...", text)` and the like."""
-    for function in ast.walk(_tree(_path(name))):
-        for node in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
-            if any(_is_call(node, method) for method in (*METHODS, "compile")) and _is_literal(node):
-                yield Found(name, "(literal)", re.compile(ast.literal_eval(node.args[0])))  # type: ignore[attr-defined]
+    for _, call in _calls(_path(name)):
+        if _is_literal(call):
+            yield Found(name, "(literal)", re.compile(ast.literal_eval(call.args[0])))
 
 
-def _is_call(node: ast.AST, method: str) -> bool:
+@cache
+def _calls(file: Path) -> list[tuple[ast.FunctionDef, ast.Call]]:
+    """Calls such as `re.split(...)` in functions, each with every function around it."""
+    if "re." not in file.read_text("utf-8"):
+        return []
+    functions = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef)]
+    return [(function, node) for function in functions for node in ast.walk(function) if _is_call(node)]
+
+
+def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == method
+        and node.func.attr in {*METHODS, "compile"}
         and isinstance(node.func.value, ast.Name)
         and node.func.value.id == "re"
     )

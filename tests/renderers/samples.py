@@ -19,7 +19,7 @@ SOUND = sorted([*FIXTURES.glob("synthetic/*.json*"), *FIXTURES.glob("captured/*.
 DAMAGED = [FIXTURES / "malformed" / file.name for file in MALFORMED if file.usable]
 EVERY = [*SOUND, *DAMAGED]
 TRAINING = FIXTURES / "synthetic" / "gpu_training.json.gz"
-NO_GPU = ["cpu_only.json", "mtia.json", "plain.json.gz", "training_workers.json.gz"]
+NO_GPU = ["cpu_only.json", "mtia.json", "npu.json", "hpu.json", "plain.json.gz", "training_workers.json.gz"]
 """Fixtures without a kernel."""
 
 HOSTILE = [

@@ -14,8 +14,10 @@ import pytest
 from tests.reading import assert_reads_back
 from tests.renderers.samples import EVERY, FIXTURES, HOSTILE, SOUND, TRAINING, marked, report_of
 from traceanalyzer import renderers
+from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.renderers import json as to_json
 from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report
 
@@ -54,6 +56,27 @@ def test_the_schema_would_notice(spoil: Any) -> None:
     report = json_of(TRAINING)
     spoil(report)
     assert not VALIDATOR.is_valid(report)
+
+
+def laid_out(report: Report) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+@each_fixture
+def test_its_pieces_are_the_whole(path: Path) -> None:
+    report = report_of(path)
+    assert b"".join(to_json.encode(report)) == laid_out(report)
+
+
+@pytest.mark.parametrize("rows", [999, 1000, 1001, 2000, 5001])
+def test_many_rows_are_written_in_pieces(rows: int) -> None:
+    report = report_of(TRAINING)
+    row = report.analyses["operators"].rows[0]
+    many = Operators(tuple(msgspec.structs.replace(row, name=f"aten::\n{i}") for i in range(rows)))
+    long = msgspec.structs.replace(report, analyses={**report.analyses, "operators": many})
+    pieces = list(to_json.encode(long))
+    assert b"".join(pieces) == laid_out(long)
+    assert max(map(len, pieces)) < 300_000
 
 
 @each_fixture
@@ -109,6 +132,7 @@ _MEANS = ("average", "mean", "median", "typical", "excess", "avoidable", "starve
 
 @each_sound_fixture
 def test_units_are_in_the_keys(path: Path) -> None:
+    measured = 0
     for keys, value in walk(json_of(path)["analyses"]):
         if keys[-1:] == ("overhead_share",):  # what the profiler adds has no upper end
             continue
@@ -117,11 +141,13 @@ def test_units_are_in_the_keys(path: Path) -> None:
         if value is None or isinstance(value, dict | list):
             continue
         if name.endswith(("_ns", "_bytes")):
+            measured += 1
             assert type(value) is int or ((is_mean or "per_" in name) and type(value) is float), keys
             assert value >= 0 or "increase" in name or "growth" in name, keys
         if name.endswith(("_share", "_occupancy", "_efficiency")) or name == "utilization":
             # A rate over a data sheet's peak: tensors that stay in the cache beat the memory.
             assert 0 <= value <= (1 if keys[0] != "roofline" else 2), keys
+    assert measured
 
 
 @each_fixture

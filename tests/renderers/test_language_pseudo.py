@@ -11,8 +11,9 @@ import pytest
 from tests.reading import plain
 from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import FIXTURES, TRAINING, report_of
-from traceanalyzer.renderers import markdown, render, sections, terminal, terminal_tables
+from traceanalyzer.renderers import markdown, render, sections, terminal
 from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.terminal import elements
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 
@@ -55,7 +56,7 @@ def _cells(report: Report) -> Iterator[str]:
                 for value, column in zip(row, table.columns, strict=True):
                     if isinstance(value, str) and column.unit == "":
                         yield clean(value)
-                        yield terminal_tables.NOISE.sub("", clean(value))
+                        yield elements.NOISE.sub("", clean(value))
 
 
 def escaped(text: str, report: Report) -> set[str]:

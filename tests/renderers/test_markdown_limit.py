@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests import corpus_files
 from tests.renderers import readback
 from tests.renderers.html.advised import advised, finding, say
 from tests.renderers.samples import FIXTURES, TRAINING, names, report_of
-from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.renderers import language, render
 from traceanalyzer.renderers.markdown import MARK, detail, fitted
 from traceanalyzer.report.message import Text
@@ -108,7 +107,7 @@ def test_fewer_rows_come_before_fewer_sections() -> None:
 def test_sections_that_do_not_fit_are_counted_and_named() -> None:
     facts = tuple(Fact(Text("x-fact", "Fact"), "words " * 200, "") for _ in range(5))
     shown = [Section(f"s{n}", say(f"Section {n}"), facts=facts) for n in range(100)]
-    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),))]
+    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),), is_essential=True)]
     text = fitted(MARK, report_of(TRAINING).generator, "T", lambda _: shown, EN)
     kept = readback.parts(text)
     assert utf16(text) < LIMIT
@@ -140,15 +139,12 @@ def test_levels_show_less_and_less() -> None:
 # Real traces
 
 
-@cache
-def analyzed(path: Path) -> Report:
-    return analyze(load(path))
-
-
 @pytest.mark.corpus
 @pytest.mark.parametrize("code", language.CODES)
 def test_traces_of_the_corpus_are_well_formed_and_whole(corpus: Path, corpus_name: str, code: str) -> None:
-    text = render(analyzed(corpus / "corpus" / f"{corpus_name}.json.gz"), "markdown", None, language.of(code))
+    text = render(
+        corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz"), "markdown", None, language.of(code)
+    )
     assert utf16(text) < LIMIT
     readback.check_structure(text)
     assert "-o report.html" not in text, "no section had to be left out"

@@ -58,12 +58,14 @@ def test_on_the_cpu_all_waiting_is_shown() -> None:
         traces.append(trace)
     sections = shown(*traces)
     assert [(row[0], row[2]) for row in sections["ranks"].tables[0].rows] == [(0, 1_000_000), (1, 0)]
-    assert titles(sections["ranks-late"]) == ["Rank", "Waiting for it", "Steps"]
+    assert titles(sections["ranks-late"]) == ["Rank", "Waiting caused", "Steps"]
     assert any("run on the CPU" in message.text for message in sections["ranks"].messages)
 
 
 def test_texts_of_tables_can_be_translated() -> None:
-    for section in shown(*late()).values():
+    found = shown(*late())
+    assert found
+    for section in found.values():
         assert isinstance(section.title, Text)
         assert all(isinstance(column.title, Text) for table in section.tables for column in table.columns)
 

@@ -13,6 +13,9 @@ from tests.rules.situations.dataloader_bound import fires
 from traceanalyzer.renderers import render
 from traceanalyzer.report.model import CodePlace
 
+WHOLE = [{"physicalLocation": {"artifactLocation": {"uri": "trace.json"}}}]
+"""Services that take SARIF refuse a result without a location."""
+
 
 def sarif(*places: CodePlace) -> dict[str, Any]:
     """The one run, its finding seen at these places."""
@@ -34,7 +37,7 @@ def test_a_finding_is_a_result_of_its_rule() -> None:
     assert result["level"] == "error"
     assert "the program waits for its next batch" in result["message"]["text"]
     assert rule["helpUri"].startswith("https://docs.pytorch.org/")
-    assert result["locations"] == []
+    assert result["locations"] == WHOLE
 
 
 def test_lines_of_the_project_are_locations() -> None:
@@ -57,8 +60,8 @@ def test_lines_of_the_project_are_locations() -> None:
         "train.py(0): run",
     ],
 )
-def test_what_is_in_no_project_has_no_location(name: str) -> None:
-    assert sarif(CodePlace("python", name))["results"][0]["locations"] == []
+def test_what_is_in_no_project_is_at_the_trace(name: str) -> None:
+    assert sarif(CodePlace("python", name))["results"][0]["locations"] == WHOLE
 
 
 def test_each_line_is_there_once() -> None:
@@ -89,4 +92,4 @@ def test_a_file_begins_after_the_last_bracket(name: str, uri: str) -> None:
 
 
 def test_a_bare_suffix_is_no_file() -> None:
-    assert sarif(CodePlace("python", "(.py(12): step"))["results"][0]["locations"] == []
+    assert sarif(CodePlace("python", "(.py(12): step"))["results"][0]["locations"] == WHOLE

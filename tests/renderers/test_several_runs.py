@@ -28,20 +28,20 @@ SIX = (10, 20, 30, 40, 50, 60)
 
 def test_equal_findings_are_said_once_with_count_and_range() -> None:
     found = tables(SIX)
-    assert [finding.run for finding in found.findings if finding.rule == RULE] == [f"run-{n}" for n in range(1, 7)]
+    assert [finding.run for finding in found.findings if finding.rule == RULE] == [f"table-{n}" for n in range(1, 7)]
     (shown,) = (finding for finding in several_runs.findings(found).findings if finding.rule == RULE)
     assert shown.run is None
     assert shown.title.text.endswith(", in 6 tables")
     # 10 of 100 ms in the first table, 60 of 105 ms in the last
-    assert "In 6 tables (run-1, run-2, run-3 and 3 more)" in shown.summary.text
-    assert "10.00 % to 57.14 %. In run-1: " in shown.summary.text
+    assert "In 6 tables (table-1, table-2, table-3 and 3 more)" in shown.summary.text
+    assert "10.00 % to 57.14 %. In table-1: " in shown.summary.text
 
 
 def test_the_json_has_every_finding_and_the_runs_that_share_it() -> None:
     found = json.loads(render(tables(SIX), "json"))
     own = [finding for finding in found["findings"] if finding["rule"] == RULE]
     assert len(own) == 6
-    assert all(finding["runs"] == [f"run-{n}" for n in range(1, 7)] for finding in own)
+    assert all(finding["runs"] == [f"table-{n}" for n in range(1, 7)] for finding in own)
 
 
 def test_a_few_tables_stay_side_by_side() -> None:
@@ -55,7 +55,7 @@ def test_headlines_of_many_tables_are_summed_up() -> None:
     shown = several_runs.headlines(found)
     assert len(found.headlines) == 7
     assert len(shown) == 2, "six tables that the host bounds, one that the GPU bounds"
-    assert shown[0].message.text.startswith("6 of 7 tables (run-1, run-2, run-3 and 3 more)")
+    assert shown[0].message.text.startswith("6 of 7 tables (table-1, table-2, table-3 and 3 more)")
     assert shown[1] == found.headlines[6]
 
 

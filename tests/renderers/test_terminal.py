@@ -51,8 +51,8 @@ def test_it_names_the_file_and_the_step(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
 def test_numbers_are_whole(path: Path) -> None:
-    """Names give way when the line is full, never numbers: every figure of the tables is on the screen."""
-    screen = screen_of(path)
+    """Names give way when the line is full, never numbers: every figure of the tables that are asked for is there."""
+    screen = screen_of(path, top=5)
     for table in tables_of(path):
         expected = [
             units.render(value, column.unit)
@@ -72,13 +72,22 @@ def kept(table: str) -> set[str]:
     return {
         "operators": {"operators-device-self", "operators-device-share", "operators-host-self"},
         "kernels": {"kernels-total", "kernels-share", "kernels-mean"},
+        "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
         "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
+        "accelerators": {
+            "accelerators-busy",
+            "accelerators-share",
+            "accelerators-work",
+            "accelerators-transfer",
+            "accelerators-only-waiting",
+        },
+        "accelerator_tasks": {"accelerators-total", "accelerators-longest"},
     }[table]
 
 
 @pytest.mark.parametrize("width", [50, 60, 100, 160])
 def test_other_widths_are_kept(width: int) -> None:
-    screen = screen_of(TRAINING, width=width)
+    screen = screen_of(TRAINING, width=width, top=5)
     assert max(map(cell_len, screen.splitlines())) <= width
     assert "7.060 ms" in screen
 
@@ -140,4 +149,4 @@ def test_details_stay_out() -> None:
     for path in SOUND:
         screen = screen_of(path)
         for title in ("Kernels by operator", "Operators by input shapes", "Steps", "Trace", "Skipped"):
-            assert f"\n{title}\n" not in screen
+            assert not re.search(rf"\n{title}(  |\n)", screen)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from tests import corpus_files
 from tests.renderers.html.advised import advised, finding, say
 from tests.renderers.samples import HOSTILE, TRAINING, names, report_of
 from tests.renderers.test_hostile_names import controls
-from tests.renderers.test_markdown_limit import analyzed, grown
+from tests.renderers.test_markdown_limit import grown
 from traceanalyzer.renderers import language, render, sections, terminal
-from traceanalyzer.renderers.terminal_fit import LEVELS, LINES, attempts, cut
+from traceanalyzer.renderers.terminal.fitting import LEVELS, LINES, attempts, cut
 from traceanalyzer.renderers.wrapping import wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -46,7 +47,7 @@ def screen(shown: list[Section], width: int = 80, lines: int | None = LINES) -> 
 @pytest.mark.corpus
 @pytest.mark.parametrize("code", language.CODES)
 def test_traces_of_the_corpus_fit(corpus: Path, corpus_name: str, code: str) -> None:
-    report = analyzed(corpus / "corpus" / f"{corpus_name}.json.gz")
+    report = corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     text = render(report, "terminal", None, language.of(code))
     check(text)
     for finding_ in report.findings[:3]:
@@ -76,16 +77,16 @@ def test_what_is_worth_most_is_cut_last() -> None:
     rows = tuple((f"operator_{n}", n) for n in range(30))
     columns = (SectionColumn(say("Name"), "", is_name=True), SectionColumn(say("Calls"), "count"))
     table = SectionTable("x", columns, rows, 90)
-    shown = [Section("overview", say("Step time"), messages=(say("A step."),))]
+    shown = [Section("overview", say("Step time"), messages=(say("A step."),), is_essential=True)]
     shown += [Section(f"s{n}", say(f"Section {n}"), tables=(table,)) for n in range(30)]
-    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),))]
+    shown += [Section("warnings", say("Warnings"), messages=(say("Beware."),), is_essential=True)]
     text = screen(shown)
     check(text)
     assert "Section 0  2 of 90" in text
     assert text.index("Step time") < text.index("Section 0") < text.index("Warnings")
     assert "Section 29" not in text.partition("More in the other formats")[0]
     assert "More in the other formats: Section " in text
-    assert "Section 29\n" in screen(shown, lines=None)
+    assert "Section 29  30 of 90\n" in screen(shown, lines=None)
 
 
 def test_every_attempt_shows_no_more_than_the_one_before() -> None:
@@ -179,3 +180,18 @@ def test_chinese_breaks_between_characters() -> None:
     assert wrap("受限于主机：每步中有（一）", 10) == ["受限于主", "机：每步中", "有（一）"]
     assert wrap("a b", 1) == ["a", "b"]
     assert wrap("", 10) == [""]
+
+
+def test_a_title_says_how_many_rows_are_not_shown() -> None:
+    columns = (SectionColumn(say("Name"), "", is_name=True),)
+    some = SectionTable("x", columns, (("a",), ("b",)), 9)
+    every = SectionTable("y", columns, (("a",), ("b",)), 2)
+    text = screen([Section("x", say("Some"), tables=(some,)), Section("y", say("Every"), tables=(every,))])
+    assert "Some  2 of 9\n" in text
+    assert "Every\n" in text
+
+
+def test_rows_are_taken_away_one_by_one() -> None:
+    """A language with longer words shows nearly as many rows as English."""
+    kept = [level.rows for level in LEVELS if level.rows is not None]
+    assert kept == [4, 3, 2]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traceanalyzer.pipeline import analyze, load
+from tests import corpus_files
 from traceanalyzer.report.model import Finding, Report
 
 EXPECTED = Path(__file__).parent / "expected" / "corpus.toml"
@@ -67,7 +67,7 @@ def scores(shared: Path) -> Iterator[Score]:
         for entry in tomllib.loads(EXPECTED.read_text("utf-8"))[kind]:
             name = entry["name"]
             if name not in reports:
-                reports[name] = analyze(load(shared / folder / name))
+                reports[name] = corpus_files.report_of(shared / folder / name)
             own = [d for d in differences if d["name"] == name and d.get("run") == entry.get("run")]
             yield _score(entry, reports[name], {d["rule"]: d["why"] for d in own})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from traceanalyzer.report.message import Message
@@ -115,8 +115,7 @@ def test_a_saving_lies_within_its_bounds(run: Budget, wanted: TimeSaved) -> None
 @given(budgets(), st.lists(changes(), max_size=6))
 def test_together_they_never_save_more_than_the_step(run: Budget, wanted: list[TimeSaved]) -> None:
     found = combine(run, [Fix(str(i), i, one) for i, one in enumerate(wanted)])
-    if found is None:
-        return
+    assume(found is not None)
     low, high = found.wall_ns_per_step
     assert -1e-6 <= low <= high + 1e-6 <= run.step + 1e-5
     assert sum(fix.wall_ns_per_step[1] for fix in found.fixes) == pytest.approx(high, rel=1e-6, abs=1e-3)

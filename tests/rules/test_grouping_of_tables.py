@@ -146,7 +146,8 @@ def test_rules_see_every_name_once() -> None:
         TableRow(line=1, name="aten::add_", self_cpu_ns=MS, self_device_ns=0, calls=6, input_shapes=shapes)
         for shapes in ("[[1]]", "[[2]]")
     ]
-    (found,) = facts(TableDocument(name="t", size_bytes=None, tables=(table(rows, "input_shapes"),)))
+    views = group(TableDocument(name="t", size_bytes=None, tables=(table(rows, "input_shapes"),)))
+    (found,) = facts(views, {"runs": [analyze(view) for view in views]})
     assert isinstance(found, Facts)
     assert [(row.name, row.calls) for row in found.operators] == [("aten::add_", 12)]
     assert [(row.shapes, row.calls) for row in found.shaped] == [("[[1]]", 6), ("[[2]]", 6)]

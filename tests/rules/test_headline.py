@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.situations import mtia
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.trace import distributed_info
 from tests.rules.judging import report, table
@@ -135,10 +136,28 @@ def test_events_of_a_device_that_is_not_understood_are_events() -> None:
     thread = Host(trace, at=10)
     with thread.annotation("ProfilerStep#0"):
         thread.leaf("aten::mm", 1000)
-    trace.events.append(
-        {"ph": "X", "cat": "mtia_ccp_events", "name": "pe_exe", "pid": 17, "tid": 1, "ts": 20, "dur": 500}
-    )
-    assert "mtia_ccp_events tells of an accelerator" in said(finish(trace))
+    trace.events.append({"ph": "X", "cat": "mtia_insight", "name": "pe_exe", "pid": 17, "tid": 1, "ts": 20, "dur": 500})
+    assert "mtia_insight tells of an accelerator" in said(finish(trace))
+
+
+def test_a_device_that_is_no_gpu_is_not_missing() -> None:
+    (found,) = report(mtia()).headlines
+    assert found.message.id == "headline-accelerator"
+    assert (found.message.params["busy"], found.message.params["work"]) == (704_000, 660_000)
+    assert "MTIA device 0 is busy for 704.0 us" in found.message.text
+
+
+@pytest.mark.parametrize("name", ["nccl:all_reduce", "cudaLaunchKernel"])
+def test_marks_and_calls_of_a_gpu_without_kernels_never_mean_the_cpu(name: str) -> None:
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    trace.op("aten::mm", 10, 900)
+    if name.startswith("cuda"):
+        trace.add("cuda_runtime", name, (20, 10), trace.thread(None), {"correlation": 1})
+    else:
+        trace.annotation(name, 20, 10)
+    (found,) = report(trace).headlines
+    assert (found.bound, found.message.id) == ("none", "headline-unread-device")
 
 
 @pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce"])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import corpus_files
 from tests.rules.judging import report
 from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.rules.selection import builtin
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +47,9 @@ def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself()
 
 def test_fixes_point_to_their_findings() -> None:
     whole = report(fires())
-    for headline in whole.headlines:
-        for fix in headline.combined.fixes if headline.combined else ():
-            assert whole.findings[fix.finding].rule == fix.rule
+    fixes = [fix for headline in whole.headlines if headline.combined for fix in headline.combined.fixes]
+    assert fixes
+    assert [whole.findings[fix.finding].rule for fix in fixes] == [fix.rule for fix in fixes]
 
 
 def test_every_rule_finds_passes_or_says_why_it_cannot_judge() -> None:
@@ -61,7 +61,7 @@ def test_every_rule_finds_passes_or_says_why_it_cannot_judge() -> None:
 
 def failed(path: Path) -> list[str]:
     try:
-        found = analyze(load(path))
+        found = corpus_files.report_of(path)
     except TraceAnalyzerError:  # what is no trace is tested elsewhere
         return []
     return [entry.reason.text for entry in found.skipped if entry.reason.id == "rule-failed"]

@@ -28,8 +28,8 @@ RULES = {
 """The rule of each planted fault, and what it must have counted where it counts."""
 ON_A_CPU = {"copies-materialized", "redundant-passes"}
 SKIPPED_ON_A_CPU = {
-    "sync-item-frequent": "the trace has no calls into a runtime, so no wait of the host was recorded",
-    "host-python-gap": "no kernel of a numbered device is in the trace, so nothing tells idle time",
+    "sync-item-frequent": "the trace has no runtime calls, so waits of the host are unknown",
+    "host-python-gap": "the trace has no kernels of a numbered device, so idle time is unknown",
     "tensor-created-on-cpu": "the trace has no copy from the host to a device",
     "tensor-cores-unused": "the trace has no kernels: nothing ran on a GPU, or it was not recorded",
 }

@@ -20,7 +20,7 @@ def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:
 
 def test_one_step_may_be_the_first() -> None:
     assert "only one step" in (skipped(allocating(lambda _: True, steps=1), RULE) or "")
-    assert "come back" in (skipped(fires_in_a_table(), RULE) or "")
+    assert "recur" in (skipped(fires_in_a_table(), RULE) or "")
 
 
 def test_edge_time_share() -> None:

@@ -55,3 +55,9 @@ def test_edge_step_share() -> None:
     share = findings(fires(), RULE)[0].evidence[0].observed
     assert findings(fires(), RULE, {"step_share": share}) == []
     assert findings(fires(), RULE, {"step_share": share - 1e-9})
+
+
+def test_a_long_chain_ends_in_a_number_and_not_in_dots() -> None:
+    (finding,) = findings(model(NORM * 2, layers=1), RULE)
+    assert finding.summary.text.endswith(": pow, mean, rsqrt, mul, mul, pow, mean, rsqrt and 2 more.")
+    assert finding.evidence[0].where[0].name.endswith("mean, rsqrt, ...")

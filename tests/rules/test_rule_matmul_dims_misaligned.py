@@ -42,7 +42,7 @@ def test_aligned_products_of_another_size_tell_the_pace_but_promise_no_more() ->
 
 def test_without_limits_of_the_gpu_it_is_skipped() -> None:
     odd = product(ODD, 400, [[2048, 2048], [2048, 2047]], HALF)
-    assert "not known" in (skipped(training([odd], device=Device("My GPU", 2**34, 50, 8, 0)), RULE) or "")
+    assert "unknown" in (skipped(training([odd], device=Device("My GPU", 2**34, 50, 8, 0)), RULE) or "")
 
 
 def test_a_table_has_no_types() -> None:

@@ -37,4 +37,4 @@ def test_edge_loader_share() -> None:
 
 def test_says_why_it_cannot_judge() -> None:
     assert "not known" in (skipped(trap_no_totals(), RULE) or "")
-    assert "does not tell the peak" in (skipped(fires_in_a_table(), RULE) or "")
+    assert "does not show the peak" in (skipped(fires_in_a_table(), RULE) or "")

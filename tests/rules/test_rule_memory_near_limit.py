@@ -22,4 +22,4 @@ def test_edge_used_share() -> None:
 
 
 def test_a_table_cannot_tell() -> None:
-    assert "does not tell the peak" in (skipped(fires_in_a_table(), RULE) or "")
+    assert "does not show the peak" in (skipped(fires_in_a_table(), RULE) or "")

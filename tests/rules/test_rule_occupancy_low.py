@@ -21,7 +21,7 @@ def test_says_where_to_look_and_promises_nothing() -> None:
 
 def test_without_any_figure_it_is_skipped() -> None:
     build = model(0)
-    assert "how many of its threads" not in (skipped(trap_no_figure(), RULE) or "")  # the other kernel has one
+    assert "recorded occupancy" not in (skipped(trap_no_figure(), RULE) or "")  # the other kernel has one
     assert skipped(build, RULE) is None
     assert "no occupancy" in (skipped(fires_in_a_table(), RULE) or "")
 

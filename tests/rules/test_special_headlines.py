@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from traceanalyzer.analyzers.launches.recording_start import earlier_work_ns
 
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
@@ -10,7 +11,6 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.reading import read_built
 from tests.rules.judging import report, skipped
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.launches.recording_start import earlier_work_ns
 
 KERNEL = "ampere_sgemm_128x64_nn"
 

@@ -214,7 +214,7 @@ def test_a_rule_without_a_module_has_no_page() -> None:
     ("value", "wrong"),
     [
         ("TAKEN", "the id dataloader-bound is taken"),
-        ("NO_RULE", "is no traceanalyzer.rules.rule.Rule"),
+        ("NO_RULE", "is not a traceanalyzer.rules.rule.Rule"),
         ("MISSING", "cannot be loaded"),
     ],
 )

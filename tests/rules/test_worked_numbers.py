@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.report.model import Finding, Report
 
 pytestmark = pytest.mark.corpus
@@ -29,7 +28,7 @@ def broadcast(corpus: Path) -> Report:
 
 def document(corpus: Path, number: str) -> Report:
     (path,) = (corpus / "documents").glob(f"{number}_*.txt")
-    return analyze(load(path))
+    return corpus_files.report_of(path)
 
 
 def one(report: Report, rule: str, run: str | None = None) -> Finding:
@@ -104,9 +103,9 @@ def test_the_broadcast_multiplication(broadcast: Report) -> None:
 
 
 def test_waiting_for_a_busy_gpu_is_worth_nothing(broadcast: Report) -> None:
-    for finding in broadcast.findings:
-        if finding.run == "run-1" and finding.rule.startswith("sync-"):
-            assert wall(finding) == (0, 0)
+    waits = [finding for finding in broadcast.findings if finding.run == "run-1" and finding.rule.startswith("sync-")]
+    assert waits
+    assert {wall(finding) for finding in waits} == {(0, 0)}
 
 
 def test_broadcasts_and_products_of_width_one(broadcast: Report) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from traceanalyzer.analyzers import (
+    accelerators,
     capture,
     chains,
     communication,
@@ -31,6 +32,7 @@ from traceanalyzer.analyzers import (
     operators,
     optimizers,
     passes,
+    phases,
     python_lines,
     rank_facts,
     recording,
@@ -42,6 +44,7 @@ from traceanalyzer.analyzers import (
     sm_fill,
     step_breakdown,
     synchronizations,
+    throughput,
     timeline,
 )
 from traceanalyzer.analyzers.context import Context
@@ -63,9 +66,11 @@ class Analyzer:
 ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("recording", recording.Recording, recording.analyze, missing.steps),
     Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, missing.steps),
+    Analyzer("phases", phases.Phases, phases.analyze, phases.missing),
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),
+    Analyzer("accelerators", accelerators.Accelerators, accelerators.analyze, accelerators.missing),
     Analyzer("operators", operators.Operators, operators.by_name, missing.operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, missing.operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, missing.kernels),
@@ -112,6 +117,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("passes", passes.Passes, passes.analyze, passes.missing),
     Analyzer("conversions", device_copies.Conversions, device_copies.analyze, device_copies.missing),
     Analyzer("chains", chains.Chains, chains.analyze, chains.missing),
+    Analyzer("throughput", throughput.Throughput, throughput.analyze, throughput.missing),
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )
 

@@ -125,7 +125,7 @@ class _Found:
         return np.flatnonzero(np.append(True, self.chain[1:] != self.chain[:-1])[: len(self.chain)])
 
     def take(self, kept: Bool) -> _Found:
-        """Keep some of the kernels; the chains are numbered anew."""
+        """Keep some of the kernels; the chains are numbered again."""
         chain = np.unique(self.chain[kept], return_inverse=True)[1]
         return _Found(self.event[kept], self.node[kept], self.elements[kept], self.parent[kept], chain)
 
@@ -172,7 +172,7 @@ def _find(context: Context) -> _Found:
 
 
 def _elements(context: Context, events: I64, node: I64) -> I64:
-    """Of each device event the elements of its operator's largest tensor; 0 if it is no link of a chain."""
+    """For each device event, the elements of its operator's largest tensor; 0 if it is not a link of a chain."""
     trace, host = context.trace, context.host
     codes, own = np.unique(trace.device.name[events], return_inverse=True)
     is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)

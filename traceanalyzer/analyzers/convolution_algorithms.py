@@ -28,7 +28,7 @@ _CONVOLUTION = re.compile(r"aten::\w*conv\w*$")
 
 _NO_VALUES = Text(
     "skip-no-convolution-values",
-    "the trace does not tell stride and padding of convolutions: record_shapes=True, and torch 2.1 or newer",
+    "the trace has no stride and padding of convolutions: record them with record_shapes=True and torch 2.1 or newer",
     note="record_shapes=True is code",
 )
 

@@ -28,7 +28,7 @@ class Copy(msgspec.Struct, frozen=True):
     """Direction of the copy (`HtoD`, `DtoH`, `DtoD`, `PtoP`, ...), `Memset` for a fill, or `unknown` where the name
     does not tell."""
     host_memory: str | None
-    """Memory on the side of the host: `pageable` or `pinned`; null where the trace does not say (ROCm), or the host's
+    """Memory on the side of the host: `pageable` or `pinned`; null if the trace does not show it (ROCm), or the host's
     memory takes no part."""
     calls: int
     """Number of copies or fills."""

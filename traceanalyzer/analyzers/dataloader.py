@@ -1,6 +1,6 @@
 """How long does the program wait for each batch, who prepares it, and which waits stand out?
 
-A wait is one call of a loader's `__next__` (`enumerate(DataLoader)#<iterator>.__next__` and its kin); the iterator's
+A wait is one call of a loader's `__next__` (`enumerate(DataLoader)#<iterator>.__next__` and the like); the iterator's
 name says whether batches are prepared in the program's own process. Waits within a wait count once.
 """
 
@@ -20,7 +20,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_LOADER = Text(
     "skip-no-dataloader",
-    "the trace has no wait for a DataLoader: none was used, or it marks nothing in the trace",
+    "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
 )
 _SHOWN = 5
 
@@ -49,7 +49,7 @@ class Loader(msgspec.Struct, frozen=True):
     name: str
     """Name of the range in which the program waits for a batch, as recorded."""
     in_process: bool | None
-    """Whether the waiting process itself prepares the batches; null where the name does not tell."""
+    """Whether the waiting process itself prepares the batches; null if the name does not show it."""
     calls: int
     """Number of waits, one per batch."""
     total_ns: int
@@ -92,7 +92,7 @@ def missing(context: Context) -> Message | None:
 def analyze(context: Context) -> DataLoader:
     """Waits that start in the chosen steps, or all."""
     tree, names = context.host.tree, context.host.name
-    rows = _outermost(context)
+    rows = outermost(context)
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
     rows = rows[context.in_scope(tree.start_ns[rows])]
     device = context.trace.device
@@ -111,13 +111,13 @@ def is_in_process(name: str) -> bool | None:
     return False if "_MultiProcessing" in name else None
 
 
-def _outermost(context: Context) -> I64:
+def outermost(context: Context) -> I64:
     """Positions of waits that do not lie within another wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
     around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
-    outermost: I64 = rows[around == NO_PARENT]
-    return outermost
+    found: I64 = rows[around == NO_PARENT]
+    return found
 
 
 def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:

@@ -1,6 +1,6 @@
 """Tells what host threads do at a time: waits, allocations, compilation, operators, Python lines.
 
-Runtime and driver calls are told apart by their names; the expressions below hold for CUDA, HIP, Level Zero,
+Runtime and driver calls are distinguished by their names; the expressions below hold for CUDA, HIP, Level Zero,
 Unified Runtime, and for the vendors that follow CUDA's naming.
 """
 
@@ -192,7 +192,7 @@ def direction(name: str) -> str | None:
 
 
 def host_side(name: str) -> str | None:
-    """`pageable` or `pinned` memory on the host's side of a copy; None where the name does not tell."""
+    """`pageable` or `pinned` memory on the host's side of a copy; None if the name does not show it."""
     match = _SIDE.search(name)
     return match[1].lower() if match else None
 

@@ -26,7 +26,7 @@ class NodeKind(IntEnum):
     """An annotation with the name of a collective."""
     MODULE = 6
     NONE = 7
-    """An annotation that is no node."""
+    """An annotation that is not a node."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class HostTree:
         return rows
 
     def without_modules(self, position: I64) -> I64:
-        """For each position, itself or its nearest ancestor that is no module (-1 for none)."""
+        """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
         return entries(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
     def top(self) -> I64:

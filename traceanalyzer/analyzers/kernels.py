@@ -34,7 +34,7 @@ class Kernel(msgspec.Struct, frozen=True):
     mean_est_achieved_occupancy: float | None
     """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
     tensor_cores: bool | None
-    """Whether the kernel uses matrix units, by its name; null where the name does not tell."""
+    """Whether the kernel uses matrix units, by its name; null if the name does not show it."""
 
 
 class KernelByOperator(msgspec.Struct, frozen=True):

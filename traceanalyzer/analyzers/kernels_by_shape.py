@@ -39,7 +39,7 @@ class KernelByShape(msgspec.Struct, frozen=True):
     total_ns: int
     """Sum of the durations in ns, overlap counted twice."""
     tensor_cores: bool | None
-    """Whether the kernel uses matrix units, by its name; null where the name does not tell."""
+    """Whether the kernel uses matrix units, by its name; null if the name does not show it."""
 
 
 class KernelsByShape(msgspec.Struct, frozen=True):

@@ -69,7 +69,7 @@ def _started_before(first: I64, times: I64, ids: I64, start: I64) -> I64:
 
 
 def _node_of_launches(trace: Trace, host: HostTree, innermost: I64) -> I64:
-    """The innermost node around the launch that is no module; an external id only where there is none."""
+    """The innermost node around the launch that is not a module; an external id only where there is none."""
     launches = trace.launches
     node = host.without_modules(innermost)
     # From 2022 to 2023 writers put the correlation id where the operator's id belongs.

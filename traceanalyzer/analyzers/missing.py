@@ -7,7 +7,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tables import Category
 
 NO_CONVOLUTIONS = Text("skip-no-convolutions", "the trace has no convolutions with kernels")
-_NO_STEPS = Text("skip-no-steps", "the trace has no event that a step could be made of")
+_NO_STEPS = Text("skip-no-steps", "the trace has no events from which steps could be found")
 _NO_KERNELS = Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded")
 _NO_OPERATORS = Text("skip-no-operators", "the trace has no operators")
 

@@ -19,7 +19,7 @@ def class_name(name: str) -> str:
 
 
 def class_codes(context: Context) -> I64:
-    """Of each name of the trace the code of the first one with the same class."""
+    """For each name of the trace, the code of the first name with the same class."""
     first: dict[str, int] = {}
     return np.array(
         [first.setdefault(class_name(name), code) for code, name in enumerate(context.trace.names)], np.int64

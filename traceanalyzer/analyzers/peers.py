@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -19,8 +18,7 @@ class Peer(msgspec.Struct, frozen=True):
     """What all calls of the dearer shape together would save at the price of the cheaper one, in ns."""
 
 
-@dataclass(frozen=True)
-class Priced:
+class Priced(msgspec.Struct, frozen=True):
     """All calls of one operator with the same inputs."""
 
     size: Hashable | None

@@ -20,7 +20,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
-_NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: it was recorded without with_stack=True")
+_NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True")
 _LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
 _TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
 

@@ -43,7 +43,7 @@ _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-m
 
 
 def analyze(context: Context) -> tuple[Loss, ...]:
-    """Find all doubts about the recording, in a fixed order."""
+    """Find all warnings about the recording, in a fixed order."""
     return tuple(doubt for check in (_file, _steps, _typical, _recording, _crowds, _links) for doubt in check(context))
 
 

@@ -30,7 +30,7 @@ _EPOCH_NS = 10**18
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Operations that no rank can finish before all have come."""
 
-_ALONE = Text("skip-no-ranks", "the trace names no rank and has no collectives: there is nothing to compare")
+_ALONE = Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare")
 
 
 class ProcessGroup(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class RankSteps(msgspec.Struct, frozen=True):
     duration_ns: tuple[int, ...]
     """Duration of each step in ns."""
     computation_ns: tuple[int, ...]
-    """Time of each step in ns in which a kernel that is no collective runs on any device."""
+    """Time of each step in ns in which a kernel that is not a collective runs on any device."""
 
 
 class RankCollectives(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class RankFacts(msgspec.Struct, frozen=True):
     """What must be known of one rank to compare it with the others of its run."""
 
     clock_ns: int | None
-    """Time of the first event in ns since 1970, by the clock of the rank's host; null where the file does not tell."""
+    """Time of the first event in ns since 1970, by the clock of the rank's host; null if the file does not show it."""
     is_on_host: bool
     """Whether the collectives are host ranges, because the trace has no collective kernels."""
     groups: tuple[ProcessGroup, ...]

@@ -114,7 +114,7 @@ def _siblings(context: Context) -> I64:
     """Operators that the program calls itself, by thread and parent, then by time."""
     host, tree = context.host, context.host.tree
     names = context.trace.names
-    own = names.where(lambda n: "::" not in n and "Backward" not in n and not marks.is_wrapper(n))
+    own = names.where(lambda n: not (marks.is_namespaced(n) or marks.is_backward(n) or marks.is_wrapper(n)))
     operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
     allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
     parent = np.append(tree.parent, NO_PARENT)

@@ -27,7 +27,8 @@ _NO_SHAPES = Text(
     "the trace has no input shapes: record them with record_shapes=True",
     "record_shapes=True is code",
 )
-_PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
+PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
+"""Families whose operations matrix units can do: nearly all operations of a network."""
 
 
 class Roof(msgspec.Struct, frozen=True):
@@ -130,19 +131,15 @@ class _Group(msgspec.Struct, frozen=True):
 def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
     """Calls with equal inputs share a model; a row joins those that differ in strides and values only."""
     trace, host = context.trace, context.host
-    nodes = np.flatnonzero(_leaves(context))
-    row = host.row[nodes]
-    keys = (host.name[nodes], *(getattr(trace.host, c)[row] for c in ("shapes", "types", "strides", "concrete")))
-    first, groups = group(*keys)
-    count = len(first)
+    nodes = np.flatnonzero(context.once(leaves))
+    works, first, groups = works_of(context, nodes)
+    row, count = host.row[nodes[first]], len(first)
     times = sum_by(groups, context.once(node_times).device_self_ns[nodes], count)
     matrix = sum_by(groups, _matrix_unit_times(context)[nodes], count)
-    figures = np.column_stack((*(key[first] for key in keys), count_by(groups, count), times, matrix))
+    keys = (host.name[nodes[first]], trace.host.shapes[row], trace.host.types[row])
+    figures = np.column_stack((*keys, count_by(groups, count), times, matrix))
     joined: dict[tuple[int, int, int], list[_Group]] = {}
-    for name, shapes, types, strides, values, *measured in figures.tolist():
-        texts = trace.shapes[shapes], trace.types[types], trace.strides[strides], trace.concrete[values]
-        call = op_models.parse(trace.names[name], *texts)
-        work = op_models.work(call) if call is not None else None
+    for work, (name, shapes, types, *measured) in zip(works, figures.tolist(), strict=True):
         if work is not None:
             joined.setdefault((name, shapes, types), []).append(_Group(work, *measured))
     return [
@@ -151,7 +148,27 @@ def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
     ]
 
 
-def _leaves(context: Context) -> Bool:
+def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]:
+    """The work of one call of each node, computed once for calls with equal inputs.
+
+    Returns:
+        The work of each group of equal calls (None where no model tells it), the first node of each group by its place
+        among the nodes, and the group of each node.
+    """
+    trace, row = context.trace, context.host.row[nodes]
+    inputs = tuple(getattr(trace.host, column)[row] for column in ("shapes", "types", "strides", "concrete"))
+    first, groups = group(context.host.name[nodes], *inputs)
+    works: list[Work | None] = []
+    for name, *codes in zip(
+        context.host.name[nodes[first]].tolist(), *(c[first].tolist() for c in inputs), strict=True
+    ):
+        pools = (trace.shapes, trace.types, trace.strides, trace.concrete)
+        call = op_models.parse(trace.names[name], *(pool[code] for pool, code in zip(pools, codes, strict=True)))
+        works.append(op_models.work(call) if call is not None else None)
+    return works, first, groups
+
+
+def leaves(context: Context) -> Bool:
     """Which operators have a model and launched something, without those that hold such an operator of their family."""
     trace, host = context.trace, context.host
     order = {family: number for number, family in enumerate(Family)}
@@ -159,12 +176,12 @@ def _leaves(context: Context) -> Bool:
     launched = (context.once(node_times).device_self_ns > 0) & ~_crossing(context)
     counted = host.is_row(trace) & launched & context.in_scope(host.tree.start_ns)
     families = np.where(counted, by_name[host.name], -1)
-    leaves = np.zeros(len(host.tree), np.bool_)
+    found = np.zeros(len(host.tree), np.bool_)
     for number in order.values():
         members = families == number
         if members.any():
-            leaves |= members & (host.tree.sums(members.astype(np.int64)) == 1)
-    return leaves
+            found |= members & (host.tree.sums(members.astype(np.int64)) == 1)
+    return found
 
 
 def _crossing(context: Context) -> Bool:
@@ -196,10 +213,10 @@ def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None)
     sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
     moved = sum(sizes) if len(sizes) == len(members) else None
     on_matrix_units = 2 * sum(member.matrix_unit_ns for member in members) > time
-    peak = gpu.peak(dtype, matrix=family in _PRODUCTS, tensor_cores=on_matrix_units) if gpu else None
+    peak = gpu.peak(dtype, matrix=family in PRODUCTS, tensor_cores=on_matrix_units) if gpu else None
     compute = flops / time / 1000 / peak if peak else None  # operations per ns are 10^9 per second
     bandwidth = moved / time / gpu.bandwidth if gpu and gpu.bandwidth and moved is not None else None
-    share, bound = _roofline(compute if family in _PRODUCTS else compute or 0, bandwidth)
+    share, bound = _roofline(compute if family in PRODUCTS else compute or 0, bandwidth)
     return RooflineRow(
         *key,
         family=family.value,

@@ -19,7 +19,7 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so nothing tells which calls come back")
+_NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so recurring calls cannot be recognized")
 _CHEAP = re.compile(r"Async(_ptsz)?$|^cuMem(Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree)")
 """Allocations from a pool in stream order, and mappings of expandable segments: made for use while work runs."""
 _SHOWN = 20
@@ -33,7 +33,7 @@ class SetUp(msgspec.Struct, frozen=True):
     name: str
     """Name of the runtime function, of an event of the profiler, of a range or of a Python frame."""
     is_inferred: bool
-    """Whether it only counts because it is a launch of a millisecond or longer: its name says nothing of loading."""
+    """Whether it only counts because it is a launch of a millisecond or longer: its name says nothing about loading."""
     python_line: str | None
     """The Python line that caused it; null where stacks were not recorded."""
     calls: int
@@ -94,7 +94,7 @@ def _allocations(context: Context) -> list[tuple[str, _Events]]:
 def _loading(context: Context) -> list[tuple[str, _Events]]:
     """Calls that load code, by name or because they are slow for no other reason; and the profiler's own events.
 
-    Without device activity nothing tells why a call is slow.
+    Without device activity it is unknown why a call is slow.
     """
     names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
     by_name = names.where(host_activity.is_loading)

@@ -21,7 +21,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 _ROWS = 100
 """Most rows in the result (own choice: more than people read)."""
 
-_NO_BLOCKS = Text("skip-no-blocks-per-sm", "no kernel says how many blocks per multiprocessor it has")
+_NO_BLOCKS = Text("skip-no-blocks-per-sm", "no kernel has a recorded number of blocks per multiprocessor")
 
 
 class UnfilledKernel(msgspec.Struct, frozen=True):

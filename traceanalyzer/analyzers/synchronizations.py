@@ -21,10 +21,11 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_CALLS = Text("skip-no-runtime-calls", "the trace has no calls into a runtime, so no wait of the host was recorded")
+_NO_CALLS = Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown")
 
 OPERATORS = 32
-"""Operators around a wait that tell it from others (own choice: programs nest a dozen, recursion has no end)."""
+"""Operators around a wait that distinguish it from others (own choice: programs nest a dozen, recursion has no
+end)."""
 
 AVOIDABLE = 4
 """Column of `costs` that holds the time that goes away without the wait."""
@@ -89,6 +90,9 @@ class Synchronizations(msgspec.Struct, frozen=True):
     rows: tuple[Synchronization, ...]
     """Waits by function, operators and Python line, those first after which the device did nothing for longest without
     another reason."""
+    calls_outside_steps: int | None = None
+    """Number of waits that start before the first or after the last step, which `calls_per_step` leaves out; null
+    without steps."""
 
 
 def missing(context: Context) -> Message | None:
@@ -118,6 +122,7 @@ def analyze(context: Context) -> Synchronizations:
         drained_unexplained_ns=unexplained,
         avoidable_ns=avoidable,
         rows=_rows(context, waits, in_step, figures),
+        calls_outside_steps=len(scope) - int(in_step.sum()) if steps else None,
     )
 
 
@@ -182,7 +187,7 @@ def _chains(context: Context, node: I64) -> I64:
 
 
 def too_deep(context: Context) -> int:
-    """How many waits lie in more operators than tell them apart."""
+    """How many waits lie in more operators than distinguish them."""
     above = context.once(_named_above)
     around = _first_named(context, context.links.node[context.once(host_activity.waits).row])
     for _ in range(OPERATORS):

@@ -12,9 +12,12 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.phases.forest import forest
 from traceanalyzer.analyzers.sums import members
+from traceanalyzer.knowledge import accelerators
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, Array
+from traceanalyzer.trace.tables import Vendor
 
 CELLS = 1000
 """Cells of the resolution in the step: two per pixel of a plot 500 pixels wide (own choice)."""
@@ -47,12 +50,14 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """One host thread or one stream of one device."""
+    """One host thread or one stream of one device, whatever kind of device."""
 
     kind: str
-    """What the lane shows: `host`, `launches` (runtime calls of a thread) or `device`."""
+    """What the lane shows: `marks` (ranges that people or frameworks set on a thread), `host`, `launches` (runtime
+    calls of a thread), `device`, or `accelerator` (a device that is no GPU)."""
     label: str
-    """Where it happened: `pid/tid` of a thread, `device/stream` of a stream."""
+    """Where it happened: `pid/tid` of a thread, `device/stream` of a stream, `kind device/stream` on a device that is
+    no GPU."""
     slices: tuple[Slice, ...]
     """Bars of the lane in the order of time."""
 
@@ -71,7 +76,8 @@ class Timeline(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     """Names of the events, which bars refer to by position."""
     lanes: tuple[Lane, ...]
-    """Host threads, then their runtime calls, then streams; of each kind the busiest first."""
+    """Marks of host threads, then the threads, then their runtime calls, then streams; of each kind the busiest
+    first."""
     hidden_lanes: int
     """Number of threads and streams with less to show that are left out."""
 
@@ -85,7 +91,12 @@ def analyze(context: Context) -> Timeline:
     cell = max(1, -(-(end - start) // CELLS))
     names: StringPool[int] = StringPool()
     frame = _Frame(start, end, cell, names.encode)
-    kinds = (*_host_lanes(context, frame), _device_lanes(context, frame))
+    kinds = (
+        _mark_lanes(context, frame),
+        *_host_lanes(context, frame),
+        _device_lanes(context, frame),
+        _accelerator_lanes(context, frame),
+    )
     return Timeline(
         steps.names[chosen],
         start,
@@ -106,10 +117,22 @@ class _Frame(msgspec.Struct, frozen=True):
     encode: Callable[[int], int]
 
 
+def _mark_lanes(context: Context, frame: _Frame) -> list[Lane]:
+    """The marks of each thread, nested."""
+    marks = context.once(forest)
+    tree = marks.tree
+    bars = _Bars(tree.thread, tree.start_ns, tree.end_ns, marks.name[marks.place], tree.depth)
+    return _lanes("marks", bars.take(tree.depth < MAX_DEPTH), _thread_labels(context), frame)
+
+
+def _thread_labels(context: Context) -> list[str]:
+    return [f"{t.pid}/{t.tid}" for t in context.trace.threads]
+
+
 def _host_lanes(context: Context, frame: _Frame) -> tuple[list[Lane], list[Lane]]:
     """Nested operators and annotations of each thread, and the runtime calls of each thread."""
     tree, launches = context.host.tree, context.trace.launches
-    labels = [f"{t.pid}/{t.tid}" for t in context.trace.threads]
+    labels = _thread_labels(context)
     visible = tree.depth < MAX_DEPTH
     nested = _Bars(tree.thread, tree.start_ns, tree.end_ns, context.host.name, tree.depth)
     calls = _Bars(launches.thread, launches.start_ns, launches.end_ns, launches.name)
@@ -124,10 +147,19 @@ def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
     return _lanes("device", bars, [f"{d}/{s}" for d, s in places.tolist()], frame)
 
 
+def _accelerator_lanes(context: Context, frame: _Frame) -> list[Lane]:
+    """What each stream of each device that is no GPU does, its waiting included."""
+    events = context.trace.accelerator
+    keys = np.column_stack((events.vendor, events.device, events.stream))
+    places, lane = np.unique(keys, axis=0, return_inverse=True)
+    labels = [f"{accelerators.NAMES[Vendor(v)]} {d}/{s}" for v, d, s in places.tolist()]
+    return _lanes("accelerator", _Bars(lane.ravel(), events.start_ns, events.end_ns, events.name), labels, frame)
+
+
 class _Bars:
     """Slices of many lanes as columns."""
 
-    def __init__(self, lane: Array, start: I64, end: I64, name: I32, depth: I32 | None = None) -> None:
+    def __init__(self, lane: Array, start: I64, end: I64, name: Array, depth: I32 | None = None) -> None:
         self.lane, self.start, self.end, self.name = lane, start, end, name
         self.depth = np.zeros(len(start), np.int32) if depth is None else depth
 

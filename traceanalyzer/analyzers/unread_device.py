@@ -14,7 +14,7 @@ def sign(context: Context) -> str | None:
     None where device events were read, or nothing tells of a device.
     """
     trace = context.trace
-    if len(trace.device):
+    if len(trace.device) or len(trace.accelerator):
         return None
     unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
     calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]

@@ -94,6 +94,7 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
     found = []
     for stream in np.unique(device.stream[linked]).tolist():
         rows = linked[device.stream[linked] == stream]
+        rows = np.sort(rows[np.unique(context.links.launch[rows], return_index=True)[1]])  # one of each graph
         called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]
         earliest = int(np.argmin(start))
         begin, end = int(called[earliest]), int(start[earliest])

@@ -89,7 +89,7 @@ class Catalog:
         return added.lastrowid if added.rowcount else None
 
     def wait(self, file: int, estimate: int, *, may_be_nothing: bool) -> None:
-        """Mark a file as waiting for analysis, which takes at most so many bytes of memory."""
+        """Mark a file as waiting for analysis, which takes at most this many bytes of memory."""
         self._set(file, state="pending", estimate=estimate, may_be_nothing=may_be_nothing)
 
     def fail(self, file: int, reason: str) -> None:

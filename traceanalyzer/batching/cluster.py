@@ -120,7 +120,7 @@ def _outcome(future: Any, address: str) -> JobOutcome:
     try:
         error = future.exception()
     except Exception as lost:  # cancelled: nobody is left who knows of it
-        raise UsageError(f"{address}: the scheduler was lost ({lost}); the same command goes on from here") from None
+        raise UsageError(f"{address}: the scheduler was lost ({lost}); run the same command again to resume") from None
     if error is None:
         return future.result()  # type: ignore[no-any-return]
     return JobOutcome(JobEnd.FAILED, reason=f"its workers were lost: {type(error).__name__}: {error}")

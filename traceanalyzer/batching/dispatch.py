@@ -19,7 +19,7 @@ class Dispatch:
         self._read: Counter[int] = Counter()
 
     def take(self, limit: int) -> tuple[Job, int] | None:
-        """Take the largest waiting file that fits into so many bytes. Returns it with the bytes that it needs."""
+        """Take the largest waiting file that fits into this many bytes. Returns it with the bytes that it needs."""
         return self._task(self._catalog.take(limit))
 
     def take_any(self) -> tuple[Job, int] | None:
@@ -27,7 +27,7 @@ class Dispatch:
         return self._task(self._catalog.take() or self._catalog.take(state="suspect"))
 
     def read(self, file: int, size: int) -> None:
-        """Report that so many more bytes of a file have been read."""
+        """Report that this many more bytes of a file have been read."""
         self._read[file] += size
         self._progress.read(size)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from traceanalyzer.report.message import Text
 
-TITLE = Text("batch-title", "All runs, the one that wastes most GPU time first")
+TITLE = Text("batch-title", "All runs, sorted by wasted GPU time")
 SUMMARY = Text("batch-summary", "Summary", "heading above the totals of all files")
 
 RUNS = Text("batch-runs", "Runs")
 ANALYZED = Text("batch-analyzed", "Files analyzed")
 FAILED = Text("batch-failed", "Files that could not be analyzed")
-LEFT_OUT = Text("batch-left-out", "Files left out, because they are no traces")
+LEFT_OUT = Text("batch-left-out", "Files left out because they are not traces")
 GPU_TIME = Text(
     "batch-gpu-time", "GPU time in steps", "the length of the profiled steps times the GPUs, over all files"
 )
@@ -18,33 +18,33 @@ WASTED = Text("batch-wasted", "Wasted GPU time")
 WASTED_SHARE = Text("batch-wasted-share", "Share of GPU time that is wasted")
 HOLLOW = Text(
     "batch-no-usual-work",
-    "Files with hardly any GPU work or without a typical step, which these sums leave out",
+    "Files with hardly any GPU work or without a typical step (not included in these sums)",
     "less than 1 ms of work on the GPUs, a single kernel, start-up, or the capture of graphs",
 )
 WASTED_MEANS = Text(
     "batch-wasted-means",
-    "Wasted is GPU time from the first to the last profiled step in which nothing runs on the GPU, or nothing but "
-    "collectives. Where a trace has no GPU or no steps it is unknown.",
+    "Wasted is GPU time from the first to the last profiled step in which the GPU runs nothing, or only collectives. "
+    "It is unknown for traces without a GPU or without steps.",
 )
 
-FAILURES_TITLE = Text("batch-failures-title", "What could not be analyzed")
-FAILURES_NOTE = Text("batch-failures-note", "These files have no report and count nowhere else.")
+FAILURES_TITLE = Text("batch-failures-title", "Files that failed")
+FAILURES_NOTE = Text("batch-failures-note", "These files have no report and are not counted anywhere else.")
 LEFT_OUT_TITLE = Text("batch-left-out-title", "Files left out")
 LEFT_OUT_NOTE = Text(
-    "batch-left-out-note", "They hold no trace and no profiler table. Of many files only the first 20 are named."
+    "batch-left-out-note", "These files contain neither a trace nor a profiler table. At most 20 of them are listed."
 )
 BOTTLENECKS_TITLE = Text("batch-bottlenecks-title", "What bounds the steps")
-BOTTLENECKS_NOTE = Text("batch-bottlenecks-note", "The most frequent first.")
+BOTTLENECKS_NOTE = Text("batch-bottlenecks-note", "Most frequent first.")
 RULES_TITLE = Text("batch-rules-title", "What the files have in common")
 RULES_NOTE = Text(
     "batch-rules-note",
-    "Advice over all files, the most valuable first. Savings are wall time over all profiled steps, added up over the "
-    "files; savings of different rules overlap and must not be added.",
+    "Advice for all files, most valuable first. Savings are wall time over all profiled steps, added up over the "
+    "files. Savings of different rules overlap, so do not add them up.",
 )
 RUNS_TITLE = Text("batch-runs-title", "Runs by wasted GPU time")
-RUNS_NOTE = Text("batch-runs-note", "Times and shares are means over the ranks, wasted time is their sum.")
+RUNS_NOTE = Text("batch-runs-note", "Times and shares are means over the ranks; wasted time is their sum.")
 FILES_TITLE = Text("batch-files-title", "Files")
-FILES_NOTE = Text("batch-files-note", "In the order of their names.")
+FILES_NOTE = Text("batch-files-note", "Sorted by name.")
 MORE = Text(
     "batch-more",
     "{shown:count} of {total:count} rows; all files are in {file}.",
@@ -61,7 +61,7 @@ GPUS = Text("batch-column-gpus", "GPUs", "number of devices")
 STEP = Text("batch-column-step", "Mean step", "mean duration of a step")
 BUSY = Text("batch-column-busy", "GPU busy", "share of time")
 BOUND = Text("batch-column-bound", "Bound by", "what limits the speed of a step")
-ADVICE = Text("batch-column-advice", "First advice")
+ADVICE = Text("batch-column-advice", "Top advice")
 RULE = Text("batch-column-rule", "Advice")
 FILES = Text("batch-column-files", "Files", "number of files")
 RUN_COUNT = Text("batch-column-run-count", "Runs", "number of runs")

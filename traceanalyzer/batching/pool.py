@@ -21,7 +21,7 @@ def budget(limit: str | None) -> int:
     """Bytes that all workers together may use.
 
     Raises:
-        UsageError: The limit is no size.
+        UsageError: The limit is not a size.
     """
     available = machine.available_memory()
     if limit is not None:

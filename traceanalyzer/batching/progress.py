@@ -9,13 +9,13 @@ class Progress(Protocol):
     """Receives every event of a batch, always from the same thread."""
 
     def found(self, files: int) -> None:
-        """Called when so many files have been looked at."""
+        """Called when this many files have been looked at."""
 
     def begin(self, files: int, size_bytes: int) -> None:
-        """Called when so many files wait to be analyzed."""
+        """Called when this many files wait to be analyzed."""
 
     def read(self, size_bytes: int) -> None:
-        """Called when so many more bytes have been read, or turn out not to be needed."""
+        """Called when this many more bytes have been read, or turn out not to be needed."""
 
     def end(self, name: str, failure: str | None) -> None:
         """Called when a file has ended, with the reason if it failed."""

@@ -25,7 +25,7 @@ from traceanalyzer.report.model import Report
 
 
 def keep(folder: Folder, name: str, report: Report) -> Output | None:
-    """Write what the report of the run needs of a rank. Returns None if the file is no rank of a larger run."""
+    """Write what the report of the run needs of a rank. Returns None if the file is not a rank of a larger run."""
     summary = report.trace
     if summary is None or member.of_report(report) is None:
         return None

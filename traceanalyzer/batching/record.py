@@ -11,7 +11,7 @@ from traceanalyzer.report.model import Generator
 RECORD_VERSION = 2
 
 LEAST_WORK_NS = 1_000_000
-"""Own choice: a recording with less work of its GPUs tells nothing of how a program uses them."""
+"""Own choice: a recording with less work of its GPUs says nothing about how a program uses them."""
 
 
 class RowAdvice(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Record(msgspec.Struct, frozen=True):
     outputs: tuple[Output, ...]
     row: Row
     rank: Output | None = None
-    """What a report of the whole run needs of this rank; null of a file that is no rank of a larger run."""
+    """What a report of the whole run needs of this rank; null of a file that is not a rank of a larger run."""
 
     is_saved: bool = False
     """Whether the file is a saved report, which was only rendered again."""

@@ -69,7 +69,7 @@ def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
     Raises:
         UsageError: The program cannot be started.
         MissingDependencyError: It is a Python without torch.
-        OutputError: The folder cannot be made.
+        OutputError: The folder cannot be created.
     """
     _require_torch(command)
     with _scratch(Path(settings.folder)) as scratch:

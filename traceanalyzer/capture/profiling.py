@@ -48,7 +48,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
 
     Raises:
         MissingDependencyError: torch is not installed.
-        OutputError: The folder cannot be made.
+        OutputError: The folder cannot be created.
         UsageError: A number of steps that makes no sense.
     """
 
@@ -87,7 +87,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
 
     def __enter__(self) -> profile:
         if self._run is not None:
-            raise UsageError("this profile is in use; make another one")
+            raise UsageError("this profile is in use; create another one")
         self.trace = None
         self._run = _Run(require.torch(), self._settings)
         return self

@@ -67,7 +67,7 @@ class ThroughputMeter:
         self._close()
 
     def step(self, samples: int = 0) -> None:
-        """Note that a step with so many samples has ended."""
+        """Note that a step with this many samples has ended."""
         state = self._is_profiled()
         if self._left > 0:
             self._left -= 1

@@ -119,7 +119,7 @@ def _forget_output() -> None:
 
 
 def _shortened(line: str) -> str:
-    """A message that quotes a page of a file is no line; its ends say where, and what to do."""
+    """A message that quotes a page of a file is not a line; its ends say where, and what to do."""
     return (
         line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
     )

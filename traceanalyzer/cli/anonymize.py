@@ -28,13 +28,13 @@ _WROTE = Text(
     metavar="TEXT",
     help="Make the same hashes in several files, such as the ranks of a run; keep it secret  [default: random].",
 )
-@click.option("--hash-kernels", is_flag=True, help="Hash kernels that torch.compile named after operators, too.")
+@click.option("--hash-kernels", is_flag=True, help="Also hash kernels that torch.compile named after operators.")
 @click.option("--force", is_flag=True, help="Overwrite files that traceanalyzer did not write.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no hints.")
 def command(*, trace: str, target: str, key: str | None, hash_kernels: bool, force: bool, quiet: bool) -> None:
     """Hash the names in a trace, so that it can be shared; - is standard input.
 
-    Exact names of PyTorch, its libraries, Python and runtime calls stay, as do times and shapes, so that reports say
+    Known names of PyTorch, its libraries, Python and runtime calls stay, as do times and shapes, so that reports say
     the same. Every other name becomes a hash: modules, files, functions, kernels, hosts, groups, annotations. Unknown
     metadata is dropped.
 

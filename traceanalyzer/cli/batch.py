@@ -41,10 +41,12 @@ _INDEX = "index.html"
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes at most  [default: one per core, as many as fit into the memory].",
+    help="Maximum number of processes  [default: one per core, as far as memory allows].",
 )
 @click.option(
-    "--memory", metavar="SIZE", help="What all processes may use: 8G, 512M, 50%  [default: 80% of what is available]."
+    "--memory",
+    metavar="SIZE",
+    help="Memory for all processes together: 8G, 512M, 50%  [default: 80% of what is available].",
 )
 @click.option("--cluster", metavar="ADDRESS", help="Analyze on a Dask cluster: the address of its scheduler.")
 @parameters.top("the format's own")
@@ -79,7 +81,7 @@ def command(
     saved report (report -o x.json).
 
     Traces (.json, .json.gz, .tmp) and texts with profiler tables (.txt, .md, .log) are recognized by their content.
-    Saved reports are rendered again; in a folder they count where there is nothing else.
+    Saved reports are rendered again; those in a folder are used only if there is nothing else.
 
     To resume an interrupted batch, run the same command again: it analyzes only what is missing or has changed.
 

@@ -25,7 +25,7 @@ def showing(*, quiet: bool) -> Iterator[Progress]:
 
 
 class _Lines(Silent):
-    """Prints failures and notes only, for output that is no terminal."""
+    """Prints failures and notes only, for output that is not a terminal."""
 
     def end(self, name: str, failure: str | None) -> None:
         """One line for a failure."""
@@ -81,7 +81,7 @@ class _Bar(_Lines):
         self._progress.reset(self._task, total=size_bytes, description="analyzing", files=f"0/{files} files")
 
     def read(self, size_bytes: int) -> None:
-        """Move the bar by so many bytes of some file."""
+        """Move the bar by this many bytes of some file."""
         self._progress.update(self._task, advance=size_bytes)
 
     def end(self, name: str, failure: str | None) -> None:

@@ -40,9 +40,9 @@ _DEFAULTS = Settings(folder="traces")
     type=click.IntRange(min=0),
     default=_DEFAULTS.warmup,
     metavar="N",
-    help=f"Steps before them that are not recorded  [default: {_DEFAULTS.warmup}].",
+    help=f"Warm-up steps before them, not recorded  [default: {_DEFAULTS.warmup}].",
 )
-@click.option("--wait", type=click.IntRange(min=0), default=0, metavar="N", help="Steps before the warm-up.")
+@click.option("--wait", type=click.IntRange(min=0), default=0, metavar="N", help="Steps to skip before the warm-up.")
 @click.option(
     "--shapes/--no-shapes", "record_shapes", default=True, help="Record shapes of the inputs  [default: yes]."
 )
@@ -56,16 +56,16 @@ _DEFAULTS = Settings(folder="traces")
     type=click.FloatRange(min=0),
     default=_DEFAULTS.limit_s,
     metavar="SECONDS",
-    help="If no steps are detected, record at most SECONDS; 0 records nothing then  [default: 30].",
+    help="If no steps are detected, record at most SECONDS; with 0, nothing  [default: 30].",
 )
-@click.option("--report", is_flag=True, help="Then print the report on each trace.")
+@click.option("--report", is_flag=True, help="Print the report on each trace afterwards.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")
 def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **recording: Any) -> None:
     """Record training steps without changing the code.
 
-    PROGRAM is how you start it, arguments and all; -- before it keeps its options apart from these. Steps end where
-    an optimizer has stepped, or, without optimizers, where the next batch is asked for. One trace per rank is written
-    to DIR, and the program then runs on without the profiler.
+    PROGRAM is the command that starts your program, with its arguments; put -- before it, so that its options are not
+    taken for options of capture. A step ends when an optimizer has stepped or, without an optimizer, when the next
+    batch is requested. One trace per rank is written to DIR. Then the program goes on without the profiler.
 
     \b
     Examples:

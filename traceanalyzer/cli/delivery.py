@@ -106,7 +106,7 @@ class Delivery:
         for name, text in spreadsheet.csv_files(report, self.language).items():
             self._put(folder / name, text)
 
-    def _put(self, path: Path, content: str | bytes | tuple[bytes, ...]) -> None:
+    def _put(self, path: Path, content: str | bytes | Iterator[bytes]) -> None:
         """Write a file, and tell the user."""
         if isinstance(content, str):
             output.write(path, content, force=self.force)
@@ -143,7 +143,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise OutputError(f"{folder}: cannot be created: {error.strerror or error}") from None
 
 
 def _link(path: Path, folder: Path) -> str:
@@ -163,12 +163,12 @@ def assets_options(command: _Command) -> _Command:
         "--assets",
         metavar="DIR",
         shell_complete=parameters.folders,
-        help="In Markdown: charts as files in DIR, which it links, in place of bars of text.",
+        help="In Markdown: write charts as files to DIR and link them, instead of bars of text.",
     )
     form = click.option(
         "--assets-format",
         type=click.Choice(_CHARTS),
-        help="Format of these charts; png where a font has all characters, else svg  [default: svg].",
+        help="Format of these charts; png becomes svg if no font has all characters  [default: svg].",
     )
     return folder(form(command))
 
@@ -184,7 +184,7 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
             raise UsageError("--assets-format needs the folder of the charts; name it with --assets DIR")
         return None
     if all(target.form != "markdown" for target in wanted):
-        raise UsageError("--assets are the charts of a Markdown report; ask for one with -o report.md")
+        raise UsageError("--assets writes the charts of a Markdown report; add -o report.md")
     return Assets(Path(folder), form or "svg")
 
 

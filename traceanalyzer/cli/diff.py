@@ -57,9 +57,9 @@ def command(
     Each is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
     saved report (report -o x.json).
 
-    All traces of a folder are one side (several captures and ranks; ranks are matched). A run of a document with
-    printed tables is named behind it: notes.md#run-1. A document with two runs is compared with itself if HEAD is
-    left out.
+    All traces of a folder form one side (several captures and ranks; ranks are matched). To choose one run of a
+    document with printed tables, add its id: notes.md#run-1. If HEAD is left out, the two runs of one document are
+    compared.
 
     The answer is faster, slower, no change, or inconclusive: fewer than 5 steps on a side, noise larger than the
     change, or sides that cannot be compared.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Of older versions of click, which have no parameter for the type of the value."""
+        """Stands in for the type of older versions of click, which takes no type of the value."""
 
         def __class_getitem__(cls, _: object) -> type:
             return cls
@@ -125,7 +125,7 @@ def form(names: Iterable[str]) -> _Decorator[_Command]:
         "--format",
         "form",
         type=click.Choice(tuple(names)),
-        help="Format of everything written; without it, the suffix decides.",
+        help="Format of all output; without it, the suffix of each file decides.",
     )
 
 
@@ -152,10 +152,18 @@ def steps(of: str = "") -> _Decorator[_Command]:
 def choice_of_rules(command: _Command) -> _Command:
     """Add the options `--select` and `--ignore`."""
     select = click.option(
-        "--select", multiple=True, metavar="RULE", shell_complete=rules, help="Only this rule. Repeat for several."
+        "--select",
+        multiple=True,
+        metavar="RULE",
+        shell_complete=rules,
+        help="Apply only this rule. Repeat for several.",
     )
     ignore = click.option(
-        "--ignore", multiple=True, metavar="RULE", shell_complete=rules, help="Not this rule. Repeat for several."
+        "--ignore",
+        multiple=True,
+        metavar="RULE",
+        shell_complete=rules,
+        help="Do not apply this rule. Repeat for several.",
     )
     return select(ignore(command))
 
@@ -164,10 +172,10 @@ lang: _Decorator[Any] = click.option(
     "--lang",
     metavar="CODE",
     shell_complete=_languages,
-    help="Language of what people read: en, ru, zh or auto  [default: en].",
+    help="Language of the output: en, ru, zh or auto  [default: en].",
 )
 fail_on: _Decorator[Any] = click.option(
-    "--fail-on", type=click.Choice(SEVERITIES[::-1]), help="Exit with 1 if a finding is that severe or more."
+    "--fail-on", type=click.Choice(SEVERITIES[::-1]), help="Exit with 1 if a finding is at least this severe."
 )
 show: _Decorator[Any] = click.option(
     "--open", "show", is_flag=True, help="Open the HTML report in the browser; without -o, NAME.html is written here."

@@ -43,8 +43,9 @@ def command(
     An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
     saved report (report -o x.json).
 
-    Give what leads to the ranks of one run. A rank is known from the trace (distributedInfo), else from the name of
-    the file (rank3, rank_3/). Saved reports in a folder count where there are no traces.
+    Name the files of all ranks of one run, or a folder that contains them. The rank is read from the trace
+    (distributedInfo), or else from the name of the file (rank3, rank_3/). Saved reports in a folder are used only if
+    there are no traces.
 
     \b
     Examples:

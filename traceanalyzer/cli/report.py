@@ -69,8 +69,8 @@ def command(
     saved report (report -o x.json).
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
-    key_averages().table(). The content decides. Of a folder, the report is on its only trace, or on all ranks of its
-    only run. A saved report is shown as render does.
+    key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
+    of its only run. A saved report is shown as it is, like render does.
 
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
     step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
@@ -103,7 +103,7 @@ def command(
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
-        raise UsageError("a table (.txt) is made of the whole trace; leave --steps and --skip-warmup out")
+        raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
     made = _make(given, StepChoice(first, last, skip_warmup), settings, quiet=quiet)
 
     def table() -> str:

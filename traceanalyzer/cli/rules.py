@@ -10,6 +10,7 @@ import click
 from traceanalyzer import config
 from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers import finding_texts
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import selection
@@ -19,10 +20,13 @@ _IGNORED = Text("rules-ignored", "{title}  (ignored)", "a rule in a list, which 
 _HEAD = Text(
     "rules-head",
     "Severity: {severity}. Confidence: {confidence}.",
-    "severity is a code such as high, or low to critical; confidence is A, B or C",
+    "severity is a word such as high, or low to critical; confidence is A, B or C",
 )
+_SEVERITIES = Text("rules-severities", "{low} to {high}", "the least and the greatest severity of a rule's findings")
 _THRESHOLDS = Text("rules-thresholds", "Thresholds", "numbers that decide whether a rule finds something")
-_ENGLISH = Text("rules-english", "The page of this rule:", "before the page, which is in English whatever the language")
+_ENGLISH = Text(
+    "rules-english", "Documentation of this rule:", "before the page, which is in English whatever the language"
+)
 
 
 @click.command("rules")
@@ -68,22 +72,33 @@ def _find(name: str) -> Rule:
 
 
 def _list(active: set[str], language: Language) -> str:
-    """One rule a line; severities are codes, as `--fail-on` takes them."""
+    """One rule a line; in English the severities are the codes that `--fail-on` takes."""
+    from rich.cells import cell_len  # noqa: PLC0415 - rich is slow to import
+
     rules = selection.known()
     width = max(len(rule.id) for rule in rules)
-    severity = max(len(rule.severity) for rule in rules)
+    severities = [_severity(rule, language) for rule in rules]
+    widest = max(map(cell_len, severities))
     lines = []
-    for rule in rules:
+    for rule, severity in zip(rules, severities, strict=True):
         title = language.text(rule.title)
         shown = title if rule.id in active else language.text(_IGNORED, title=title)
-        lines.append(f"{rule.id:{width}}  {rule.severity:{severity}}  {shown}")
+        lines.append(f"{rule.id:{width}}  {severity}{' ' * (widest - cell_len(severity))}  {shown}")
     return "\n".join(lines)
+
+
+def _severity(rule: Rule, language: Language) -> str:
+    """Severity of a rule's findings: `high`, or `low to critical`."""
+    if language.code == ENGLISH.code:
+        return rule.severity
+    words = [finding_texts.word(finding_texts.SEVERITIES, code, language) for code in rule.severity.split(" to ")]
+    return language.text(_SEVERITIES, low=words[0], high=words[1]) if len(words) > 1 else words[0]
 
 
 def _explain(rule: Rule, limits: Mapping[str, float], language: Language) -> str:
     """Text of a rule's page, which is in English, and its thresholds as they are in force."""
     first, _, rest = inspect.cleandoc(rule.page).partition("\n")
-    head = language.text(_HEAD, severity=rule.severity, confidence=rule.confidence)
+    head = language.text(_HEAD, severity=_severity(rule, language), confidence=rule.confidence)
     if language.code == ENGLISH.code:
         lines = [f"{rule.id}: {first}", "", head, rest.rstrip()]
     else:

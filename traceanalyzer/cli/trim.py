@@ -56,8 +56,9 @@ def command(
 ) -> None:
     """Cut a trace to some steps or a time range; the result opens wherever the trace did.
 
-    What starts in the range is kept, with the device work that was launched in it, the calls that launched what
-    runs in it, names of processes and threads, and the metadata. Any size works: the trace is copied event by event.
+    These are kept: events that start in the range, device work that was launched in it, calls that launched work that
+    runs in it, names of processes and threads, and the metadata. A trace of any size works: it is copied event by
+    event.
 
     \b
     Examples:
@@ -71,7 +72,7 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     if (steps is None) == (time_ns is None):
-        raise UsageError("say what to keep: --steps A:B or --time A:B")
+        raise UsageError("nothing says what to keep; add --steps A:B or --time A:B")
     with reading(trace, quiet=quiet) as progress:
         done = trim(trace, Path(target), steps=steps, time_ns=time_ns, force=force, progress=progress)
     if not quiet:

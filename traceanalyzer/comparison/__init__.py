@@ -55,7 +55,7 @@ def diff(
     reading = Reading(config or Config(), steps or StepChoice(), progress or silent)
     if head is None:
         if isinstance(base, Report):
-            raise UsageError("a report cannot be compared with nothing; give two")
+            raise UsageError("a single report cannot be compared; name two")
         sides = side_inputs.both_of(str(base), reading)
     else:
         sides = (_given(base, reading), _given(head, reading))

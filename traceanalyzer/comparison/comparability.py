@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from traceanalyzer.comparison import shapes
 from traceanalyzer.comparison.measurement import Measurement, Table
-from traceanalyzer.report.difference import Check, Comparability
+from traceanalyzer.report.comparability import Check, Comparability
 from traceanalyzer.report.message import Message, Text
 
 _WEIGHTS = {
@@ -44,25 +44,28 @@ _UNRELATED = Text(
 _GPU = (
     Text("diff-gpu-same", "The same GPU: {base}."),
     Text("diff-gpu-other", "Different GPUs: {base} and {head}."),
-    Text("diff-gpu-unknown", "At least one side does not name its GPU."),
+    Text("diff-gpu-unknown", "The GPU is unknown on at least one side."),
 )
 _WORLD = (
     Text("diff-world-same", "The same number of ranks: {base:count}."),
     Text("diff-world-other", "Different numbers of ranks: {base:count} and {head:count}."),
-    Text("diff-world-unknown", "At least one side does not tell the number of ranks."),
+    Text("diff-world-unknown", "The number of ranks is unknown on at least one side."),
 )
 _RANKS = (
-    Text("diff-ranks-same", "The same ranks are there on both sides."),
+    Text("diff-ranks-same", "Both sides have the same ranks."),
     Text(
         "diff-ranks-other",
-        "{common:count} ranks are there on both sides and compared; {others:count} are left out.",
-        one="{common:count} rank is there on both sides and compared; {others:count} are left out.",
+        "{common:count} ranks are on both sides and are compared; {others:count} are left out.",
+        one="{common:count} rank is on both sides and is compared; {others:count} are left out.",
     ),
-    Text("diff-ranks-none", "No rank is there on both sides; all are compared with all."),
+    Text("diff-ranks-none", "No rank is on both sides, so all ranks of one side are compared with all of the other."),
 )
 _STEPS = (
-    Text("diff-steps-same", "Steps are marked alike: {base}."),
-    Text("diff-steps-other", "Steps are marked differently, by {base} and by {head}: they may be different work."),
+    Text("diff-steps-same", "Steps were found in the same way: {base}."),
+    Text(
+        "diff-steps-other",
+        "Steps were found in different ways, by {base} and by {head}, so they may be different work.",
+    ),
     Text("diff-steps-unknown", "At least one side has no steps."),
 )
 _COUNT = (
@@ -73,9 +76,10 @@ _SHAPES = (
     Text("diff-shapes-same", "The same input shapes."),
     Text(
         "diff-shapes-other",
-        "{share:share} of the operators' time is in input shapes that both sides have: inputs or model changed.",
+        "{share:share} of the operators' time is spent on input shapes that both sides have: the inputs or the model "
+        "changed.",
     ),
-    Text("diff-shapes-unknown", "At least one side has no input shapes (record_shapes=True records them)."),
+    Text("diff-shapes-unknown", "Input shapes are missing on at least one side (record_shapes=True records them)."),
 )
 _SIZES = (
     Text("diff-sizes-same", "The operators work on tensors of the same sizes."),
@@ -97,7 +101,7 @@ _OPTIONS = (
         "Recorded with different options ({options}): recording itself takes time on the host.",
         note="options are names of parameters of torch.profiler.profile",
     ),
-    Text("diff-options-unknown", "At least one side does not tell its options."),
+    Text("diff-options-unknown", "The recording options are unknown on at least one side."),
 )
 
 

@@ -6,14 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from traceanalyzer.comparison.measurement import Measurement
-from traceanalyzer.report.difference import (
-    Comparability,
-    FindingChange,
-    Interval,
-    Prediction,
-    StepTime,
-    Verdict,
-)
+from traceanalyzer.report.comparability import Comparability
+from traceanalyzer.report.difference import FindingChange, Interval, Prediction, StepTime, Verdict
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Resources
 

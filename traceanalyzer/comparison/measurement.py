@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.report.difference import Cost, Side
-from traceanalyzer.report.model import Finding, RecordingOptions, Resources
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Cost
+from traceanalyzer.report.model import Finding, Resources
+from traceanalyzer.report.source import RecordingOptions
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Key:
 
     name: str
     detail: str | None = None
-    """Input shapes; None where rows are not told apart by them."""
+    """Input shapes; None where rows are not distinguished by them."""
     owner: str | None = None
     """The operator that launches a kernel."""
 

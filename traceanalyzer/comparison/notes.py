@@ -14,27 +14,27 @@ _ONE_RUN = Text(
 )
 _ALIKE = Text(
     "diff-autocorrelated",
-    "Neighbouring steps are alike (a slow phase, or a warm-up), so intervals are {factor:number} times as wide as for "
-    "independent steps.",
+    "Neighbouring steps take similar time (a slow phase, or a warm-up), so intervals are {factor:number} times as "
+    "wide as for independent steps.",
 )
 _OUTLIERS = Text(
     "diff-outliers",
-    "{base:count} and {head:count} steps take more than 1.5 times the median; the mean says what they cost, the median "
-    "does not.",
+    "{base:count} and {head:count} steps take more than 1.5 times the median. The mean includes what they cost; the "
+    "median does not.",
 )
 _WHOLE = Text(
     "diff-whole-trace",
-    "No steps are marked, so each trace counts as one. Call prof.step() after each iteration.",
+    "No steps are marked, so each trace counts as one step. Call prof.step() after each iteration.",
 )
 _UNPRINTED = Text(
     "diff-unprinted",
-    "The tables do not print all rows (row_limit): what is missing on one side counts as gone only where it would have "
-    "been printed.",
+    "The tables do not print all rows (row_limit). A row that is missing on one side counts as gone only if it would "
+    "have been printed there.",
 )
 _CUT_NAMES = Text(
     "diff-cut-names",
-    "{count:count} rows have cut names that several rows share; they are not matched.",
-    one="{count:count} row has a cut name that several rows share; it is not matched.",
+    "{count:count} rows have shortened names that several rows share, so they are not matched.",
+    one="{count:count} row has a shortened name that several rows share, so it is not matched.",
 )
 _OUTLIER = 1.5
 

@@ -23,7 +23,7 @@ _REASON = Text(
 )
 _REASON_WHOLE = Text(
     "diff-reason-whole",
-    "{part} makes most of the difference: {base:ns} became {head:ns} per step, which is more than the whole change, "
+    "{part} makes most of the difference: {base:ns} became {head:ns} per step. This is more than the whole change, "
     "because other parts changed in the opposite direction.",
     "part is one of the diff-part texts",
 )

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.comparison.measurement import Key, Measurement, Ranked
 from traceanalyzer.errors import UsageError
-from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Cost
 from traceanalyzer.report.model import Report
 
 
@@ -26,7 +27,7 @@ def choose(report: Report, wanted: str | None) -> PrintedRun:
     found = runs(report)
     if wanted is None and len(found) == 1:
         return found[0]
-    named = [run for run in found if wanted is not None and run.id in (wanted, f"run-{wanted}")]
+    named = [run for run in found if wanted is not None and wanted in (run.id, run.id.rpartition("-")[2])]
     if not named:
         problem = "holds several runs; name one of them" if wanted is None else f"has no run {wanted}; it has"
         raise UsageError(f"{report.source.name}: {problem}: {listing(report)}")

@@ -70,12 +70,12 @@ def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
     """Take both runs of one document as the two sides.
 
     Raises:
-        UsageError: It is no document, or holds another number of runs.
+        UsageError: It is not a document, or holds another number of runs.
     """
     given = open_side(path, reading)
     found = printed.runs(given.reports[0]) if given.is_printed else ()
     if given.run is not None or not given.is_printed:
-        raise UsageError(f"{path}: what shall it be compared with? Name two traces, reports, folders or runs")
+        raise UsageError(f"{path}: needs something to compare with; name two traces, reports, folders or runs")
     if len(found) != 2:
         problem = "holds one run" if len(found) == 1 else f"holds {len(found)} runs; name two of them"
         raise UsageError(f"{given.name}: {problem}: {printed.listing(given.reports[0])}")

@@ -22,8 +22,10 @@ from traceanalyzer.comparison.measurement import (
     known_mean,
     mean,
 )
-from traceanalyzer.report.difference import Cost, Side
-from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Cost
+from traceanalyzer.report.model import Finding, Report, Resources
+from traceanalyzer.report.source import RecordingOptions
 
 _MARKED = "ProfilerStep"
 

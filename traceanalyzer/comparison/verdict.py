@@ -11,7 +11,8 @@ import numpy as np
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.measurement import Measurement, mean
 from traceanalyzer.comparison.statistics import Tested
-from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
+from traceanalyzer.report.comparability import Comparability
+from traceanalyzer.report.difference import Gate, Sample, Shift, StepTime, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
@@ -44,13 +45,13 @@ _UNCHANGED = Text(
 )
 _UNCLEAR_MEAN = Text(
     "diff-unclear-mean",
-    "The typical step is the same within {tolerance:share}, but the mean is not known to be: its change lies between "
+    "The typical step is the same within {tolerance:share}, but the mean may not be: its change lies between "
     "{low:ns} and {high:ns} (95 %), because some steps are much longer than others. Record more steps.",
 )
 _NOISE = Text(
     "diff-noise",
-    "The noise of the steps is larger than the change: that of the typical step lies between {low:ns} and {high:ns} "
-    "(95 %). Record more steps.",
+    "The change is smaller than the noise: the change of the typical step lies between {low:ns} and {high:ns} (95 "
+    "%). Record more steps.",
 )
 NOISE = frozenset({_NOISE.id, _UNCLEAR_MEAN.id})
 """Reasons after which nothing is known to have changed."""
@@ -66,19 +67,20 @@ _CONTRADICTION = Text("diff-contradiction", "The median and the mean of the step
 _NO_STEPS = Text("diff-no-steps", "At least one side has no steps.")
 _PRINTED = Text(
     "diff-printed",
-    "The profiled time per step went from {base:ns} to {head:ns} ({share:share}). Printed tables hold sums, no single "
-    "steps, so nothing tells the noise; compare traces for that.",
+    "The profiled time per step went from {base:ns} to {head:ns} ({share:share}). Printed tables contain sums and no "
+    "single steps, so the noise is unknown; compare traces instead.",
 )
 _PRINTED_FAR = Text(
     "diff-printed-far",
-    "The profiled time per step went from {base:ns} to {head:ns} ({share:share}), in sums over {base_steps:count} and "
-    "{head_steps:count} steps: too much for noise, though printed tables do not tell it.",
+    "The profiled time per step went from {base:ns} to {head:ns} ({share:share}), in sums over {base_steps:count} "
+    "and {head_steps:count} steps. This is more than noise explains, although printed tables do not show the noise "
+    "itself.",
 )
 
 _PASSED = Text("diff-gate-passed", "No regression beyond {limit:share}.")
 _REGRESSION = Text("diff-gate-regression", "A regression of {share:share}, beyond the limit of {limit:share}.")
 _UNDECIDED = Text(
-    "diff-gate-inconclusive", "Inconclusive: a regression beyond {limit:share} can neither be seen nor excluded."
+    "diff-gate-inconclusive", "Inconclusive: a regression beyond {limit:share} can be neither confirmed nor ruled out."
 )
 
 

@@ -37,7 +37,7 @@ def looks_like_trace(name: str) -> bool:
 def safe(path: str) -> str:
     """Turn a path into a relative one, "/" between its parts, that every file system and page can hold.
 
-    Plain names stay as they are; others keep what can be kept, and a digest tells them apart.
+    Plain names stay as they are; others keep what can be kept, and a digest distinguishes them.
     """
     return "/".join(_safe_part(part) for part in path.split("/"))
 

@@ -18,7 +18,7 @@ from itertools import groupby
 _RANK = re.compile(r"(?<![a-z])(?<!local.)(?<!local)(?:global[-_.]?)?rank[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _TENSOR_PARALLEL = re.compile(r"(?<![a-z])TP[-_](\d{1,5})(?!\d)", re.IGNORECASE)
 _OTHER_PARALLEL = re.compile(r"(?<![a-z])(?:DP|PP|EP|CP)[-_]?\d", re.IGNORECASE)
-"""Matches names with a second axis of parallelism, whose first number is no rank."""
+"""Matches names with a second axis of parallelism, whose first number is not a rank."""
 
 _WORLD = re.compile(r"(?:_|-)(?:of|world|ws|world[-_]size)[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _HANDLER = re.compile(r"\A(?P<worker>.+)\.(?P<stamp>\d{10,19})\.pt\.trace\.json(?:\.gz)?", re.IGNORECASE | re.DOTALL)

@@ -24,7 +24,7 @@ _DIFFERENCE = re.compile(rb'"generator"\s*:\s*\{[^{}]*\}\s*,\s*"base"\s*:')
 DIFFERENCE = "is a saved difference; name a report or a trace (render shows it)"
 """What is wrong with a difference where a report is needed."""
 
-_REMEDY = "make it anew from the trace"
+_REMEDY = "create it again from the trace"
 _Saved = TypeVar("_Saved", Report, Difference)
 
 
@@ -100,7 +100,7 @@ def decode(data: bytes, name: str) -> Report:
         name: Of the file, for errors.
 
     Raises:
-        UnusableInputError: It is no report, not whole, or of another schema.
+        UnusableInputError: It is not a report, not whole, or of another schema.
     """
     data = data.removeprefix(_MARK)
     if _kind(data, name).is_difference:
@@ -135,4 +135,4 @@ def _decode(data: bytes, name: str, kind: type[_Saved], version: int) -> _Saved:
 
 
 def _not_whole(name: str, what: str, error: Exception) -> UnusableInputError:
-    return UnusableInputError(f"{name}: is no whole {what} of traceanalyzer: {error}; {_REMEDY}")
+    return UnusableInputError(f"{name}: is not a complete {what} of traceanalyzer: {error}; {_REMEDY}")

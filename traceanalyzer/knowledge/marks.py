@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 _STEP = re.compile(r"ProfilerStep#(\d+)")
+_BACKWARD = re.compile(r"Backward\d{0,2}\Z", re.ASCII)
+_NO_OPERATOR = re.compile(r"[\s#\[]")
+"""What names of operators, of functions of autograd and of compiled kernels never hold."""
 _ACCELERATOR = re.compile(
     r"cudnn(?!_is_acceptable)|cuda|miopen|nccl|rccl|xccl|hccl|mtia|\b[nxh]pu|flash_attention(?!\w*_for_cpu)",
     re.IGNORECASE,
@@ -18,7 +21,7 @@ COLLECTIVES = frozenset(
 """Host ranges that count as communication in the step breakdown, as the TensorBoard plugin had them."""
 
 DATA_PARALLEL = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
-"""Wrappers of the whole model, which are no rows of operator tables."""
+"""Wrappers of the whole model, which are not rows of operator tables."""
 
 
 def step_number(name: str) -> int | None:
@@ -51,6 +54,27 @@ def is_optimizer(name: str) -> bool:
 def is_wrapper(name: str) -> bool:
     """Whether it surrounds operators without being one: a call of an optimizer, or of the whole model's wrapper."""
     return name in DATA_PARALLEL or is_optimizer(name)
+
+
+def is_namespaced(name: str) -> bool:
+    """Whether it is registered with PyTorch's dispatcher or part of C++ (`aten::mm`), and no range in Python code."""
+    return "::" in name
+
+
+def is_backward(name: str) -> bool:
+    """Whether it is a function of autograd: `MmBackward0`, `MyFunctionBackward`."""
+    return _BACKWARD.search(name) is not None
+
+
+def is_mark_among_operators(name: str) -> bool:
+    """Whether an event that the trace calls an operator is a range that a program or a framework set.
+
+    Until 2022-04 all ranges were written as operators; some of `torch.compile`, such as `Torch-Compiled Region: 0/0`,
+    still are.
+    """
+    if "::" in name or name.startswith("<"):
+        return False
+    return is_wrapper(name) or is_dataloader(name) or _NO_OPERATOR.search(name) is not None
 
 
 def is_collective(name: str) -> bool:

@@ -27,7 +27,7 @@ _COMPRESSED_CHUNK = 1 << 14
 
 _STRETCH = 16 << 20
 _DENSEST = 500
-"""A stretch of this many bytes out of less than its 500th is no text of a profiler, whatever it says: events differ
+"""A stretch of this many bytes out of less than its 500th is not a text of a profiler, whatever it says: events differ
 in their times, and unpack to ten or twenty times their size. Deflate reaches 1032 for one byte over and over."""
 
 _PEEK_CHUNK = 1 << 20
@@ -149,8 +149,8 @@ class _Gunzip:
             return
         if self._unpacked > _DENSEST * self._packed:
             raise UnusableInputError(
-                f"{self._name}: is no trace: {self._packed:,} compressed bytes unpack to {self._unpacked:,}, "
-                f"{self._unpacked // max(self._packed, 1):,} times as many, as nothing does that a profiler writes; "
+                f"{self._name}: is not a trace: {self._packed:,} compressed bytes unpack to {self._unpacked:,}, "
+                f"{self._unpacked // max(self._packed, 1):,} times as many, which no trace of a profiler does; "
                 "give the file that torch.profiler exported"
             )
         self._packed, self._unpacked = 0, 0

@@ -1,4 +1,4 @@
-"""Words findings as lines of text, for the terminal and for Markdown."""
+"""Words findings in the reader's language, for every format that shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence, Finding
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
-_CONFIDENCE = Text("card-confidence", "Confidence {confidence}", note="confidence is A: exact evidence, and the like")
 _CROSSED = Text(
     "card-crossed",
     "{subject}: {observed}, threshold {threshold}",
@@ -19,7 +18,7 @@ _CROSSED = Text(
 _STARTING = Text("card-starting", "at {start:ns}", note="since the first event")
 
 WHAT_TO_DO = Text("card-advice", "What to do")
-NOT_WHEN = Text("card-not-when", "When not")
+NOT_WHEN = Text("card-not-when", "When it does not apply")
 ESTIMATE = Text("card-estimate", "How the saving is estimated")
 EVIDENCE = Text("card-evidence", "Evidence")
 DOCUMENTATION = Text("card-documentation", "Documentation")
@@ -30,25 +29,35 @@ SHARE = Text("card-share", "Share of the step")
 
 
 @dataclass(frozen=True)
-class TextSpot:
-    """A place where something was seen: what it is, its name in the trace, and what is known of it."""
+class Spot:
+    """A place where something was seen."""
 
     kind: str
     name: str
+    """Its name in the trace."""
+    shapes: str
+    """Input shapes as in the trace; empty where there are none."""
     rest: str
+    """What else is known of it: a value, when it began."""
 
 
 @dataclass(frozen=True)
-class TextProof:
+class Proof:
     """A measured value that crossed a threshold."""
 
-    text: str
-    where: tuple[TextSpot, ...]
+    subject: str
+    observed: str
+    threshold: str
+    where: tuple[Spot, ...]
+
+    def sentence(self, language: Language) -> str:
+        """The proof without its places, in one sentence."""
+        return language.text(_CROSSED, subject=self.subject, observed=self.observed, threshold=self.threshold)
 
 
 @dataclass(frozen=True)
-class TextCard:
-    """One finding as lines of text."""
+class Card:
+    """One finding in words; names in it are as they are in the trace, so each format makes them safe to show."""
 
     rule: str
     run: str | None
@@ -56,7 +65,13 @@ class TextCard:
     severity: str
     confidence: str
     time: str | None
+    """What it saves per step; None where that is nothing, or nothing yet."""
     share: str | None
+    own: str | None
+    """What it takes off its own resource, where the step saves less."""
+    resource: str | None
+    latent: str | None
+    """Why it saves nothing yet; None where it does."""
     saves: str | None
     """One sentence on what it saves, or why nothing yet; None where nothing can be said."""
     summary: str
@@ -66,26 +81,28 @@ class TextCard:
     calculation: str | None
     code: str | None
     links: tuple[str, ...]
-    evidence: tuple[TextProof, ...]
+    evidence: tuple[Proof, ...]
 
 
-def card(finding: Finding, language: Language) -> TextCard:
+def card(finding: Finding, language: Language) -> Card:
     """Word a finding in the reader's language."""
     saving = finding.saving
     time = None if saving is None or finding.latent else finding_texts.saved_time(saving, language)
     share = None if saving is None or finding.latent else finding_texts.saved_share(saving, language)
-    return TextCard(
+    own = finding_texts.own_time(saving, language) if saving else None
+    latent = finding_texts.latent(finding, language)
+    return Card(
         rule=finding.rule,
         run=finding.run,
         title=language.say(finding.title),
         severity=finding_texts.word(finding_texts.SEVERITIES, finding.severity, language),
-        confidence=language.text(
-            _CONFIDENCE, confidence=finding_texts.word(finding_texts.CONFIDENCES, finding.confidence, language)
-        ),
+        confidence=finding_texts.word(finding_texts.CONFIDENCES, finding.confidence, language),
         time=time,
         share=share,
-        saves=finding_texts.latent(finding, language)
-        or (language.text(_SAVES, time=time, share=share) if time and share else None),
+        own=None if own == time else own,
+        resource=finding_texts.resource_name(saving.resource, language) if saving else None,
+        latent=latent,
+        saves=latent or (language.text(_SAVES, time=time, share=share) if time and share else None),
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
         not_when=language.say(finding.not_when),
@@ -97,24 +114,24 @@ def card(finding: Finding, language: Language) -> TextCard:
     )
 
 
-def _proof(evidence: Evidence, language: Language) -> TextProof:
-    text = language.text(
-        _CROSSED,
-        subject=language.say(evidence.subject),
-        observed=language.quantity(evidence.observed, evidence.unit),
-        threshold=language.quantity(evidence.threshold, evidence.unit),
+def _proof(evidence: Evidence, language: Language) -> Proof:
+    return Proof(
+        language.say(evidence.subject),
+        language.quantity(evidence.observed, evidence.unit),
+        language.quantity(evidence.threshold, evidence.unit),
+        tuple(_spot(place, language) for place in evidence.where),
     )
-    return TextProof(text, tuple(_spot(place, language) for place in evidence.where))
 
 
-def _spot(place: CodePlace, language: Language) -> TextSpot:
-    known = [place.shapes or ""]
+def _spot(place: CodePlace, language: Language) -> Spot:
+    known = []
     if place.value is not None:
         known.append(language.quantity(place.value, place.unit))
     if place.start_ns is not None:
         known.append(language.text(_STARTING, start=place.start_ns))
-    return TextSpot(
+    return Spot(
         finding_texts.word(finding_texts.PLACES, place.kind, language),
         place.name,
-        ", ".join(part for part in known if part),
+        place.shapes or "",
+        ", ".join(known),
     )

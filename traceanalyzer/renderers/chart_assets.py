@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from traceanalyzer.renderers import chart_data, chart_files, sections
-from traceanalyzer.renderers.charts import Bars, Chart, Series
+from traceanalyzer.renderers.charts import Bars, Chart, Series, Stacks
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
-
-_SHOWN_IN = {"steps": "overview", "inferred-steps": "overview"}
-"""Charts that belong to the first screen, although their tables do not."""
 
 _WORD = re.compile(r"[^\w.-]+")
 
@@ -52,11 +49,14 @@ def draw(report: Report, language: Language, form: str, stem: str) -> Iterator[A
 
 
 def _charts(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
+    """Every chart with the section that shows it; the parts of each step stand beside the mean of the parts."""
+    of_parts = None
     for section in sections.build(report, 1):
         if section.parts:
+            of_parts = section.id
             yield section.id, _bars(section, language)
     for id_, chart in chart_data.build(report, language):
-        yield _SHOWN_IN.get(id_, id_), chart
+        yield (of_parts or id_) if isinstance(chart, Stacks) else id_, chart
 
 
 def _bars(section: Section, language: Language) -> Bars:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer._version import __version__
 from traceanalyzer.renderers import charts
-from traceanalyzer.renderers.charts import PALETTE, Bars, Chart, Series, Stacks
+from traceanalyzer.renderers.charts import PALETTE, Bars, Chart, Series
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.wrapping import wrap
 
@@ -111,10 +111,8 @@ def _characters(chart: Chart, language: Language) -> frozenset[str]:
 
 
 def _words(chart: Chart) -> Words:
-    is_line = isinstance(chart, Stacks) and len(chart.labels) > charts.MOST_BARS
-    series = () if isinstance(chart, Bars) or is_line else chart.series
     width = int((charts.WIDE - 4) / _CELL)
-    return Words(chart.title, tuple(wrap(chart.description, width)), tuple(_rows(series, width)))
+    return Words(chart.title, tuple(wrap(chart.description, width)), tuple(_rows(chart.legend, width)))
 
 
 def _rows(series: tuple[Series, ...], width: int) -> Iterator[tuple[Series, ...]]:

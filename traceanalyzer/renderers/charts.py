@@ -1,5 +1,7 @@
 """Draws charts as SVG with matplotlib, which is imported only here, and only when something is drawn.
 
+It draws all charts that become files, and the curves of a page; bars of a page are a template (`html/bar_charts`).
+
 The same chart gives the same bytes. Text stays text, so that every script comes from the reader's fonts, and each
 colour has one role, so that a page can put its own in place of it.
 """
@@ -78,6 +80,16 @@ class Stacks:
     marked: tuple[int, ...]
     """Positions of bars that stand out."""
 
+    @property
+    def is_line(self) -> bool:
+        """Whether there are so many bars that their sums are drawn as a line."""
+        return len(self.labels) > MOST_BARS
+
+    @property
+    def legend(self) -> tuple[Series, ...]:
+        """The parts that have colours of their own; a line of sums has none."""
+        return () if self.is_line else self.series
+
 
 @dataclass(frozen=True)
 class Bars:
@@ -91,6 +103,11 @@ class Bars:
     """Value of each bar as text, with its unit."""
     series: Series
 
+    @property
+    def legend(self) -> tuple[Series, ...]:
+        """Nothing: each bar has its label beside it."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Curves:
@@ -103,6 +120,11 @@ class Curves:
     times_ns: tuple[tuple[float, ...], ...]
     """Times of each series in ns."""
     series: tuple[Series, ...]
+
+    @property
+    def legend(self) -> tuple[Series, ...]:
+        """Every curve, by its colour."""
+        return self.series
 
 
 Chart = Stacks | Bars | Curves
@@ -228,7 +250,7 @@ def _frame(axes: Axes, in_unit: Scale) -> None:
 def _stacks(chart: Stacks, axes: Axes, width: int) -> None:
     count = len(chart.labels)
     totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
-    if count > MOST_BARS:
+    if chart.is_line:
         axes.plot(range(count), totals, color=PALETTE["cpu_exec"], linewidth=1)
         axes.plot(chart.marked, [totals[i] for i in chart.marked], "o", color=PALETTE["runtime"], markersize=4)
     else:
@@ -237,7 +259,7 @@ def _stacks(chart: Stacks, axes: Axes, width: int) -> None:
             tops = [b + v for b, v in zip(base, part.values, strict=True)]
             _rectangles(axes, range(count), base, tops, PALETTE[part.role])
             base = tops
-    for position in chart.marked[:20] if count <= MOST_BARS else ():
+    for position in () if chart.is_line else chart.marked[:20]:
         axes.annotate(
             "▼", (position, totals[position]), (0, 2), textcoords="offset points", ha="center", color=PALETTE["ink"]
         )

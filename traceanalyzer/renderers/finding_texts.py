@@ -9,7 +9,7 @@ from traceanalyzer.renderers import words
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.shared_unit import scale
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Arithmetic, Combined, Finding, Resources, Saving
+from traceanalyzer.report.model import Arithmetic, Combined, Finding, Headline, Resources, Saving
 
 SEVERITIES = {
     "critical": Text("advice-critical", "Critical", "severity of a finding"),
@@ -30,6 +30,8 @@ RESOURCES = {
     "communication": Text("advice-communication", "Communication"),
 }
 """What bounds a step, in the order in which people see it."""
+_BOUND_BY = {"input": "loader", "gpu-compute": "gpu", "gpu-memory": "gpu"}
+"""The resource that a headline means, where its word is another."""
 
 PLACES = {
     "step": Text("place-step", "Step"),
@@ -50,7 +52,11 @@ _RANGE = Text("advice-range", "{low:ns} to {high:ns}", "an interval of times")
 _SHARES = Text("advice-shares", "{low:share} to {high:share}", "an interval of shares")
 _UP_TO = Text("advice-up-to", "up to {high:ns}")
 _SHARE_UP_TO = Text("advice-share-up-to", "up to {high:share}")
-_LATENT = Text("advice-latent", "Latent: saves nothing before this is relieved: {resource}", "a resource, such as Host")
+_LATENT = Text(
+    "advice-latent",
+    "Latent: saves nothing until this resource is no longer the bottleneck: {resource}",
+    "a resource, such as Host",
+)
 _SUM = Text("advice-sum", "{minuend} - {subtrahend} = {result}", "times with their units, and the name of a resource")
 _SUM_OF_MOST = Text("advice-sum-max", "{minuend} - max({subtrahends}) = {result}")
 _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and what takes it")
@@ -119,6 +125,12 @@ def is_page(link: str) -> bool:
 def resource_name(key: str, language: Language) -> str:
     """Name of a resource; the key itself where it is a new one."""
     return word(RESOURCES, key, language)
+
+
+def next_bottleneck(headline: Headline) -> str | None:
+    """The resource that bounds the step after all fixes; None where it bounds the step already."""
+    following = headline.combined.next_bottleneck if headline.combined else None
+    return None if following == _BOUND_BY.get(headline.bound, headline.bound) else following
 
 
 def resources(found: Resources) -> list[tuple[str, float, float]]:

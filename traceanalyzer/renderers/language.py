@@ -128,7 +128,7 @@ class Translated(Language):
         return self._symbols.separator.join(items)
 
     def _form(self, entry: Entry, params: Mapping[str, Any]) -> str:
-        """The form for the number that decides; the last one, the most general, for what is no whole number."""
+        """The form for the number that decides; the last one, the most general, for what is not a whole number."""
         if len(entry.forms) == 1:
             return entry.forms[0]
         number = params[deciding_field(entry.english)]

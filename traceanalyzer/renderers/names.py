@@ -16,8 +16,15 @@ def clean(name: str) -> str:
     return _SPACE.sub(" ", visible(name)).strip()
 
 
+def clean_code(code: str) -> str:
+    """Clean each line of a piece of code; the lines keep their indentation."""
+    return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))
+
+
 def visible(name: str) -> str:
     """Replace control characters, direction overrides and surrogates; blanks and line breaks stay."""
+    if name.isprintable():  # nearly every name is, and there are a million of them in a report of long ones
+        return name
     return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
 
 

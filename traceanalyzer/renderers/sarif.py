@@ -34,7 +34,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
         "runs": [
             {
                 "tool": {"driver": _driver(report, language)},
-                "results": [_result(finding, language) for finding in several_runs.findings(report).findings],
+                "results": [_result(f, report, language) for f in several_runs.findings(report).findings],
                 "columnKind": "unicodeCodePoints",
             }
         ],
@@ -60,14 +60,14 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, language: Language) -> dict[str, Any]:
+def _result(finding: Finding, report: Report, language: Language) -> dict[str, Any]:
     card = cards.card(finding, language)
     text = " ".join(clean(part) for part in (card.summary, card.saves, card.advice) if part)
     return {
         "ruleId": finding.rule,
         "level": _LEVELS.get(finding.severity, "note"),
         "message": {"text": text},
-        "locations": _locations(finding),
+        "locations": _lines(finding) or [_whole(report)],
         "partialFingerprints": {"rule/v1": f"{finding.rule}/{finding.run or ''}"},
         "properties": {
             "severity": finding.severity,
@@ -78,10 +78,15 @@ def _result(finding: Finding, language: Language) -> dict[str, Any]:
     }
 
 
-def _locations(finding: Finding) -> list[dict[str, Any]]:
+def _lines(finding: Finding) -> list[dict[str, Any]]:
     """Lines of the project, each once."""
     places = (_location(place) for evidence in finding.evidence for place in evidence.where if place.kind == "python")
     return list({str(found): found for found in places if found is not None}.values())
+
+
+def _whole(report: Report) -> dict[str, Any]:
+    """The file that was read, for findings without a line: services that take SARIF ask for a location."""
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(clean(report.source.name))}}}
 
 
 def _location(place: CodePlace) -> dict[str, Any] | None:

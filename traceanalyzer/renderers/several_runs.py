@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from traceanalyzer.analyzers.tables.runs import MOST_COMPARED
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
 
-MOST = 4
-"""Own choice: what as many tables say can still be read side by side."""
+MOST = MOST_COMPARED
+"""What as many tables say can still be read side by side."""
 _NAMED = 3
 
 _SAME_FINDING = Text(

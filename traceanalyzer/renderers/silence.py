@@ -12,8 +12,8 @@ from traceanalyzer.report.model import Report
 _NOTHING = Text("findings-nothing", "No rule found anything to change.")
 _FEW_JUDGED = Text(
     "findings-few-judged",
-    "Nothing was found, but {rules:count} rules could not judge. Their reasons:",
-    one="Nothing was found, but {rules:count} rule could not judge. Its reason:",
+    "No findings, but {rules:count} rules could not be applied. The reasons:",
+    one="No findings, but {rules:count} rule could not be applied. The reason:",
 )
 _REASON = Text(
     "findings-reason",

@@ -11,12 +11,12 @@ from typing import Any
 
 import xlsxwriter
 
-from traceanalyzer.renderers import cards, sections, several_runs
+from traceanalyzer.renderers import cards, plain_values, sections, several_runs
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean, inert
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import SectionColumn, SectionTable
+from traceanalyzer.report.section import SectionTable
 
 _ALL = 10**9
 """More rows than any table has."""
@@ -29,12 +29,11 @@ _CELL = 32_767
 _CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 """Date of creation in the file; it is fixed, so that the same report gives the same bytes."""
 
-_WITH_UNIT = Text("spreadsheet-column", "{title} [{unit}]", note="head of a column; unit is ns, bytes or share")
 _SAVES_LOW = Text("spreadsheet-saves-low", "Saves at least")
 _SAVES_HIGH = Text("spreadsheet-saves-high", "Saves at most")
 _RULE = Text("spreadsheet-rule", "Rule")
 _RUN = Text("spreadsheet-run", "Run", note="one of several measurements in a text")
-_SUMMARY = Text("spreadsheet-summary", "What was seen")
+_SUMMARY = Text("spreadsheet-summary", "Summary")
 
 Cell = str | int | float | None
 
@@ -90,28 +89,27 @@ def workbook(report: Report, language: Language = ENGLISH) -> bytes:
 
 
 def _sheet(table: SectionTable, name: str, language: Language) -> Sheet:
-    head = tuple(_title(column, table, language) for column in table.columns)
-    rows = tuple(tuple(_value(value, language) for value in row) for row in table.rows)
+    head = tuple(plain_values.head(column, table, language) for column in table.columns)
+    rows = tuple(
+        tuple(_value(value, table.unit(number, i), language) for i, value in enumerate(row))
+        for number, row in enumerate(table.rows)
+    )
     return Sheet(name, head, rows)
 
 
-def _title(column: SectionColumn, table: SectionTable, language: Language) -> str:
-    title = clean(language.text(column.title))
-    measured = column.unit in ("ns", "bytes", "share") and not table.row_units
-    return language.text(_WITH_UNIT, title=title, unit=column.unit) if measured else title
-
-
-def _value(value: Any, language: Language) -> Cell:
-    """Convert a value: numbers as they are, names without control characters."""
+def _value(value: Any, unit: str, language: Language) -> Cell:
+    """Convert a value: plain numbers, names without control characters."""
     if isinstance(value, bool):
         return language.quantity(value, "bool")
-    if value is None or isinstance(value, int | float):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, int | float):
+        return plain_values.number(value, unit)
     return clean(language.quantity(value, ""))
 
 
 def _findings(report: Report, language: Language) -> Sheet:
-    times = tuple(language.text(_WITH_UNIT, title=language.text(t), unit="ns") for t in (_SAVES_LOW, _SAVES_HIGH))
+    times = tuple(plain_values.with_unit(language.text(t), "ns", language) for t in (_SAVES_LOW, _SAVES_HIGH))
     titles = (cards.FINDING, cards.SEVERITY, _RULE, _RUN)
     head = (
         *(language.text(title) for title in titles),
@@ -124,7 +122,7 @@ def _findings(report: Report, language: Language) -> Sheet:
         shown = cards.card(finding, language)
         low, high = finding.saving.wall_ns_per_step if finding.saving else (None, None)
         row = (shown.title, shown.severity, finding.rule, finding.run, low, high, shown.summary, shown.advice)
-        rows.append(tuple(_value(value, language) for value in row))
+        rows.append(tuple(_value(value, "ns", language) for value in row))
     return Sheet("findings", head, tuple(rows))
 
 

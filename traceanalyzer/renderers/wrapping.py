@@ -1,4 +1,4 @@
-"""Wraps text to lines of at most so many cells: Chinese breaks between characters, other scripts at blanks."""
+"""Wraps text to lines of at most this many cells: Chinese breaks between characters, other scripts at blanks."""
 
 from __future__ import annotations
 

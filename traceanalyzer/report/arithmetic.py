@@ -30,5 +30,5 @@ def difference(minuend: tuple[Message, float], subtrahends: Iterable[tuple[Messa
 
 
 def _quantum(ns: float) -> int:
-    """The power of ten that leaves so many digits."""
+    """The power of ten that leaves a number of digits."""
     return int(10 ** max(0, len(str(int(abs(ns)))) - _DIGITS))

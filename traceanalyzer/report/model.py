@@ -9,6 +9,7 @@ import msgspec
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report.message import Message
+from traceanalyzer.report.source import ReportSource, TraceSummary
 
 SCHEMA_VERSION = 1
 
@@ -24,72 +25,6 @@ class Generator(msgspec.Struct, frozen=True):
     """Name of the program."""
     version: str
     """Version of the program."""
-
-
-class ReportSource(msgspec.Struct, frozen=True):
-    """The file that was read."""
-
-    name: str
-    """Name of the file without its folder."""
-    format: str
-    """What was read: `kineto` for a trace, `key_averages` for printed tables, `kineto-ranks` for all traces of a
-    run."""
-    size_bytes: int | None
-    """Size of the file as stored, compressed or not, in bytes; null for a stream."""
-
-
-class ReportDevice(msgspec.Struct, frozen=True):
-    """An accelerator, as far as the file describes it."""
-
-    id: int
-    """Number of the device as in the trace."""
-    name: str | None
-    """Name of the device; null if the file does not tell."""
-    vendor: str | None
-    """`NVIDIA`, `AMD` or `Intel`, by the name and properties of the device; null if unknown."""
-    memory_bytes: int | None
-    """Memory of the device in bytes; null if the file does not tell."""
-    compute_capability: str | None
-    """Compute capability as `major.minor`; null if the file does not tell."""
-    sm_count: int | None
-    """Number of multiprocessors; null if the file does not tell."""
-
-
-class RecordingOptions(msgspec.Struct, frozen=True):
-    """What the profiler recorded; null is unknown."""
-
-    record_shapes: bool | None
-    """Whether input shapes were recorded."""
-    with_stack: bool | None
-    """Whether Python stacks were recorded."""
-    profile_memory: bool | None
-    """Whether allocations of memory were recorded."""
-    with_modules: bool | None
-    """Whether the hierarchy of modules was asked for."""
-    with_flops: bool | None
-    """Whether estimates of floating-point operations were recorded."""
-
-
-class TraceSummary(msgspec.Struct, frozen=True):
-    """A trace in a few facts: its size, devices, rank and options."""
-
-    events: int
-    """Number of events that were read: slices with a duration, records of memory, and ends of flows."""
-    span_ns: int
-    """Time from the start of the first to the end of the last event, in ns."""
-    base_ns: int | None
-    """Absolute time of the first event in ns since 1970; null where the file gives no origin."""
-    devices: tuple[ReportDevice, ...]
-    """The accelerators that the file describes."""
-    rank: int | None
-    """Rank of the process among those that train together; null if the file does not tell."""
-    world_size: int | None
-    """Number of ranks that train together; null if the file does not tell."""
-    options: RecordingOptions
-    """What the profiler was asked to record."""
-    steps_from: str | None
-    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
-    none."""
 
 
 class ReportWarning(msgspec.Struct, frozen=True):
@@ -303,7 +238,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     """Analyses and rules that could not run, with the reason."""
 
     def saved_as(self, name: str) -> Self:
-        """The same report, which knows the name of the file that it was read from, for errors."""
+        """Remember the name of the file that the report was read from, for errors; returns the report."""
         self.__dict__[_FILE] = name
         return self
 
@@ -332,5 +267,5 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         except msgspec.ValidationError as error:
             raise UnusableInputError(
                 f"{self.__dict__.get(_FILE, self.source.name)}: was changed after it was written: analyses.{key}: "
-                f"{error}; make it anew from the trace"
+                f"{error}; create it again from the trace"
             ) from None

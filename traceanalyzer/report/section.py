@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding
+
+
+class Topic(StrEnum):
+    """What people look for a section under."""
+
+    SUMMARY = "summary"
+    RUNS = "runs"
+    RANKS = "ranks"
+    PHASES = "phases"
+    STEPS = "steps"
+    GPU = "gpu"
+    OPERATORS = "operators"
+    KERNELS = "kernels"
+    HOST = "host"
+    COMMUNICATION = "communication"
+    MEMORY = "memory"
+    MODULES = "modules"
+    MORE = "more"
+    QUALITY = "quality"
 
 
 @dataclass(frozen=True)
@@ -19,6 +39,10 @@ class SectionColumn:
     """Unit as in `units.render`; "" is text."""
     is_name: bool = False
     """Whether it holds names out of the trace: long, possibly hostile, in full only where there is room."""
+    has_bar: bool = False
+    """Whether its shares are the ones to draw as bars, where a format can."""
+    is_extra: bool = False
+    """Whether it is left out of a screen of 80 characters."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +75,20 @@ class Fact:
 class SectionPart:
     """One piece of a whole, for a bar."""
 
+    role: str
+    """Key of what it is, which decides its colour."""
     label: Text
     value: float
     unit: str
     share: float
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word that a section uses, and what it means, for reports that travel without the documentation."""
+
+    name: Text
+    meaning: Text
 
 
 @dataclass(frozen=True)
@@ -68,5 +102,11 @@ class Section:
     parts: tuple[SectionPart, ...] = ()
     tables: tuple[SectionTable, ...] = ()
     findings: tuple[Finding, ...] = ()
+    terms: tuple[Term, ...] = ()
+    topic: Topic = Topic.MORE
     is_detail: bool = False
     """Whether it is left out of the first screen."""
+    is_essential: bool = False
+    """Whether it is kept where there is no room for all sections."""
+    is_tree: bool = False
+    """Whether its table is a tree, row by row: a format that can open and close branches draws that instead."""

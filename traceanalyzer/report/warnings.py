@@ -11,8 +11,8 @@ from traceanalyzer.report.model import ReportWarning
 _TEXTS = (
     Text(
         "read-truncated",
-        "The file is cut off at byte {offset:count}: everything before it was read, {bytes:bytes} of an "
-        "incomplete event were not. The recording was probably killed while it was written.",
+        "The file is cut off at byte {offset:count}: everything before it was read, except {bytes:bytes} of an "
+        "incomplete event. The recording process was probably killed while it wrote the file.",
     ),
     Text(
         "read-lost-event",
@@ -26,8 +26,8 @@ _TEXTS = (
     ),
     Text(
         "read-not-an-event",
-        "{count:count} elements of the event list are no events, the first at byte {offset:count}.",
-        one="{count:count} element of the event list is no event, at byte {offset:count}.",
+        "{count:count} elements of the event list are not events, the first at byte {offset:count}.",
+        one="{count:count} element of the event list is not an event, at byte {offset:count}.",
     ),
     Text(
         "read-no-time",
@@ -36,13 +36,13 @@ _TEXTS = (
     ),
     Text(
         "read-no-duration",
-        "{count:count} events without a usable duration count with 0.",
-        one="{count:count} event without a usable duration counts with 0.",
+        "{count:count} events without a usable duration are counted with a duration of 0.",
+        one="{count:count} event without a usable duration is counted with a duration of 0.",
     ),
     Text(
         "read-negative-duration",
-        "{count:count} events with a negative duration count with 0.",
-        one="{count:count} event with a negative duration counts with 0.",
+        "{count:count} events with a negative duration are counted with a duration of 0.",
+        one="{count:count} event with a negative duration is counted with a duration of 0.",
     ),
     Text(
         "read-absurd-time",
@@ -51,34 +51,32 @@ _TEXTS = (
     ),
     Text(
         "read-many-devices",
-        "{count:count} events are of devices beyond the {kept:count} that have most: no machine has so many, "
-        "and their device counts as unknown.",
-        one="{count:count} event is of a device beyond the {kept:count} that have most: no machine has so many, "
-        "and its device counts as unknown.",
+        "{count:count} events are on devices other than the {kept:count} busiest. No machine has so many devices, so "
+        "the device of these events counts as unknown.",
+        one="{count:count} event is on a device other than the {kept:count} busiest. No machine has so many devices, "
+        "so the device of this event counts as unknown.",
     ),
     Text(
         "read-many-streams",
-        "{count:count} events are of streams beyond the {kept:count} that have most, and their stream counts as "
-        "unknown.",
-        one="{count:count} event is of a stream beyond the {kept:count} that have most, and its stream counts as "
-        "unknown.",
+        "{count:count} events are on streams other than the {kept:count} busiest; their stream counts as unknown.",
+        one="{count:count} event is on a stream other than the {kept:count} busiest; its stream counts as unknown.",
     ),
     Text(
         "read-unsupported",
-        "{count:count} events of the category {category} are not understood and were left out.",
-        one="{count:count} event of the category {category} is not understood and was left out.",
+        "{count:count} events of the category {category} are not supported and were left out.",
+        one="{count:count} event of the category {category} is not supported and was left out.",
     ),
     Text(
         "read-many-categories",
-        "{count:count} events of further categories (of {categories:count}) are not understood and were left out; "
-        "only the {kept:count} such categories with most events are named.",
-        one="{count:count} event of a further category (of {categories:count}) is not understood and was left out; "
-        "only the {kept:count} such categories with most events are named.",
+        "{count:count} events of {categories:count} other unsupported categories were left out; only the "
+        "{kept:count} largest unsupported categories are listed one by one.",
+        one="{count:count} event of other unsupported categories ({categories:count}) was left out; only the "
+        "{kept:count} largest unsupported categories are listed one by one.",
     ),
     Text(
         "read-other-phase",
-        "{count:count} events begin or end something (phases B, E and the like) and were left out.",
-        one="{count:count} event begins or ends something (phases B, E and the like) and was left out.",
+        "{count:count} events with unsupported phases (B, E and the like) were left out.",
+        one="{count:count} event with an unsupported phase (B, E and the like) was left out.",
     ),
     Text(
         "read-no-category",
@@ -89,10 +87,10 @@ _TEXTS = (
         "read-damaged-metadata",
         "The metadata around the events is damaged; devices and options may be missing.",
     ),
-    Text("read-gzip-truncated", "The gzip stream ends early: what was compressed after that is missing."),
-    Text("read-gzip-damaged", "The gzip stream is damaged: what was compressed after that is missing."),
-    Text("read-gzip-checksum", "The gzip checksum is wrong: the content may be damaged."),
-    Text("read-gzip-trailing", "There is something else after the gzip stream; it was not read."),
+    Text("read-gzip-truncated", "The gzip stream ends early: everything after that point is missing."),
+    Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),
+    Text("read-gzip-checksum", "The gzip checksum does not match: the content may be damaged."),
+    Text("read-gzip-trailing", "Extra bytes after the gzip stream were not read."),
     Text("read-text-too-long", "Only the first {limit:bytes} of the text were searched for tables."),
     Text(
         "read-table-cut",
@@ -107,13 +105,13 @@ _TEXTS = (
     ),
     Text(
         "read-table-column-unknown",
-        "{count:count} columns have names that are not known, the first in the table in line {line:count}.",
-        one="{count:count} column has a name that is not known, in the table in line {line:count}.",
+        "{count:count} columns have unknown names, the first in the table in line {line:count}.",
+        one="{count:count} column has an unknown name, in the table in line {line:count}.",
     ),
     Text(
         "read-table-row-unreadable",
-        "{count:count} lines within tables are no rows, the first in the table in line {line:count}.",
-        one="{count:count} line within a table is no row, in the table in line {line:count}.",
+        "{count:count} lines within tables are not rows, the first in the table in line {line:count}.",
+        one="{count:count} line within a table is not a row, in the table in line {line:count}.",
     ),
     Text(
         "read-table-row-cut",
@@ -131,23 +129,64 @@ _TEXTS = (
         one="{count:count} table has no total below it, in line {line:count}: shares of it are unknown.",
     ),
     Text(
+        "read-many-rates",
+        "{count:count} more lines of the text give a rate; the first {kept:count} are listed.",
+        one="{count:count} more line of the text gives a rate; the first {kept:count} are listed.",
+    ),
+    Text(
+        "q-rate-of-samples",
+        "{run}: at the printed {printed}, a step of {batch:number} samples takes {step:ns}, but the profile accounts "
+        "for {profiled:ns} of it: most of the time lies outside of what was profiled, or in the profiler itself.",
+        note="run is an identifier such as run-1, printed a rate as in the text, such as ~4.9 samples/sec",
+    ),
+    Text(
+        "q-rate-of-any-batch",
+        "{run}: at the printed {printed}, a step takes {step:ns} or longer, whatever the batch, but the profile "
+        "accounts for {profiled:ns} of it: most of the time lies outside of what was profiled, or in the profiler "
+        "itself.",
+        note="run is an identifier such as run-1, printed a rate as in the text, such as ~4.9 samples/sec",
+    ),
+    Text(
+        "q-rate-of-steps",
+        "{run}: at the printed {printed}, a step takes {step:ns}, but the profile accounts for {profiled:ns} of it: "
+        "most of the time lies outside of what was profiled, or in the profiler itself.",
+        note="run is an identifier such as run-1, printed a rate as in the text, such as 1.5 it/s",
+    ),
+    Text(
         "q-table-truncated",
         "{run}: up to {share:share} of the time is in rows that are not printed (row_limit).",
         note="run is an identifier such as run-1",
     ),
     Text(
         "q-gpu-annotation-in-total",
-        "{run}: the printed device total counts annotations beside kernels (torch before 2.5), so it is too high and "
-        "shares of it too low.",
+        "{run}: the printed device total includes annotations as well as kernels (torch before 2.5), so it is too "
+        "high, and shares of it are too low.",
     ),
     Text(
         "q-no-steps-in-table",
-        "{run}: no row tells the number of steps, so everything counts as one step.",
+        "{run}: no row shows the number of steps, so everything counts as one step.",
+    ),
+    Text(
+        "q-tables-truncated",
+        "In {count:count} of {all:count} tables, up to {share:share} of the time is in rows that are not printed "
+        "(row_limit).",
+        note="always two or more",
+    ),
+    Text(
+        "q-gpu-annotation-in-totals",
+        "In {count:count} of {all:count} tables, the printed device total counts annotations beside kernels (torch "
+        "before 2.5), so it is too high and shares of it too low.",
+        note="always two or more",
+    ),
+    Text(
+        "q-no-steps-in-tables",
+        "In {count:count} of {all:count} tables, no row tells the number of steps, so everything counts as one step.",
+        note="always two or more",
     ),
     Text(
         "q-no-steps",
-        "No ProfilerStep marks in the trace: it counts as one step, and figures per step are less certain. "
-        "Call prof.step() after each iteration.",
+        "The trace has no ProfilerStep marks, so it counts as one step, and figures per step are less certain. Call "
+        "prof.step() after each iteration.",
     ),
     Text(
         "q-one-step",
@@ -190,8 +229,8 @@ _TEXTS = (
     ),
     Text(
         "q-overlapping-slices",
-        "{count:count} host events start inside another and end after it; they count up to its end.",
-        one="{count:count} host event starts inside another and ends after it; it counts up to its end.",
+        "{count:count} host events start inside another event and end after it; they are counted up to its end.",
+        one="{count:count} host event starts inside another event and ends after it; it is counted up to its end.",
     ),
     Text(
         "q-unattributed",
@@ -200,25 +239,25 @@ _TEXTS = (
         one="{count:count} kernel ({time:ns}, {share:share} of kernel time) belongs to no operator: its launch was "
         "not recorded, or lies outside every operator.",
     ),
-    Text("q-truncated-file", "The file is not whole: all figures are of the part that could be read."),
+    Text("q-truncated-file", "The file is incomplete: all figures describe only the part that could be read."),
     Text(
         "q-repaired-json",
-        "{count:count} pieces of the file were damaged; figures may miss what was lost.",
-        one="{count:count} piece of the file was damaged; figures may miss what was lost.",
+        "{count:count} parts of the file were damaged; the figures may lack what was lost.",
+        one="{count:count} part of the file was damaged; the figures may lack what was lost.",
     ),
     Text(
         "q-single-rank-of-many",
-        "This is one rank of {world_size:count}: waiting for other ranks looks like communication.",
+        "This is one rank of {world_size:count}: waiting for other ranks is counted as communication.",
     ),
     Text(
         "q-few-steps",
-        "Only {count:count} marked steps: means say little. Record at least 3 after the warm-up.",
-        one="Only {count:count} marked step: means say little. Record at least 3 after the warm-up.",
+        "Only {count:count} steps are marked, too few for reliable means. Record at least 3 after the warm-up.",
+        one="Only {count:count} step is marked, too few for reliable means. Record at least 3 after the warm-up.",
     ),
     Text(
         "q-last-step-cut",
-        "{count:count} steps at the end were cut by the end of the recording and left out.",
-        one="{count:count} step at the end was cut by the end of the recording and left out.",
+        "{count:count} steps were cut off by the end of the recording and left out.",
+        one="{count:count} step was cut off by the end of the recording and left out.",
     ),
     Text(
         "q-warmup-included",
@@ -227,10 +266,10 @@ _TEXTS = (
     ),
     Text(
         "q-no-gpu-events",
-        "{count:count} kernel launches but no kernels: the device was not recorded. Check that the profiler may use "
-        "CUPTI or roctracer, and ProfilerActivity.CUDA.",
-        one="{count:count} kernel launch but no kernels: the device was not recorded. Check that the profiler may use "
-        "CUPTI or roctracer, and ProfilerActivity.CUDA.",
+        "The trace has {count:count} kernel launches but no kernels: the device was not recorded. Check that the "
+        "profiler may use CUPTI or roctracer, and that ProfilerActivity.CUDA is on.",
+        one="The trace has {count:count} kernel launch but no kernels: the device was not recorded. Check that the "
+        "profiler may use CUPTI or roctracer, and that ProfilerActivity.CUDA is on.",
     ),
     Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),
     Text(
@@ -240,46 +279,53 @@ _TEXTS = (
     ),
     Text(
         "q-many-loaders",
-        "The trace names {count:count} loaders; the {described:count} that are waited for longest are described.",
+        "The trace names {count:count} loaders; only the {described:count} with the longest waits are described.",
     ),
     Text(
         "q-nested-steps",
-        "{count:count} marked steps start within {around:count} others or more, and were left out.",
-        one="{count:count} marked step starts within {around:count} others or more, and was left out.",
+        "{count:count} marked steps start inside {around:count} or more other steps and were left out.",
+        one="{count:count} marked step starts inside {around:count} or more other steps and was left out.",
     ),
     Text(
         "q-deep-waits",
-        "{count:count} waits lie in more than {told_apart:count} operators: the innermost tell them apart.",
-        one="{count:count} wait lies in more than {told_apart:count} operators: the innermost tell it from others.",
+        "{count:count} waits are nested in more than {told_apart:count} operators; only the innermost operators "
+        "distinguish them.",
+        one="{count:count} wait is nested in more than {told_apart:count} operators; only the innermost operators "
+        "distinguish it.",
     ),
     Text(
         "q-graph-opaque",
-        "{count:count} kernels ({share:share}) were launched by graphs: they belong to the launch, not to operators.",
-        one="{count:count} kernel ({share:share}) was launched by graphs: it belongs to the launch, not to operators.",
+        "{count:count} kernels ({share:share}) were launched by graphs: they are counted for the graph launch, not "
+        "for operators.",
+        one="{count:count} kernel ({share:share}) was launched by a graph: it is counted for the graph launch, not "
+        "for operators.",
     ),
     Text(
         "q-clock-anomaly",
-        "{count:count} kernels start before the call that launched them: clocks disagree.",
-        one="{count:count} kernel starts before the call that launched it: clocks disagree.",
+        "{count:count} kernels start before the call that launched them: the clocks of host and device disagree.",
+        one="{count:count} kernel starts before the call that launched it: the clocks of host and device disagree.",
     ),
-    Text("q-ranks-one", "This is one rank: there is no other to compare it with."),
+    Text("q-ranks-one", "This is a single rank, so there is no other rank to compare it with."),
     Text(
         "q-ranks-missing",
-        "{count:count} of {world:count} ranks have no trace here ({ranks}): waiting is at least, and transfer at most, "
-        "what is shown.",
+        "{count:count} of {world:count} ranks have no trace here ({ranks}): actual waiting may be longer, and "
+        "transfer shorter, than shown.",
         note="ranks are numbers and ranges such as 2, 5-127",
-        one="{count:count} of {world:count} ranks has no trace here ({ranks}): waiting is at least, and transfer at "
-        "most, what is shown.",
+        one="{count:count} of {world:count} ranks has no trace here ({ranks}): actual waiting may be longer, and "
+        "transfer shorter, than shown.",
     ),
-    Text("q-ranks-world-unknown", "No trace tells how many ranks there were, so nobody knows whether one is missing."),
+    Text("q-ranks-world-unknown", "The traces do not record how many ranks there were, so some may be missing."),
     Text(
         "q-ranks-unmatched",
-        "{count:count} of {all:count} collectives were found on one rank only, or not equally often on all: the traces "
-        "may be of different steps, or cut.",
-        one="{count:count} of {all:count} collectives was found on one rank only, or not equally often on all: the "
-        "traces may be of different steps, or cut.",
+        "{count:count} of {all:count} collectives were found on only one rank, or not equally often on all ranks: "
+        "the traces may be of different steps, or cut off.",
+        one="{count:count} of {all:count} collectives was found on only one rank, or not equally often on all ranks: "
+        "the traces may be of different steps, or cut off.",
     ),
-    Text("q-ranks-no-clock", "A trace does not tell the time of its host's clock: clocks cannot be compared."),
+    Text(
+        "q-ranks-no-clock",
+        "At least one trace does not record the time of its host's clock, so clocks cannot be compared.",
+    ),
     Text(
         "q-ranks-left-out",
         "{count:count} collectives of later steps were left out.",

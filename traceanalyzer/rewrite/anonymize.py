@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.rewrite.arguments import Arguments
@@ -72,7 +73,7 @@ def anonymize(
         progress: Called with the number of bytes after each read.
 
     Raises:
-        UnusableInputError: The input is no trace.
+        UnusableInputError: The input is not a trace.
         OutputError: The target cannot be written, or another program wrote it.
     """
     names = Names(Secret(key), hash_kernels=hash_kernels)
@@ -88,7 +89,7 @@ class _Anonymous:
         self._arguments = Arguments(names)
 
     def events(self, events: list[Raw]) -> Iterator[bytes]:
-        """What stands for the events of a window; what is no event stands for nothing."""
+        """What stands for the events of a window; what is not an event stands for nothing."""
         for raw in events:
             event = _decoded(raw)
             if event is not None:
@@ -98,6 +99,9 @@ class _Anonymous:
         group = TableGroup.INSTANT
         if isinstance(event.cat, str):
             group, _ = classify(event.cat)
+        if _is_of_accelerator(event):
+            group = TableGroup.ACCELERATOR
+        if isinstance(event.cat, str):
             event.cat = self._names.category(event.cat)
         if isinstance(event.args, dict):
             event.args = self._arguments.of(event.args, event.name)
@@ -117,6 +121,23 @@ class _Anonymous:
         if isinstance(value, str):
             return value if value.isascii() and value.strip().isdecimal() else self._names.process(value)
         return value if isinstance(value, float) else UNSET
+
+
+def _is_of_accelerator(event: _Event) -> bool:
+    """Whether the reader takes it for an event of a device that is no GPU."""
+    category = event.cat.lower() if isinstance(event.cat, str) else ""
+    if event.ph != "X" or category not in accelerators.BY_CONTENT:
+        return False
+    task, engine = (_argument(event, key) for key in ("Task Type", "HW event name"))
+    return accelerators.vendor(category, event.pid, task, engine) is not None
+
+
+def _argument(event: _Event, key: str) -> object:
+    raw = event.args.get(key) if isinstance(event.args, dict) else None
+    try:
+        return "" if raw is None else msgspec.json.decode(raw)
+    except NOT_JSON:
+        return ""
 
 
 def _decoded(raw: Raw) -> _Event | None:

@@ -18,6 +18,7 @@ _MORE_NUMBERS = (
     "queued", "context", "cbid", "cid", "kind", "ptr", "warps per SM", "Record function id", "Ev Idx", "Op count",
     "memory bandwidth (GB/s)", "sort_index", "In split size", "Out split size", "Global rank start", "num_warps",
     "Global rank stride", "num_stages", "Device", "external ts", "wait_on_stream", "wait_on_cuda_event_id",
+    "Stream Id", "Physic Stream Id", "Task Id", "Batch Id", "Subtask Id", "Model Id", "connection_id",
     "wait_on_cuda_event_record_corr_id", "Trace iteration", "Rank", "Iteration",
 )  # fmt: skip
 """Arguments with numbers that viewers show, and no analysis reads."""
@@ -45,6 +46,8 @@ class Arguments:
             "Concrete Inputs": lambda raw: _texts(raw, _value),
             "Collective name": lambda raw: _word(raw, public("collectives")),
             "dtype": lambda raw: _word(raw, known.TYPES),
+            "Task Type": lambda raw: _named(raw, names.task_type),
+            "HW event name": lambda raw: _named(raw, names.task_type),
             "Process Group Name": lambda raw: _named(raw, names.group),
             "Process Group Description": lambda raw: _named(raw, names.group),
             "name": lambda raw: _named(raw, names.thread),

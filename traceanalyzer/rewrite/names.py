@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
 from traceanalyzer.knowledge.frameworks import is_step_mark
 from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite import public_names as known
@@ -38,6 +40,13 @@ _FRAMEWORKS = (
     ("v2_gpu_model_runner: ", ""),
 )
 """What marks of frameworks begin and end with, around a name of somebody."""
+_TASK_WORDS = {
+    TaskKind.WORK: "kernel",
+    TaskKind.COMMUNICATION: "hcom",
+    TaskKind.TRANSFER: "memcpy",
+    TaskKind.WAITING: "wait",
+    TaskKind.CONTROL: "stream",
+}
 _FLOWS = frozenset({"fwdbwd", "forward_backward", "ac2g", "async_cpu_to_gpu", "async_gpu", "cpu_to_cuda", "launch"})
 
 
@@ -66,14 +75,27 @@ class Names:
             TableGroup.SYNC: lambda name: self._among(known.OVERHEADS, name, "sync"),
             TableGroup.FLOW: lambda name: self._among(_FLOWS, name, "flow"),
             TableGroup.DEVICE: self._kernels.of,
+            TableGroup.ACCELERATOR: self._task,
             TableGroup.FRAME: self._frames.of,
         }
 
     def _among(self, names: frozenset[str], name: str, kind: str) -> str:
         return name if name in names else self._secret.hide(name, kind)
 
+    def _task(self, name: str) -> str:
+        """What a device does that is no GPU: words of its runtime stay, kernels of programs are hashed."""
+        hidden = name if name in known.TASKS else self._kernels.of(name)
+        return hidden if kind_by_name(hidden) is kind_by_name(name) else self._secret.hide(name, _word_of(name))
+
+    def task_type(self, name: str) -> str:
+        """Replace a type of task, or the name of an engine; what it stands for stays."""
+        if name in known.TASKS:
+            return name
+        engine = known.ENGINE.search(name)
+        return self._secret.hide(name, engine[1] or "NIC" if engine else _word_of(name))
+
     def _range(self, name: str) -> str:
-        """An operator or annotation: on the host, older writers do not tell them apart."""
+        """An operator or annotation: on the host, older writers do not distinguish them."""
         if _is_public(name) or _is_numbered(name):
             return name
         if name.startswith("triton_"):
@@ -105,12 +127,13 @@ class Names:
             return name
         if name.startswith(_CPP_NODE):
             return f"{_CPP_NODE}{self._secret.hide(name, 'function')}>"
-        namespace, separator, _ = name.partition("::")
-        if separator and namespace in known.NAMESPACES:
-            return f"{namespace}::{self._secret.hide(name, 'op')}"
-        stem = name.rstrip("0123456789")
-        if stem.endswith("Backward") and len(name) - len(stem) <= 2:
-            return self._secret.hide(stem, "function") + "Backward" + name[len(stem) :]
+        if marks.is_namespaced(name):
+            namespace = name.partition("::")[0]
+            space = namespace if namespace in known.NAMESPACES else self._secret.hide(namespace, "namespace")
+            return f"{space}::{self._secret.hide(name, 'op')}"
+        if marks.is_backward(name):
+            stem, separator, number = name.rpartition("Backward")
+            return self._secret.hide(stem + separator, "function") + separator + number
         return self._secret.hide(name, "range")
 
     def _optimizer_range(self, name: str) -> str:
@@ -132,7 +155,7 @@ class Names:
         return name if known.THREAD.fullmatch(name) else self._secret.hide(name, "thread")
 
     def process(self, name: str) -> str:
-        """Replace the name or label of a process, or an id that is no number."""
+        """Replace the name or label of a process, or an id that is not a number."""
         is_public = known.THREAD.fullmatch(name) or known.PROCESS.fullmatch(name)
         return name if is_public else self._secret.hide(name, "process")
 
@@ -158,6 +181,11 @@ class Names:
     def word(self, name: str) -> str:
         """Replace a word that a capture recorded."""
         return self._among(known.CAPTURED, name, "word")
+
+
+def _word_of(task: str) -> str:
+    """What a hidden task may begin with, so that a device does the same in it."""
+    return _TASK_WORDS[kind_by_name(task)]
 
 
 def _is_public(name: str) -> bool:

@@ -47,7 +47,7 @@ OVERHEADS = frozenset(
         "Context Sync", "Event Sync", "Stream Sync", "Stream Wait Event", "Unknown Sync",
     ]
 )  # fmt: skip
-"""Of the profiler, and kinds of synchronization."""
+"""Names of the profiler's overhead, and kinds of synchronization."""
 
 CATEGORIES = _words("mtia_ccp_events")
 """Kinds of events that kineto writes and no analysis reads, but that tell what ran."""
@@ -205,11 +205,23 @@ GPU_WORDS = frozenset(
     ]
 )
 
+TASKS = _words(
+    "event_wait event_record dma_request pe_exe AI_CORE AI_CPU AI_VECTOR_CORE MIX_AIC MIX_AIV AIV_SQE C_CORE_SQE DSA_SQE "
+    "KERNEL_AICORE KERNEL_AICPU KERNEL_AIVEC KERNEL_MIX_AIC KERNEL_MIX_AIV FFTS_PLUS HCCL COMMUNICATION ROCCE_SQE RDMA "
+    "EVENT_WAIT EVENT_RECORD EVENT_RESET EVENT_WAIT_SQE EVENT_RECORD_SQE NOTIFY_WAIT NOTIFY_RECORD NOTIFY_WAIT_SQE "
+    "NOTIFY_RECORD_SQE WRITE_VALUE_SQE PLACE_HOLDER_SQE CONDITION_SQE END_SQE MEM_WAIT_VALUE MEM_WRITE_VALUE "
+    "CAPTURE_WAIT CAPTURE_RECORD MODEL_EXECUTE MODEL_MAINTAINCE SDMA SDMA_SQE PCIE_DMA_SQE MEMCPY_ASYNC TPC MME DMA NIC"
+)
+"""What queues of devices that are no GPUs run by themselves, types of task of Ascend NPUs, engines of Gaudi."""
+
+ENGINE = re.compile(r"(TPC|MME|DMA|NIC)|STM_[0-9]_(RX|TX|QPC)", re.ASCII)
+"""What names of events on Gaudi's engines hold."""
+
 THREAD = re.compile(
     r"(stream|Stream|thread|Thread|GPU|MTIA|Device|pt_autograd|pt_nccl_watchdg|pt_nccl_heartbt|pt_main_thread)"
     r"[\s_]{0,2}[0-9]{0,20} {0,2}( Submission Queue)?",
     re.ASCII,
 )
 NAMED_THREAD = re.compile(r"(thread [0-9]{1,20}) \(.*\)", re.DOTALL | re.ASCII)
-PROCESS = re.compile(r"python([0-9](\.[0-9]{1,2})?)?|CPU|GPU [0-9]{1,4}|MTIA [0-9]{1,4}|Spans|Traces|"
+PROCESS = re.compile(r"python([0-9](\.[0-9]{1,2})?)?|CPU|GPU [0-9]{1,4}|(MTIA|NPU|HPU) [0-9]{1,4}|NPU|CANN|Ascend Hardware|Communication|Overlap Analysis|Spans|Traces|"
                      r"(Trace )?(PyTorch Profiler|__cupti_profiler__)|", re.ASCII)  # fmt: skip

@@ -74,7 +74,7 @@ def copy(
         progress: Called with the number of bytes after each read.
 
     Raises:
-        UnusableInputError: The input is no trace.
+        UnusableInputError: The input is not a trace.
         UsageError: The target has no suffix of a trace.
         OutputError: The target cannot be written, or another program wrote it.
     """
@@ -122,7 +122,7 @@ def _copied(windows: EventWindows, name: str, write: Write, how: str, events: Ev
             write(event)
             written += 1
     if not windows.is_trace:
-        raise UnusableInputError(f"{name}: is no profiler trace: it has no traceEvents list")
+        raise UnusableInputError(f"{name}: is not a profiler trace: it has no traceEvents list")
     if not begun:
         _begin(write, how, metadata(header.metadata(windows.before, b"")[0]))
     _end(write, metadata(header.metadata(b"", windows.after)[0]))

@@ -20,6 +20,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge import marks
 from traceanalyzer.pipeline import load
+from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
 from traceanalyzer.readers.kineto.header import integer
@@ -29,6 +30,9 @@ from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, entries
 
 _FLOW_PHASES = frozenset("stf")
+_TIMED_FLOWS = frozenset({"async_npu", "async_task_queue", "HostToDevice"})
+"""Arrows of Ascend's writer, whose ids are no correlation ids."""
+
 _METADATA = "M"
 _NS_PER_US = 1000
 
@@ -37,6 +41,8 @@ class _Args(msgspec.Struct, gc=False):
     """Arguments that tie events together."""
 
     correlation: object = UNKNOWN
+    task_type: object = msgspec.field(name="Task Type", default="")
+    engine: object = msgspec.field(name="HW event name", default="")
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -45,6 +51,7 @@ class _Event(msgspec.Struct, gc=False):
     name: object = ""
     ph: object = ""
     cat: object = ""
+    pid: object = ""
     ts: Raw = NO_TEXT
     dur: object = None
     id: object = UNKNOWN
@@ -91,7 +98,7 @@ def trim(
         progress: Called with the number of bytes after each read; the file is read twice.
 
     Raises:
-        UnusableInputError: The input is no trace.
+        UnusableInputError: The input is not a trace.
         UsageError: The trace has no such steps, or nothing in the range.
         OutputError: The target cannot be written, or another program wrote it.
     """
@@ -150,11 +157,15 @@ def _range(context: Context, start: int, end: int, others: Collection[str]) -> R
     launched = (launch_start >= start) & (launch_start < end)
     runs = (device.start_ns < end) & (device.end_ns > start)
     outside = (flows.start_ns < start) | (flows.start_ns >= end)
+    accelerator = trace.accelerator
+    called = launches.correlation[(launches.start_ns >= start) & (launches.start_ns < end)]
+    tasks = np.isin(accelerator.correlation, called)
+    running = (accelerator.start_ns < end) & (accelerator.end_ns > start)
     return Range(
         start_ns=start + trace.info.origin_ns,
         end_ns=end + trace.info.origin_ns,
-        launched=_ids(device.correlation[launched]),
-        launching=_ids(device.correlation[launched | runs]),
+        launched=_ids(device.correlation[launched]) | _ids(accelerator.correlation[tasks]),
+        launching=_ids(device.correlation[launched | runs]) | _ids(accelerator.correlation[tasks | running]),
         flows=_ids(flows.flow[~outside]) - _ids(flows.flow[outside]),
         others=frozenset(others),
     )
@@ -186,6 +197,8 @@ def _is_kept(event: _Event, start: int, chosen: Range) -> bool:
     if start == INVALID or event.name in chosen.others:
         return False
     group, _ = classify(event.cat) if isinstance(event.cat, str) else (TableGroup.UNKNOWN, None)
+    if accelerators.vendor(event.cat, event.pid, event.args.task_type, event.args.engine) is not None:
+        group = TableGroup.ACCELERATOR
     return _RULES.get(group, _starts)(event, start, chosen)
 
 
@@ -209,7 +222,8 @@ def _is_flow(event: _Event, start: int, chosen: Range) -> bool:
 
 def _is_launch_flow(event: _Event, start: int, chosen: Range) -> bool:
     """Arrows from launches to the device; everything else that analyses ignore goes by its time."""
-    return integer(event.id) in chosen.launching if event.ph in _FLOW_PHASES else _starts(event, start, chosen)
+    is_tied = event.ph in _FLOW_PHASES and event.cat not in _TIMED_FLOWS
+    return integer(event.id) in chosen.launching if is_tied else _starts(event, start, chosen)
 
 
 def _overlaps(event: _Event, start: int, chosen: Range) -> bool:
@@ -231,6 +245,7 @@ def _correlation(event: _Event) -> int | None:
 _RULES: dict[TableGroup, Callable[[_Event, int, Range], bool]] = {
     TableGroup.SPAN: lambda *_: True,
     TableGroup.DEVICE: _is_device_work,
+    TableGroup.ACCELERATOR: _is_device_work,
     TableGroup.GPU_ANNOTATION: _is_device_work,
     TableGroup.SYNC: _is_device_work,
     TableGroup.LAUNCH: _is_launch,

@@ -1,4 +1,4 @@
-"""Finds products whose sides are no multiples of what Tensor Cores load at once, and how slow that makes them."""
+"""Finds products whose sides are not multiples of what Tensor Cores load at once, and how slow that makes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNIT_FP8 = 16
 _SAME_SIZE = 2.0
 """Own choice: products whose work and intensity differ by less than this factor reach the same pace."""
 WITHOUT_PEER = 0.3
-"""Of the time; own choice: what padding won in the cases that NVIDIA's guide shows, without a peer to prove more."""
+"""Share of the time that padding saves without a peer to compare with (own choice: the cases of NVIDIA's guide)."""
 
 _ALIGNMENT = re.compile(r"align(\d+)")
 
@@ -66,8 +66,9 @@ def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
 
 def is_candidate(row: RooflineRow, call_ns: float) -> bool:
     """Whether it is a long enough product in 8 or 16 bits that neither its launch nor a tiny side bounds."""
-    found, unit = sides(row.name, row.input_shapes), multiple(row)
-    if row.family != "gemm" or found is None or unit is None:
+    unit = multiple(row) if row.family == "gemm" else None
+    found = None if unit is None else sides(row.name, row.input_shapes)
+    if unit is None or found is None:
         return False
     return min(found.n, found.k) >= unit and row.device_ns >= call_ns * row.calls
 

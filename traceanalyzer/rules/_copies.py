@@ -8,7 +8,7 @@ from traceanalyzer.rules.facts import Missing
 
 _NO_MEMORY = Text(
     "copies-no-host-memory",
-    "the trace does not say whether copies come from pageable or pinned memory (only CUDA's do)",
+    "the trace does not show whether copies come from pageable or pinned memory (only CUDA records it)",
 )
 
 

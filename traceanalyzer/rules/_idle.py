@@ -10,10 +10,10 @@ from traceanalyzer.rules.rule import Threshold
 
 _ONLY_WARM_UP = Text(
     "idle-only-warm-up",
-    "the GPU waits for code to be loaded or compiled in every recorded step: record later steps (wait and warmup of "
+    "code is loaded or compiled in every recorded step while the GPU waits: record later steps (wait and warmup of "
     "the schedule)",
 )
-_FEW = Text("idle-few-events", "only {events:count} kernels, copies and fills ran: too few to judge idle time by")
+_FEW = Text("idle-few-events", "only {events:count} kernels, copies and fills ran, too few to judge idle time")
 EVENTS = Threshold(
     "events",
     20,

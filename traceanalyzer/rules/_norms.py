@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.convolution_norms import ConvolutionNorms
@@ -20,7 +20,7 @@ _TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain", re.IGNORECASE)
 
 _COUNTS = Text(
     "rule-norms-counts",
-    "convolutions, batch norms and additions do not occur equally often, so a printed table does not tell which "
+    "convolutions, batch norms and additions do not occur equally often, so a printed table does not show which "
     "belong together",
 )
 
@@ -78,8 +78,7 @@ def printed(facts: Facts) -> Norms | None:
     """
     calls = {row.name: row.calls for row in facts.operators}
     device = {row.name: row.device_self_ns for row in facts.operators}
-    convolutions = next((calls[name] for name in _CONVOLUTIONS if calls.get(name)), 0)
-    norms = next((calls[name] for name in _NORMS if calls.get(name)), 0)
+    convolutions, norms = (_first(calls, names) for names in (_CONVOLUTIONS, _NORMS))
     if not convolutions or not norms:
         return None
     if convolutions != norms:
@@ -87,9 +86,6 @@ def printed(facts: Facts) -> Norms | None:
     has_bias = calls.get(_ADDITION) == convolutions
     if not has_bias and calls.get(_ADDITION, 0) > convolutions:
         raise Missing(_COUNTS())
-    kernels = [kernel.name for kernel in facts.kernels]
-    is_inference = any(map(_INFERS.search, kernels)) and not any(map(_TRAINS.search, kernels))
-    is_inference = is_inference and not any(map(_BACKWARD.search, calls))
     bias = device[_ADDITION] if has_bias else 0
     norm = sum(device.get(name, 0) for name in _NORMS)
     names = (*((_ADDITION,) if has_bias else ()), *(name for name in _NORMS if device.get(name)))
@@ -99,11 +95,23 @@ def printed(facts: Facts) -> Norms | None:
         bias,
         0,
         norm,
-        is_inference,
+        _is_inference(facts, calls),
         {f"operator:{_ADDITION}": bias},
         {"operator:aten::batch_norm": norm},
         tuple(CodePlace("row", name, value=device[name], unit="ns") for name in names),
     )
+
+
+def _first(calls: Mapping[str, int], names: Iterable[str]) -> int:
+    """Calls of the first of some operators that occurs; 0 if none does."""
+    return next((calls[name] for name in names if calls.get(name)), 0)
+
+
+def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
+    """Whether kernels of inference run, and none of training and no backward pass."""
+    kernels = [kernel.name for kernel in facts.kernels]
+    infers = any(map(_INFERS.search, kernels)) and not any(map(_TRAINS.search, kernels))
+    return infers and not any(map(_BACKWARD.search, operators))
 
 
 def norms(facts: Facts) -> Norms | None:

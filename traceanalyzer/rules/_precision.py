@@ -52,7 +52,7 @@ _ARCHITECTURES = FirstMatch(
 )
 """A kernel that was built for a generation runs on it or on a newer one."""
 
-_NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels tell whether a product is in fp32")
+_NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a product is in fp32")
 
 THRESHOLDS = (
     Threshold(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_models import Work
-from traceanalyzer.knowledge.op_shapes import implied, parse
+from traceanalyzer.knowledge.op_shapes import Shape, implied, parse
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 
 FP32_BYTES = 4
@@ -16,6 +17,11 @@ _OUT_OF_CACHE = 128 * 2**20
 """Bytes of a call that no cache of a GPU holds; own choice: the largest L2 caches have 50 to 126 MB."""
 _FRACTION = 0.5
 """Own choice: of the best bandwidth that is known, what any operator that only moves data should reach."""
+
+_AXES = {"mm": 2, "addmm": 2, "_addmm_activation": 2, "_scaled_mm": 2, "_int_mm": 2, "bmm": 3, "baddbmm": 3}
+"""Axes of the operands of products, without `aten::`."""
+_AFTER_BIAS = frozenset({"addmm", "baddbmm", "_addmm_activation"})
+"""Products whose operands come after a tensor that is added."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +36,14 @@ class Sides:
 
 def sides(name: str, input_shapes: str | None) -> Sides | None:
     """The sides of a product; None for other operators, and where shapes do not fit."""
-    shapes = parse(input_shapes)
-    if shapes is None:
-        return None
+    return sides_of(name, parse(input_shapes) or ()) if name.removeprefix("aten::") in _AXES else None
+
+
+def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:
+    """The sides of a product by the shapes of its inputs; None as of `sides`."""
     base = name.removeprefix("aten::")
-    operands = shapes[1:3] if base in ("addmm", "baddbmm", "_addmm_activation") else shapes[:2]
-    axes = {"mm": 2, "addmm": 2, "_addmm_activation": 2, "_scaled_mm": 2, "_int_mm": 2, "bmm": 3, "baddbmm": 3}.get(
-        base
-    )
+    axes = _AXES.get(base)
+    operands = shapes[1:3] if base in _AFTER_BIAS else shapes[:2]
     if axes is None or len(operands) < 2 or any(len(shape) != axes for shape in operands):
         return None
     a, b = operands

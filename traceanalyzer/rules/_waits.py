@@ -14,19 +14,19 @@ from traceanalyzer.rules.facts import Facts
 _KEPT = 0.5
 """Own choice: without one wait, the next one may find the device no busier."""
 
-SUBJECT = Text("waits-subject", "GPU idle after these waits that would go away, share of the step")
+SUBJECT = Text("waits-subject", "GPU idle time after these waits that could be avoided, share of the step")
 _BASIS = Text(
     "waits-basis",
-    "at most the lesser of each wait and the GPU's idle time after it; at least half, because the next wait may take "
-    "part of it over",
+    "at most the shorter of each wait and the GPU's idle time after it; at least half of that, because the next wait "
+    "may take over part of it",
 )
 _BASIS_TABLE = Text(
     "waits-basis-table",
-    "at most all of these waits; at least nothing, because waiting while the GPU works costs nothing, and a table does "
-    "not tell",
+    "at most all of these waits; at least nothing, because waiting is free while the GPU works, and a table does not "
+    "show that",
 )
-NO_DEVICE = Text("waits-no-device", "no device activity was recorded, so nothing tells what waits cost")
-NO_STEPS = Text("waits-no-steps", "nothing in the table tells how many steps it is about")
+NO_DEVICE = Text("waits-no-device", "no device activity was recorded, so the cost of waits is unknown")
+NO_STEPS = Text("waits-no-steps", "the table does not show how many steps it covers")
 
 
 def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
@@ -36,7 +36,7 @@ def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
 
 
 def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> TimeSaved:
-    """Saving of waits in a table, per step: perhaps nothing, because a table does not tell when the device ran dry.
+    """Saving of waits in a table, per step: perhaps nothing, because a table does not show when the device ran dry.
 
     While the loader bounds the step, what the waits cost is only time that the device could have worked in.
     """

@@ -1,7 +1,7 @@
 """Large amounts of memory are allocated and freed again and again.
 
 What it detects:
-    Operators that do nothing but allocate (`aten::empty` and its kin) take a notable part of the host's time; or the
+    Operators that do nothing but allocate (`aten::empty` and the like) take a notable part of the host's time; or the
     bytes that a step takes from the allocator are many times what is in use at its peak.
 
 Why it matters:
@@ -10,14 +10,14 @@ Why it matters:
 
 What to do:
     Compute in place or into `out=` where autograd allows, fuse chains of small operations with `torch.compile`, reuse
-    buffers that are made anew in every step.
+    buffers that are made again in every step.
 
 How the saving is estimated:
     At most the host time of these operators. At least nothing: most temporaries are needed, and only some can go.
 
 When it is wrong:
-    Thousands of allocations per step are normal in eager mode. Sums of allocations are traffic: they say nothing of a
-    leak, which is memory that is never given back.
+    Thousands of allocations per step are normal in eager mode. Sums of allocations are traffic: they say nothing about
+    a leak, which is memory that is never given back.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
@@ -48,7 +48,7 @@ _ALLOCATING = frozenset(
     }
 )
 _HOST = Text("alloc-churn-host", "host time of allocating operators, share of the step")
-_TURNOVER = Text("alloc-churn-turnover", "bytes taken per step over the peak in use")
+_TURNOVER = Text("alloc-churn-turnover", "bytes allocated per step, divided by the peak in use")
 _BASIS = Text(
     "alloc-churn-basis", "at most the host time of the allocating operators; at least nothing, because most are needed"
 )
@@ -88,7 +88,7 @@ def _places(rows: list[OperatorFact]) -> tuple[CodePlace, ...]:
 
 RULE = Rule(
     id="alloc-churn",
-    title=Text("alloc-churn-title", "Much memory is allocated anew all the time"),
+    title=Text("alloc-churn-title", "Memory is allocated again and again"),
     summary=Text(
         "alloc-churn-summary",
         "{calls:count} allocating operators per step take {host:ns} of host time ({share:share} of the step).",
@@ -96,13 +96,13 @@ RULE = Rule(
     ),
     advice=Text(
         "alloc-churn-advice",
-        "Nothing to worry about while the GPU is busy. If the host is the bottleneck, let torch.compile fuse chains of "
-        "small operations, compute in place or into out= where autograd allows, and reuse buffers that every step "
-        "makes anew.",
+        "No action is needed while the GPU is busy. If the host is the bottleneck, let torch.compile fuse chains of "
+        "small operations, compute in place or into out= where autograd allows it, and reuse buffers that every step "
+        "allocates.",
     ),
     not_when=Text(
         "alloc-churn-not-when",
-        "The GPU is the bottleneck. It is no leak either: what is summed here is given back again.",
+        "The GPU is the bottleneck. This is not a leak either: the memory summed up here is released again.",
     ),
     severity="info to low",
     confidence="B",

@@ -1,7 +1,7 @@
 """Device memory is allocated and freed with the driver in every step.
 
 What it detects:
-    `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and their kin in at least half of the steps after the first one.
+    `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and the like in at least half of the steps after the first one.
 
 Why it matters:
     PyTorch keeps freed memory for reuse, so that steps need no driver. A call of the driver takes up to a millisecond,
@@ -41,15 +41,13 @@ _SUBJECT = Text(
 )
 _BASIS = Text(
     "allocator-malloc-in-step-basis",
-    "at most the GPU's idle time that these calls explain; at least no more than the calls themselves",
+    "at most the GPU's idle time that these calls explain; the lower end is never more than the calls themselves",
 )
 _ONE_STEP = Text(
     "allocator-malloc-in-step-one-step",
     "only one step was recorded, which may have been the one that allocates for all",
 )
-_NO_TABLE = Text(
-    "allocator-malloc-in-step-no-table", "a printed table does not tell which calls come back in every step"
-)
+_NO_TABLE = Text("allocator-malloc-in-step-no-table", "a printed table does not show which calls recur in every step")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -90,11 +88,11 @@ RULE = Rule(
     advice=Text(
         "allocator-malloc-in-step-advice",
         "Remove torch.cuda.empty_cache() from the loop; if batches differ in size, pad them to a few sizes or set "
-        "expandable_segments; if memory is nearly full, make room.",
+        "expandable_segments; if memory is nearly full, free some.",
     ),
     not_when=Text(
         "allocator-malloc-in-step-not-when",
-        "Another process needs the memory between steps, or the recording holds only the steps that warm up.",
+        "Another process needs the memory between steps, or only warm-up steps were recorded.",
     ),
     severity="low to high",
     confidence="A",

@@ -49,7 +49,8 @@ _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
 _SUBJECT = Text("attention-unfused-subject", "operators on the scores of attention, share of the GPU's time")
 _BASIS = Text(
     "attention-unfused-basis",
-    "all operators on the scores, less their products at the best rate of the run ({floor:ns}), or at a third of it",
+    "the time of all operators on the scores, minus the time of their products at the best rate of the run "
+    "({floor:ns}), or at a third of it",
 )
 
 
@@ -89,7 +90,7 @@ class _Row:
 
     @property
     def flops(self) -> int:
-        """Of all calls of a product."""
+        """Floating-point operations of all calls of a product."""
         a, b = self.tensors[-2:]
         return 2 * self.operator.calls * math.prod(a) * b[-1]
 
@@ -108,9 +109,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = total / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
     if share <= limits["gpu_share"]:
         return
-    products = [row for row in members if row.is_product]
-    now = sum(row.operator.device_self_ns for row in products)
-    least = min(now, sum(row.flops for row in products) / _best_rate(facts, rows))
+    now, least = _products(facts, rows, members)
     direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
     members.sort(key=lambda row: (-row.operator.device_self_ns, row.operator.name, row.operator.shapes or ""))
     claims = {_key(row.operator): facts.gpu_per_step(row.operator.device_self_ns) for row in members}
@@ -119,6 +118,13 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(_place(facts, row) for row in members))
     shape = [largest.batch, largest.queries, largest.keys]
     yield Draft((evidence,), change, {"time": facts.gpu_per_step(total), "share": share, "shape": str(shape)})
+
+
+def _products(facts: Facts, rows: Sequence[_Row], members: Sequence[_Row]) -> tuple[int, float]:
+    """Time of the products among the members as it is, and at the best rate of the run, in ns."""
+    products = [row for row in members if row.is_product]
+    now = sum(row.operator.device_self_ns for row in products)
+    return now, min(now, sum(row.flops for row in products) / _best_rate(facts, rows))
 
 
 def _scores(rows: Sequence[_Row]) -> list[_Scores]:
@@ -174,7 +180,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "attention-unfused-not-when",
-        "The weights of attention are an output that somebody reads, or the mask or the head size has no fused kernel.",
+        "The attention weights are an output that is used, or the mask or the head size has no fused kernel.",
     ),
     severity="low to critical",
     confidence="B",

@@ -41,7 +41,7 @@ _AT_MOST = 0.02
 _SUBJECT = Text(
     "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"
 )
-_NO_TABLE = Text("autograd-in-inference-no-table", "a printed table does not tell whether gradients were recorded")
+_NO_TABLE = Text("autograd-in-inference-no-table", "a printed table does not show whether gradients were recorded")
 _BASIS = Text(
     "autograd-in-inference-basis",
     "at most {most:share} of the host time of these operators; the lower end is 0, because the gain is mostly memory",
@@ -67,10 +67,10 @@ RULE = Rule(
     title=Text("autograd-in-inference-title", "Inference records gradients"),
     summary=Text(
         "autograd-in-inference-summary",
-        "{passes:count} forward passes add {functions:count} functions to the graph of autograd, and nothing in the "
+        "{passes:count} forward passes add {functions:count} functions to the graph of autograd, but nothing in the "
         "trace computes a gradient: activations are kept for nothing.",
-        one="{passes:count} forward pass adds {functions:count} functions to the graph of autograd, and nothing in the "
-        "trace computes a gradient: activations are kept for nothing.",
+        one="{passes:count} forward pass adds {functions:count} functions to the graph of autograd, but nothing in "
+        "the trace computes a gradient: activations are kept for nothing.",
     ),
     advice=Text(
         "autograd-in-inference-advice",

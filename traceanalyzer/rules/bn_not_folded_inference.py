@@ -37,14 +37,15 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("bn-not-folded-inference-subject", "batch norms behind convolutions, share of the time on the GPU")
+_SUBJECT = Text("bn-not-folded-inference-subject", "batch norms after convolutions, share of the time on the GPU")
 _BASIS = Text(
     "bn-not-folded-inference-basis",
-    "at most the batch norms and the adding of biases; at least the batch norms, as the convolutions add a bias anyway",
+    "at most the batch norms and the adding of biases; at least the batch norms, because the convolutions add a bias "
+    "anyway",
 )
 _BASIS_NO_BIAS = Text(
     "bn-not-folded-inference-basis-no-bias",
-    "at most the batch norms; at least 0, because the folded bias may take a kernel of its own",
+    "at most the batch norms; at least 0, because the folded bias may need a separate kernel",
 )
 
 
@@ -71,10 +72,10 @@ RULE = Rule(
     title=Text("bn-not-folded-inference-title", "Batch norms are not folded into convolutions"),
     summary=Text(
         "bn-not-folded-inference-summary",
-        "This is inference, and {calls:count} batch norms per step run in kernels of their own behind convolutions: "
+        "This is inference, and {calls:count} batch norms per step run in separate kernels after convolutions: "
         "{time:ns} ({share:share} of the time on the GPU).",
-        one="This is inference, and {calls:count} batch norm per step runs in a kernel of its own behind a "
-        "convolution: {time:ns} ({share:share} of the time on the GPU).",
+        one="This is inference, and {calls:count} batch norm per step runs in a separate kernel after a convolution: "
+        "{time:ns} ({share:share} of the time on the GPU).",
     ),
     advice=Text(
         "bn-not-folded-inference-advice",

@@ -48,8 +48,8 @@ _TFLOPS = 5.0
 _SUBJECT = Text("broadcast-blowup-subject", "elements of the result over those of the largest input")
 _BASIS = Text(
     "broadcast-blowup-basis",
-    "at most all operators on tensors of {elements:count} elements, less their arithmetic; at least {sure:share} of "
-    "them, because some may be other work of that size",
+    "at most the time of all operators on tensors of {elements:count} elements, minus their arithmetic; at least "
+    "{sure:share} of that, because some may be other work of that size",
 )
 
 
@@ -114,22 +114,21 @@ def _draft(
 
 RULE = Rule(
     id="broadcast-blowup",
-    title=Text("broadcast-blowup-title", "A huge intermediate tensor is made and summed up again"),
+    title=Text("broadcast-blowup-title", "A huge intermediate tensor is created and summed up again"),
     summary=Text(
         "broadcast-blowup-summary",
-        "{operator} {shapes} makes a tensor of {elements:count} elements, {factor:number} times as many as its inputs "
-        "have, and it is summed up again; {count:count} operators on it take {time:ns} per step ({share:share} of the "
-        "time on the GPU).",
+        "{operator} {shapes} creates a tensor of {elements:count} elements, {factor:number} times as many as its "
+        "inputs have, which is then summed up again; {count:count} operators on it take {time:ns} per step "
+        "({share:share} of the time on the GPU).",
     ),
     advice=Text(
         "broadcast-blowup-advice",
-        "Multiply and sum in one step (einsum, bmm), so that the huge tensor never exists; layers that act on one "
-        "feature at a time go in front of the expansion.",
+        "Multiply and sum in one step (einsum, bmm), so that the huge tensor is never created; move layers that act "
+        "on one feature at a time in front of the expansion.",
     ),
     not_when=Text(
         "broadcast-blowup-not-when",
-        "Each element of the large tensor is needed by itself, for instance because a nonlinearity acts on it before "
-        "the sum.",
+        "Every element of the large tensor is needed, for instance because a nonlinearity acts on it before the sum.",
     ),
     severity="info to critical",
     confidence="B",

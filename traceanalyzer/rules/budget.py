@@ -22,14 +22,14 @@ _NAMES = {
 _STEP = Text("resource-step", "step", note="one training step, beside a time")
 _INFLATED = Text(
     "saving-host-inflated",
-    "{basis}; at least what the host leaves as it was recorded, but recording stacks slowed it down, so the upper end "
-    "leaves it out",
+    "{basis}; the lower end assumes that the host needs its time as recorded; the upper end does not, because "
+    "recording stacks slowed the host down",
     note="basis says how the saving was estimated, without a full stop",
 )
 _BESIDE_WAITING = Text(
     "saving-host-of-ranks",
-    "{basis}; at least what the host leaves as it was recorded, mean over the ranks, but what a rank's host does while "
-    "its GPU waits for another rank is not known to be needed, so the upper end leaves it out",
+    "{basis}; the lower end assumes that the host needs its time as recorded (mean over the ranks); the upper end "
+    "does not, because a host may only be waiting while its GPU waits for another rank",
     note="basis says how the saving was estimated, without a full stop",
 )
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
@@ -95,17 +95,17 @@ class Budget:
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
 
     def cap(self, resource: str, ns: float) -> float:
-        """Most time by which a step may get shorter if so much of a resource goes away, as far as others bound it."""
+        """Most time by which a step may get shorter if this much time of a resource goes away and the others stay."""
         return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
 
     def reach(self, resource: str, ns: float) -> float:
-        """The same at most: a host that the profiler slowed down bounds nothing."""
+        """Like `cap`, but a host that the profiler slowed down bounds nothing, so it is an upper limit."""
         return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
         """Time by which a step gets shorter with a change, at least and at most.
 
-        In a table nothing tells what overlaps: time of a resource that is not critical is worth nothing there, and
+        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there, and
         of the host's and the loader's time at least what the cap leaves and at most all of it.
         """
         low, high = direct or change.direct
@@ -145,7 +145,7 @@ class Budget:
         )
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
-        """The upper end is more than the recorded time of a host leaves that is no bound."""
+        """The upper end is more than the recorded time of a host leaves that is not a bound."""
         return self.is_host_doubtful and most > self.cap(change.resource, change.direct[1])
 
     def _doubt(self) -> Text:

@@ -1,4 +1,4 @@
-"""Combines all fixes: each is applied in turn, and what bounds the step is determined anew after it."""
+"""Combines all fixes: each is applied in turn, and what bounds the step is determined again after it."""
 
 from __future__ import annotations
 

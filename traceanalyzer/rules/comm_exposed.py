@@ -42,20 +42,20 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _SUBJECT = Text("comm-exposed-subject", "communication while no other kernel runs, share of the step")
 _BASIS = Text(
     "comm-exposed-basis",
-    "at most what computation could hide; at least nothing, because waiting for a late rank and sending look the same "
-    "in the trace of one rank",
+    "at most the communication that computation could hide; at least nothing, because waiting for a late rank and "
+    "sending look the same in the trace of one rank",
 )
 _BASIS_RANKS = Text(
     "comm-exposed-basis-ranks",
-    "at most what computation could hide, waiting for other ranks not counted; at least nothing, because what is sent "
-    "may be needed at once",
+    "at most the communication that computation could hide, without waiting for other ranks; at least nothing, "
+    "because what is sent may be needed at once",
 )
 _ADVICE_RANKS = Text(
     "comm-exposed-advice-ranks",
-    "Let gradients travel during the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP prefetching), "
-    "and send less: bf16 gradients, or no_sync() while gradients accumulate.",
+    "Overlap the exchange of gradients with the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP "
+    "prefetching), and send less: bf16 gradients, or no_sync() while gradients accumulate.",
 )
-_NO_TABLE = Text("comm-exposed-no-table", "a printed table does not tell what runs at the same time")
+_NO_TABLE = Text("comm-exposed-no-table", "a printed table does not show what runs at the same time")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -102,13 +102,13 @@ RULE = Rule(
     ),
     advice=Text(
         "comm-exposed-advice",
-        "Find out first whether a rank is late, by comparing the traces of all ranks. If none is, let gradients travel "
-        "during the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP prefetching), and send less: "
-        "bf16 gradients, or no_sync() while gradients accumulate.",
+        "Find out first whether a rank is late, by comparing the traces of all ranks. If none is, overlap the "
+        "exchange of gradients with the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP "
+        "prefetching), and send less: bf16 gradients, or no_sync() while gradients accumulate.",
     ),
     not_when=Text(
         "comm-exposed-not-when",
-        "The ranks wait for a slow one: then balance their work, or find out why it is slow.",
+        "The ranks wait for a slow rank: then balance their work, or find out why it is slow.",
     ),
     severity="info to critical",
     confidence="A",

@@ -41,7 +41,7 @@ _BUCKET_BYTES = 25 * 2**20
 """Default bucket of DistributedDataParallel (`bucket_cap_mb=25`)."""
 
 _SLOW = Text("comm-inefficient-slow", "bus bandwidth of the fastest call over the best of the same operation")
-_SMALL = Text("comm-inefficient-small", "collectives with less than {size:bytes}, share of all")
+_SMALL = Text("comm-inefficient-small", "collectives with less than {size:bytes}, share of all collectives")
 _BASIS = Text(
     "comm-inefficient-basis",
     "at most the time beyond what the same bytes take at the best bandwidth seen, or in few large messages; at least "

@@ -44,38 +44,39 @@ _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean ov
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")
 _BASIS = Text(
     "comm-straggler-basis",
-    "at most all that another rank waits for this one, hidden by nothing; at least what it is later than the next one",
+    "at most all exposed waiting of another rank for this one; at least the time by which it is later than the next "
+    "rank",
 )
 _TWO_LATE = Text(
     "comm-straggler-basis-two",
-    "at most all that another rank waits for this one, hidden by nothing; at least nothing: one more is as late",
+    "at most all exposed waiting of another rank for this one; at least nothing, because another rank is equally late",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
-    "one rank does not tell who waits for whom: compare the traces of all (traceanalyzer ranks)",
+    "the trace of one rank does not show which rank is late: compare all ranks (traceanalyzer ranks)",
 )
 _NOTHING_MATCHED = Text(
-    "comm-straggler-nothing-matched", "no collective was found on several ranks, so waiting is not known"
+    "comm-straggler-nothing-matched", "no collective was found on several ranks, so waiting is unknown"
 )
 _ON_HOST = Text(
-    "comm-straggler-on-host", "the collectives run on the CPU, and the traces do not tell what else ran meanwhile"
+    "comm-straggler-on-host", "the collectives run on the CPU, and the traces do not show what else ran meanwhile"
 )
-_FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to tell a late rank from chance")
-_NO_TABLE = Text("comm-straggler-no-table", "a printed table is of one rank")
+_FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to distinguish a late rank from chance")
+_NO_TABLE = Text("comm-straggler-no-table", "a printed table covers only one rank")
 _COMPUTES = Text(
     "comm-straggler-computes",
     "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-    "{counted:count} steps. It computes for {excess:ns} longer than they do in the median.",
+    "{counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
 )
 _LOADS = Text(
     "comm-straggler-loads",
     "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-    "{counted:count} steps. It waits {excess:ns} longer for its input than they do in the median.",
+    "{counted:count} steps. It waits for its input {excess:ns} longer than the median of the other ranks.",
 )
 _IDLES = Text(
     "comm-straggler-idles",
     "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-    "{counted:count} steps. Its GPU idles {excess:ns} longer than theirs in the median.",
+    "{counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
 )
 _SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
 

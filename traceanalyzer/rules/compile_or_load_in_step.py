@@ -44,11 +44,11 @@ _LATER = Text(
 _ONLY = Text("compile-or-load-in-step-only", "compiling and loading, share of the recording")
 _BASIS = Text(
     "compile-or-load-in-step-basis",
-    "at most the {total:ns} in all, divided by {steps:count} steps, as far as the GPU does nothing meanwhile; at least "
-    "nothing, because what was compiled once does not come back",
+    "at most the {total:ns} in all, divided by {steps:count} steps, as far as the GPU is idle meanwhile; at least "
+    "nothing, because code that was compiled once need not be compiled again",
 )
 _NO_TABLE = Text(
-    "compile-or-load-in-step-no-table", "a printed table does not tell in which step something was compiled"
+    "compile-or-load-in-step-no-table", "a printed table does not show in which step something was compiled"
 )
 
 
@@ -120,8 +120,8 @@ def _place(row: SetUp) -> CodePlace:
 
 _SUMMARY_ONLY = Text(
     "compile-or-load-in-step-summary-only",
-    "{time:ns} of the recording ({share:share}) is loading and compiling code, mostly in {what}: the other figures say "
-    "little about the program once it runs.",
+    "{time:ns} of the recording ({share:share}) is loading and compiling code, mostly in {what}, so the other "
+    "figures hardly describe the program once it runs.",
     note="what is a name such as hipLaunchKernel",
 )
 _ADVICE_ONLY = Text(

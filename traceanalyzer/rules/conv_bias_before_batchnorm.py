@@ -37,7 +37,9 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("conv-bias-before-batchnorm-subject", "adding biases before batch norms, share of the time on the GPU")
-_BASIS = Text("conv-bias-before-batchnorm-basis", "the kernels that add the biases and sum up their gradients")
+_BASIS = Text(
+    "conv-bias-before-batchnorm-basis", "the time of the kernels that add the biases and sum up their gradients"
+)
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -59,13 +61,13 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 RULE = Rule(
     id="conv-bias-before-batchnorm",
-    title=Text("conv-bias-before-batchnorm-title", "Biases are added that batch norms take away"),
+    title=Text("conv-bias-before-batchnorm-title", "Biases are added that batch norms remove again"),
     summary=Text(
         "conv-bias-before-batchnorm-summary",
-        "{calls:count} convolutions per step add a bias right before a batch norm, which removes it: {time:ns} "
+        "{calls:count} convolutions per step add a bias right before a batch norm, which removes it again: {time:ns} "
         "({share:share} of the time on the GPU) for nothing.",
-        one="{calls:count} convolution per step adds a bias right before a batch norm, which removes it: {time:ns} "
-        "({share:share} of the time on the GPU) for nothing.",
+        one="{calls:count} convolution per step adds a bias right before a batch norm, which removes it again: "
+        "{time:ns} ({share:share} of the time on the GPU) for nothing.",
     ),
     advice=Text(
         "conv-bias-before-batchnorm-advice",

@@ -1,7 +1,7 @@
 """cuDNN changes the layout of tensors around convolutions on Tensor Cores.
 
 What it detects:
-    Kernels that turn channels first into channels last and back (`nchwToNhwc`, `nhwcToNchw` and their kin), if most of
+    Kernels that turn channels first into channels last and back (`nchwToNhwc`, `nhwcToNchw` and the like), if most of
     the time of convolutions is on Tensor Cores, whose kernels want channels last.
 
 Why it matters:
@@ -41,7 +41,7 @@ _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPaddi
 _SUBJECT = Text("conv-layout-transposes-subject", "changes of layout around convolutions, share of the time on the GPU")
 _BASIS = Text(
     "conv-layout-transposes-basis",
-    "at most all changes of layout; at least {remains:share} of them, for some may remain",
+    "at most the time of all changes of layout; at least {remains:share} of it, because some may remain",
 )
 
 
@@ -67,22 +67,22 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 RULE = Rule(
     id="conv-layout-transposes",
-    title=Text("conv-layout-transposes-title", "Convolutions turn the layout of their tensors"),
+    title=Text("conv-layout-transposes-title", "Convolutions convert the layout of their tensors"),
     summary=Text(
         "conv-layout-transposes-summary",
-        "{calls:count} kernels per step only turn channels first into channels last and back, for {time:ns} "
+        "{calls:count} kernels per step only convert channels first to channels last and back, which takes {time:ns} "
         "({share:share} of the time on the GPU).",
-        one="{calls:count} kernel per step only turns channels first into channels last or back, for {time:ns} "
-        "({share:share} of the time on the GPU).",
+        one="{calls:count} kernel per step only converts channels first to channels last or back, which takes "
+        "{time:ns} ({share:share} of the time on the GPU).",
     ),
     advice=Text(
         "conv-layout-transposes-advice",
-        "Put the model and its input into channels last once; convolutions, batch norms and activations keep the "
+        "Convert the model and its input to channels last once; convolutions, batch norms and activations keep the "
         "layout from there on.",
     ),
     not_when=Text(
         "conv-layout-transposes-not-when",
-        "Much of the model consists of layers that want channels first, such as custom kernels or views by channel.",
+        "Much of the model consists of layers that need channels first, such as custom kernels or views by channel.",
     ),
     severity="info to critical",
     confidence="A",

@@ -1,7 +1,7 @@
 """Tensors are copied within the GPU's memory because of their layout, or for nothing.
 
 What it detects:
-    Copies of one element type into the same type that `contiguous`, `clone`, `reshape`, `repeat` and their kin ask
+    Copies of one element type into the same type that `contiguous`, `clone`, `reshape`, `repeat` and the like ask
     for, where they take a noticeable share of the GPU's time; and calls of `clone` on tensors of one shape that follow
     each other directly, on the GPU or the host. Copies of optimizers, of gradient buckets and between memories do not
     count. In a printed table, the device time below these operators.
@@ -68,7 +68,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _unexplained(facts: Facts) -> int:
-    """Copies per step within the GPU's memory of which nothing tells who asked for them."""
+    """Copies per step within the GPU's memory of which it is unknown who asked for them."""
     found = facts.need("conversions", Conversions)
     return round((found.device_copies - found.device_copies_here) / facts.steps)
 
@@ -170,22 +170,22 @@ _SUMMARY_CALLER = Text(
 )
 _SUMMARY_PART = Text(
     "copies-materialized-summary-part",
-    "{summary} Copies per step that it says nothing of, by graphs, compiled code or libraries: {others:count}.",
+    "{summary} Copies per step that this does not cover, by graphs, compiled code or libraries: {others:count}.",
     note="summary is a sentence about copies that operators ask for",
 )
 _SUMMARY_RUN = Text(
     "copies-materialized-summary-run",
-    "{operator} copies tensors of shape {shapes} {run:count} times in a row with nothing between: they cannot all be "
-    "needed ({time:ns} per step, and the memory of each).",
+    "{operator} copies tensors of shape {shapes} {run:count} times in a row with nothing in between: not all of "
+    "these copies can be needed ({time:ns} per step, and the memory of each).",
 )
 _SUMMARY_TABLE = Text(
     "copies-materialized-summary-table",
-    "Copies below {operator} and its kin take {time:ns} of the GPU per step ({share:share}).",
+    "Copies made by {operator} and similar operators take {time:ns} of the GPU per step ({share:share}).",
 )
 
 RULE = Rule(
     id="copies-materialized",
-    title=Text("copies-materialized-title", "Tensors are copied within one memory"),
+    title=Text("copies-materialized-title", "Tensors are copied within the GPU's memory"),
     summary=Text(
         "copies-materialized-summary",
         "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of "
@@ -195,9 +195,9 @@ RULE = Rule(
     ),
     advice=Text(
         "copies-materialized-advice",
-        "Look at who asks for the copies. Leave out contiguous() before operators that take strides, choose an order "
-        "of axes in which reshape is a view, use expand instead of repeat, and drop clones that nothing changes "
-        "afterwards.",
+        "Find out which code makes the copies. Leave out contiguous() before operators that take strides, choose an "
+        "order of axes in which reshape is a view, use expand instead of repeat, and drop clones that nothing "
+        "changes afterwards.",
         note="contiguous(), reshape, expand, repeat are code",
     ),
     not_when=Text(

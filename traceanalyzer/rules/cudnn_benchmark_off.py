@@ -37,13 +37,15 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("cudnn-benchmark-off-subject", "time above the best way seen, share of the time on the GPU")
+_SUBJECT = Text(
+    "cudnn-benchmark-off-subject", "time beyond that of the best algorithm seen, share of the time on the GPU"
+)
 _BASIS = Text(
     "cudnn-benchmark-off-basis",
-    "at most the difference to the cheapest way that was seen at least twice; at least 0, because memory for the "
-    "faster one may have been short",
+    "at most the difference to the fastest algorithm that was seen at least twice; at least 0, because memory for "
+    "the faster one may have been short",
 )
-_NO_TABLE = Text("cudnn-benchmark-off-no-table", "a printed table does not tell which call launched which kernel")
+_NO_TABLE = Text("cudnn-benchmark-off-no-table", "a printed table does not show which call launched which kernel")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -73,13 +75,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 RULE = Rule(
     id="cudnn-benchmark-off",
-    title=Text("cudnn-benchmark-off-title", "Equal convolutions run in different ways"),
+    title=Text("cudnn-benchmark-off-title", "Equal convolutions run with different algorithms"),
     summary=Text(
         "cudnn-benchmark-off-summary",
         "{count:count} convolutions run with different algorithms for the same inputs; {operator} {shapes} takes "
-        "{slow:ns} a call in one and {best:ns} in another.",
+        "{slow:ns} per call with one and {best:ns} with another.",
         one="{count:count} convolution runs with different algorithms for the same inputs: {operator} {shapes} takes "
-        "{slow:ns} a call in one and {best:ns} in another.",
+        "{slow:ns} per call with one and {best:ns} with another.",
     ),
     advice=Text(
         "cudnn-benchmark-off-advice",
@@ -88,7 +90,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "cudnn-benchmark-off-not-when",
-        "Sizes of inputs vary all the time, or the run must be repeatable to the bit.",
+        "Input sizes vary all the time, or results must be reproducible bit by bit.",
     ),
     severity="info to low",
     confidence="B",

@@ -1,7 +1,7 @@
 """The program waits for its DataLoader while the GPU does nothing.
 
 What it detects:
-    Waiting for the next batch (`enumerate(DataLoader)#...__next__` and its kin) during which no kernel, copy or other
+    Waiting for the next batch (`enumerate(DataLoader)#...__next__` and the like) during which no kernel, copy or other
     work of the program runs. Waiting that is hidden behind the GPU's work costs nothing and does not count. In a
     printed table, the share of the host time that such rows have.
 
@@ -52,13 +52,13 @@ _BASIS = Text(
 )
 _BASIS_TABLE = Text(
     "dataloader-bound-basis-table",
-    "at least the profiled time without the larger of GPU and other host time; at most all waiting, which a table does "
-    "not tell apart from waiting that the GPU's work hides",
+    "at least the profiled time minus the larger of GPU time and other host time; at most all waiting, because a "
+    "table does not show which of it the GPU's work hides",
 )
 _BASIS_WORKERS = Text(
     "dataloader-bound-basis-workers",
-    "at most the waiting that nothing hides; at least nothing, because the workers that there are may be held up by "
-    "storage or cores",
+    "at most the waiting that nothing hides; at least nothing, because storage or cores may hold up the existing "
+    "workers",
 )
 
 
@@ -113,8 +113,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _ADVICE_HOST = Text(
     "dataloader-bound-advice-host",
-    "Let worker processes prepare batches during the step. They need cores of their own: give the training fewer "
-    "threads (torch.set_num_threads) where all are in use, and add workers while the step gets shorter.",
+    "Let worker processes prepare batches during the step. They need cores of their own: if all cores are in use, "
+    "give the training fewer threads (torch.set_num_threads), and add workers while the step gets shorter.",
 )
 _ADVICE_WORKERS = Text(
     "dataloader-bound-advice-workers",
@@ -140,8 +140,9 @@ RULE = Rule(
     ),
     advice=Text(
         "dataloader-bound-advice",
-        "Let worker processes prepare batches while the GPU computes, in pinned memory. Start with one worker per two "
-        "cores and go up while the step gets shorter; with workers in place, make each batch cheaper to load instead.",
+        "Let worker processes prepare batches while the GPU computes, in pinned memory. Start with one worker per "
+        "two cores and add more while the step gets shorter. If workers are not enough, make each batch cheaper to "
+        "load.",
     ),
     not_when=Text(
         "dataloader-bound-not-when",

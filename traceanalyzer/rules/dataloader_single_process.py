@@ -49,7 +49,7 @@ _BASIS = Text(
 )
 _BASIS_TABLE = Text(
     "dataloader-single-process-basis-table",
-    "at least the profiled time without the larger of GPU and other host time; at most all of this waiting",
+    "at least the profiled time minus the larger of GPU time and other host time; at most all of this waiting",
 )
 
 
@@ -114,8 +114,8 @@ RULE = Rule(
     ),
     advice=Text(
         "dataloader-single-process-advice",
-        "Set num_workers, so that batches are prepared beside the step. Start with one worker per two cores, and keep "
-        "them alive between epochs.",
+        "Set num_workers, so that batches are prepared during the step. Start with one worker per two cores, and "
+        "keep the workers alive between epochs.",
     ),
     not_when=Text(
         "dataloader-single-process-not-when",

@@ -18,7 +18,7 @@ How the saving is estimated:
 
 When it is wrong:
     A handful of waits has no usual length, so fewer than ten are not judged. The first batches after a start come
-    from a disk that has nothing cached. Evaluation and checkpoints between steps are no waits for the loader.
+    from a disk that has nothing cached. Evaluation and checkpoints between steps are not waits for the loader.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
@@ -35,12 +35,12 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_P95 = Text("dataloader-stalls-p95", "the longest twentieth of the waits, in medians")
-_FIRST = Text("dataloader-stalls-first", "the first wait, in medians")
+_P95 = Text("dataloader-stalls-p95", "95th percentile of the waits, as a multiple of the median")
+_FIRST = Text("dataloader-stalls-first", "the first wait, as a multiple of the median")
 _BASIS = Text(
     "dataloader-stalls-basis",
-    "at most what these waits take beyond the median and nothing hides; at least nothing, if loading is too slow on "
-    "the whole",
+    "at most the time of these waits beyond the median, as far as nothing hides it; at least nothing, if loading is "
+    "too slow overall",
 )
 _FEW = Text(
     "dataloader-stalls-few",
@@ -82,7 +82,7 @@ def _judge(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Iterato
 
 RULE = Rule(
     id="dataloader-stalls",
-    title=Text("dataloader-stalls-title", "Some batches come far later than the others"),
+    title=Text("dataloader-stalls-title", "Some batches arrive much later than the others"),
     summary=Text(
         "dataloader-stalls-summary",
         "{calls:count} of {all:count} waits for a batch took much longer than the usual {usual:ns}: {excess:ns} more "

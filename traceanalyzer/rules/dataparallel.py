@@ -42,15 +42,14 @@ _LEAST = 0.5
 _NAME = "DataParallel.forward"
 
 _SUBJECT = Text("dataparallel-subject", "calls of the wrapper per step")
-_BASIS = Text("dataparallel-basis", "{least:share} to all of the host time of the wrapper itself")
+_BASIS = Text("dataparallel-basis", "{least:share} to all of the wrapper's own host time")
 _BASIS_MANY = Text(
     "dataparallel-basis-many",
-    "{least:share} to all of the host time of the wrapper itself and of what scatters, copies and gathers",
+    "{least:share} to all of the host time of the wrapper itself and of scattering, copying and gathering",
 )
 _BASIS_TABLE = Text(
     "dataparallel-basis-table",
-    "at most the host time of the wrapper without what it calls; the lower end is 0, because the profiler's own cost "
-    "is part of it",
+    "at most the wrapper's own host time; the lower end is 0, because it includes the profiler's own cost",
 )
 
 
@@ -107,7 +106,7 @@ _SUMMARY_MANY = Text(
 )
 _SUMMARY_TABLE = Text(
     "dataparallel-summary-table",
-    "The model runs in nn.DataParallel, which takes {time:ns} of host time per step for itself.",
+    "The model runs in nn.DataParallel, whose own host time is {time:ns} per step.",
 )
 _ADVICE_MANY = Text(
     "dataparallel-advice-many",

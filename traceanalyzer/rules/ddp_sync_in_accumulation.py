@@ -39,11 +39,11 @@ _LEAST = 0.5
 """Least part of the time that is saved (own choice: one rank's trace does not show what of a collective is waiting)."""
 
 _SUBJECT = Text("ddp-sync-in-accumulation-subject", "backward passes that exchange gradients before the last one")
-_NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not tell which pass exchanges gradients")
+_NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not show which pass exchanges gradients")
 _BASIS = Text(
     "ddp-sync-in-accumulation-basis",
     "the all-reduces of all passes but the last one; of the part that nothing hides at least {least:share}, because "
-    "what is waiting for other ranks may move to the last pass",
+    "waiting for other ranks may move to the last pass",
 )
 _SUMMARY_HOST = Text(
     "ddp-sync-in-accumulation-summary-host",

@@ -27,7 +27,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.device_copies import Conversion, Conversions
 from traceanalyzer.report.message import Text
@@ -46,34 +46,46 @@ _NO_TYPES = Text(
     "element types were not recorded: use profile(record_shapes=True), and torch 1.10 or newer",
     note="profile(record_shapes=True) is code",
 )
-_NO_TABLE = Text("dtype-cast-churn-no-table", "a printed table does not tell element types")
-_BASIS = Text("dtype-cast-churn-basis", "at most the time of the casts, at least {least:share} of it: one of each two")
+_NO_TABLE = Text("dtype-cast-churn-no-table", "a printed table does not show element types")
+_BASIS = Text(
+    "dtype-cast-churn-basis",
+    "at most the time of the casts; at least {least:share} of it, because one of every two casts may remain",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.need("conversions", Conversions).rows if row.on_device]
     if rows and all(row.to_type is None for row in rows):
         raise Missing(_NO_TYPES())
-    casts = [row for row in rows if _is_cast(row)]
-    forward = {(row.input_shapes, row.from_type, row.to_type) for row in casts if not row.is_backward}
-    both = {shape for shape, a, b in forward if (shape, b, a) in forward}
-    churn = [row for row in casts if row.input_shapes in both]
+    churn = _there_and_back(rows)
     time = facts.gpu_per_step(sum(row.device_ns for row in churn))
     share = time / facts.resources.gpu_ns if facts.resources.gpu_ns else 0.0
     if share <= limits["gpu_share"]:
         return
     where = tuple(_place(facts, row) for row in churn)
-    claims: dict[str, float] = {}
-    for row in churn:
-        key = f"operator:aten::copy_|{row.input_shapes}"
-        claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
-    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=_claims(facts, churn))
     calls = round(sum(row.calls for row in churn) / facts.steps)
     params = {"casts": max(1, calls), "time": time, "share": share}
     first = churn[0]
     texts = {"one": _short(first.from_type), "other": _short(first.to_type), "caller": first.caller or ""}
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
     yield Draft((evidence,), change, {**params, **texts}, summary=_SUMMARY_CALLER if first.caller else None)
+
+
+def _there_and_back(rows: Sequence[Conversion]) -> list[Conversion]:
+    """Casts of tensors whose shape is cast from one type to another and back in the forward pass."""
+    casts = [row for row in rows if _is_cast(row)]
+    forward = {(row.input_shapes, row.from_type, row.to_type) for row in casts if not row.is_backward}
+    both = {shape for shape, a, b in forward if (shape, b, a) in forward}
+    return [row for row in casts if row.input_shapes in both]
+
+
+def _claims(facts: Facts, casts: Sequence[Conversion]) -> dict[str, float]:
+    claims: dict[str, float] = {}
+    for row in casts:
+        key = f"operator:aten::copy_|{row.input_shapes}"
+        claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
+    return claims
 
 
 def _is_cast(row: Conversion) -> bool:

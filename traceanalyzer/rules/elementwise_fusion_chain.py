@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.chains import Chain, Chains
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts
@@ -43,14 +43,22 @@ _PASSES = 2
 _SAVED = 0.5
 """Own choice: of a read and a write by each kernel the write remains."""
 
+_SHOWN = 8
+"""Number of operators of a chain that a text names."""
+
+_AND_MORE = Text(
+    "elementwise-fusion-chain-more",
+    "{operators} and {hidden:count} more",
+    note="operators is a list of operator names such as add, mul",
+)
 _SUBJECT = Text(
     "elementwise-fusion-chain-subject", "kernels that follow each other on the same elements, share of the step"
 )
-_NO_TABLE = Text("elementwise-fusion-chain-no-table", "a printed table does not tell which kernels follow each other")
+_NO_TABLE = Text("elementwise-fusion-chain-no-table", "a printed table does not show which kernels follow each other")
 _BASIS = Text(
     "elementwise-fusion-chain-basis",
-    "the chains less one shortest pass each, at least less {passes:count} longest passes; half and nothing of it where "
-    "autograd may keep what is between the kernels",
+    "at most the time of the chains minus one shortest pass each; at least minus {passes:count} longest passes each. "
+    "Where autograd may keep intermediate results, at most half of that and at least nothing",
 )
 
 
@@ -68,7 +76,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     kernels = round(sum(row.kernels * row.repetitions for row in rows) / facts.steps)
     chains = round(sum(row.repetitions for row in rows) / facts.steps)
     params = {"kernels": kernels, "chains": max(1, chains), "time": time, "share": share}
-    texts = {"operators": _operators(rows[0]), "caller": rows[0].caller or ""}
+    texts = {"operators": _first_operators(rows[0]), "caller": rows[0].caller or ""}
     yield Draft((evidence,), change, {**params, **texts}, summary=_SUMMARY_CALLER if rows[0].caller else None)
 
 
@@ -89,20 +97,27 @@ def _claims(facts: Facts, rows: Sequence[Chain]) -> dict[str, float]:
 
 def _place(facts: Facts, row: Chain) -> CodePlace:
     """The chain as a place: its operators, the shapes of the first."""
-    name = f"{row.caller}: {_operators(row)}" if row.caller else _operators(row)
+    operators = ", ".join(_names(row)) + (", ..." if row.kernels > _SHOWN else "")
+    name = f"{row.caller}: {operators}" if row.caller else operators
     time = facts.gpu_per_step(row.device_ns)
     return CodePlace("kernel", name, row.links[0].input_shapes, time, "ns", row.start_ns)
 
 
-def _operators(row: Chain) -> str:
-    names = [link.name.removeprefix("aten::") for link in row.links[:8]]
-    return ", ".join(names) + (", ..." if row.kernels > len(names) else "")
+def _first_operators(row: Chain) -> str | Message:
+    """The first operators, for a sentence: it says how many more there are instead of ending in dots."""
+    names = _names(row)
+    listed = ", ".join(names)
+    return _AND_MORE(operators=listed, hidden=row.kernels - len(names)) if row.kernels > len(names) else listed
+
+
+def _names(row: Chain) -> list[str]:
+    return [link.name.removeprefix("aten::") for link in row.links[:_SHOWN]]
 
 
 _SUMMARY_CALLER = Text(
     "elementwise-fusion-chain-summary-caller",
     "{chains:count} chains of kernels that each pass over the same elements, {kernels:count} kernels in all, take "
-    "{time:ns} per step ({share:share}); the one with most time is in {caller}: {operators}.",
+    "{time:ns} per step ({share:share}); the longest chain is in {caller}: {operators}.",
     note="caller is a class of modules, operators a list of operator names",
     one="A chain of {kernels:count} kernels that each pass over the same elements takes {time:ns} per step "
     "({share:share}), in {caller}: {operators}.",
@@ -113,8 +128,8 @@ RULE = Rule(
     title=Text("elementwise-fusion-chain-title", "Kernels pass over the same tensor again and again"),
     summary=Text(
         "elementwise-fusion-chain-summary",
-        "{chains:count} chains of kernels that each pass over the same elements, {kernels:count} kernels in all, take "
-        "{time:ns} per step ({share:share}); the one with most time is {operators}.",
+        "{chains:count} chains of kernels that each pass over the same elements, {kernels:count} kernels in all, "
+        "take {time:ns} per step ({share:share}); the longest chain is {operators}.",
         note="operators is a list of operator names",
         one="A chain of {kernels:count} kernels that each pass over the same elements takes {time:ns} per step "
         "({share:share}): {operators}.",
@@ -127,7 +142,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "elementwise-fusion-chain-not-when",
-        "Shapes change so often that compilation does not pay, or somebody reads what is between the kernels.",
+        "Shapes change so often that compilation does not pay off, or intermediate results are used elsewhere.",
     ),
     severity="medium to critical",
     confidence="B",

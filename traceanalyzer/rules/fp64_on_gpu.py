@@ -52,12 +52,13 @@ _DOUBLE = re.compile(r"dgemm|dgemv|d884|dmma|f64f64|\bdouble\b")
 _SUBJECT = Text("fp64-on-gpu-subject", "kernels in fp64, share of the time on the GPU")
 _BASIS = Text(
     "fp64-on-gpu-basis",
-    "at least half, because fp32 moves half the bytes; at most that for kernels that move data, and 15/16 for products",
+    "half of the time of kernels that move data, because fp32 has half the bytes; for products at least half and at "
+    "most 15/16",
 )
 _SUMMARY_UNKNOWN = Text(
     "fp64-on-gpu-summary-unknown",
-    "{time:ns} per step ({share:share} of the time on the GPU) is computed in fp64; which GPU it was is not known: "
-    "most compute fp64 at a thirty-second of the rate of fp32 or less.",
+    "{time:ns} per step ({share:share} of the time on the GPU) is computed in fp64. The GPU is unknown; most GPUs "
+    "compute fp64 at a thirty-second of the rate of fp32 or less.",
 )
 
 
@@ -143,12 +144,12 @@ RULE = Rule(
     title=Text("fp64-on-gpu-title", "The GPU computes in double precision"),
     summary=Text(
         "fp64-on-gpu-summary",
-        "{time:ns} per step ({share:share} of the time on the GPU) is computed in fp64, at which this GPU is many "
-        "times slower than at fp32.",
+        "{time:ns} per step ({share:share} of the time on the GPU) is computed in fp64, which is many times slower "
+        "than fp32 on this GPU.",
     ),
     advice=Text(
         "fp64-on-gpu-advice",
-        "Convert to fp32 where the data enters; arrays of NumPy and Python numbers are doubles unless told otherwise.",
+        "Convert to fp32 where the data enters; NumPy arrays and Python floats are double precision by default.",
     ),
     not_when=Text(
         "fp64-on-gpu-not-when",

@@ -37,12 +37,14 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("gemm-degenerate-subject", "products with a side of 1, share of the time on the GPU")
+_SUBJECT = Text("gemm-degenerate-subject", "products with a dimension of size 1, share of the time on the GPU")
 _BASIS = Text(
     "gemm-degenerate-basis",
-    "the time less that of moving the same bytes once, at {slow:number} to {fast:number} GB/s",
+    "the time minus that of moving the same bytes once, at {slow:number} to {fast:number} GB/s",
 )
-_NO_BANDWIDTH = Text("gemm-degenerate-no-bandwidth", "how fast the GPU moves data is not known, and nothing shows it")
+_NO_BANDWIDTH = Text(
+    "gemm-degenerate-no-bandwidth", "the memory bandwidth of the GPU is unknown, and no kernel shows it"
+)
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -79,10 +81,12 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _is_degenerate(row: OperatorFact, limits: Mapping[str, float]) -> bool:
     """One row (m is 1) is decoding: it must read the weights, and nothing of it can go away."""
-    found = sides(row.name, row.shapes)
-    if found is None or not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
+    if not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
         return False
-    return found.m > 1 and 1 in (found.n, found.k) and max(found.m, found.n, found.k) >= limits["side"]
+    found = sides(row.name, row.shapes)
+    if found is None or found.m == 1:
+        return False
+    return 1 in (found.n, found.k) and max(found.m, found.n, found.k) >= limits["side"]
 
 
 def _floor(row: OperatorFact, bandwidth: float) -> float:
@@ -92,11 +96,11 @@ def _floor(row: OperatorFact, bandwidth: float) -> float:
 
 RULE = Rule(
     id="gemm-degenerate",
-    title=Text("gemm-degenerate-title", "Matrix products with a side of 1"),
+    title=Text("gemm-degenerate-title", "Matrix products with a dimension of size 1"),
     summary=Text(
         "gemm-degenerate-summary",
-        "{time:ns} per step ({share:share} of the time on the GPU) are matrix products in which one side is 1; the "
-        "longest is {operator} {shapes}.",
+        "{time:ns} per step ({share:share} of the time on the GPU) are matrix products in which one dimension has "
+        "size 1; the longest is {operator} {shapes}.",
     ),
     advice=Text(
         "gemm-degenerate-advice",
@@ -105,7 +109,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "gemm-degenerate-not-when",
-        "The other side of the product is a weight that must be read anyway, as when a language model decodes.",
+        "The other operand is a weight that must be read anyway, as when a language model decodes.",
     ),
     severity="info to critical",
     confidence="B",

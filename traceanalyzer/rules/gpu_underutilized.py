@@ -38,7 +38,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _ELSEWHERE = Text(
     "gpu-underutilized-elsewhere",
-    "most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
+    "for most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
 )
 _SUBJECT = Text("gpu-underutilized-subject", "time in which device {device} works, share of the steps")
 _SUBJECT_TABLE = Text(
@@ -69,7 +69,7 @@ _CAUSES = {
     "unrecorded_work": Text("gpu-underutilized-unrecorded-work", "work that was launched before the recording began"),
     "pending": Text("gpu-underutilized-pending", "work that is launched but has to wait for something else"),
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
-    "unknown": Text("gpu-underutilized-unknown", "nothing that the trace tells"),
+    "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
 _HIGH = 0.9
 _LOW = 0.1
@@ -151,8 +151,8 @@ RULE = Rule(
     ),
     advice=Text(
         "gpu-underutilized-advice",
-        "Start with the largest part of the idle time; the other findings say what each is worth. Faster kernels do "
-        "not help before that.",
+        "Start with the largest part of the idle time; the other findings say what fixing each part is worth. Faster "
+        "kernels do not help before that.",
     ),
     not_when=Text(
         "gpu-underutilized-not-when",

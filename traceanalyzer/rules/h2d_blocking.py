@@ -25,7 +25,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -34,6 +34,7 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _copies, _waits
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.trace.document import TableRow
 
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
 
@@ -62,7 +63,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     copies = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
     waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
-    copied, waited = sum(row.calls or 0 for row in copies), sum(row.calls or 0 for row in waits)
+    copied, waited = _calls(copies), _calls(waits)
     lowest = limits["waits_per_copy"]
     if not copied or not lowest < waited / copied < 1 / lowest:
         return
@@ -77,6 +78,10 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE)
 
 
+def _calls(rows: Sequence[TableRow]) -> int:
+    return sum(row.calls or 0 for row in rows)
+
+
 _SUMMARY_TABLE = Text(
     "h2d-blocking-summary-table",
     "There are as many waits as copies from pinned memory, {calls:count} per step: {wait:ns} per step is waiting.",
@@ -84,17 +89,18 @@ _SUMMARY_TABLE = Text(
 
 RULE = Rule(
     id="h2d-blocking",
-    title=Text("h2d-blocking-title", "The program waits for copies that need no waiting"),
+    title=Text("h2d-blocking-title", "The program waits for copies although it need not"),
     summary=Text(
         "h2d-blocking-summary",
-        "After {calls:count} copies per step from pinned memory the program waits, {wait:ns} in all, and then the GPU "
-        "has nothing to do: {gain:ns} per step would go away.",
+        "After {calls:count} copies per step from pinned memory the program waits, {wait:ns} in all, and then the "
+        "GPU has nothing to do: {gain:ns} per step could be saved.",
         one="After {calls:count} copy per step from pinned memory the program waits, for {wait:ns}, and then the GPU "
-        "has nothing to do: {gain:ns} per step would go away.",
+        "has nothing to do: {gain:ns} per step could be saved.",
     ),
     advice=Text(
         "h2d-blocking-advice",
-        "Copy with non_blocking=True: the memory is pinned already. Leave the batch alone until the copy has ended.",
+        "Copy with non_blocking=True: the memory is already pinned. Do not change or free the batch until the copy "
+        "has ended.",
     ),
     not_when=Text(
         "h2d-blocking-not-when",

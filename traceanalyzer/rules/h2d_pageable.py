@@ -27,7 +27,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -41,12 +41,12 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _PCIE_3 = 12.0
 """GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""
 
-_SUBJECT = Text("h2d-pageable-subject", "copies from pageable memory beside which no kernel runs, share of the step")
+_SUBJECT = Text("h2d-pageable-subject", "copies from pageable memory while no kernel runs, share of the step")
 _SUBJECT_TABLE = Text("h2d-pageable-subject-table", "copies from pageable memory, share of the profiled time")
 _BASIS = Text(
     "h2d-pageable-basis",
-    "the copies without the same bytes at {bandwidth:number} GB/s; at most also the waits for them that left the GPU "
-    "without work",
+    "the time of the copies minus that of the same bytes at {bandwidth:number} GB/s; at most also the waits for them "
+    "that left the GPU without work",
 )
 _BASIS_TABLE = Text(
     "h2d-pageable-basis-table", "at most all of the copies; at least nothing, because a table prints no sizes"
@@ -61,13 +61,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = exposed / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["copy_share"]:
         return
-    measured = max((row.max_bandwidth_gb_per_s or 0 for row in to_device if row.host_memory == "pinned"), default=0)
-    bandwidth = measured or max(_PCIE_3, *(row.max_bandwidth_gb_per_s or 0 for row in rows))
+    measured = _fastest([row for row in to_device if row.host_memory == "pinned"])
+    bandwidth = measured or max(_PCIE_3, _fastest(rows))
     size = sum(row.bytes or 0 for row in rows)
     low = max(0.0, exposed - facts.gpu_per_step(size / bandwidth))
     high = low + facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
-    claims = {f"copies:{row.name}": high * row.time_ns / sum(r.time_ns for r in rows) for row in rows}
-    change = TimeSaved("gpu", (low, high), _BASIS(bandwidth=bandwidth), (low, high), claims)
+    change = TimeSaved("gpu", (low, high), _BASIS(bandwidth=bandwidth), (low, high), _claims(rows, high))
     evidence = Evidence(_SUBJECT(), share, limits["copy_share"], "share", tuple(map(_place, rows)))
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
     pinned = bool(_settings.all_pinned(facts))
@@ -80,6 +79,17 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         advice=_ADVICE_PINNED if pinned else None,
         code="x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'" if pinned else None,
     )
+
+
+def _fastest(rows: Sequence[Copy]) -> float:
+    """Greatest bandwidth of some copies in GB/s; 0 where there are none."""
+    return max((row.max_bandwidth_gb_per_s or 0 for row in rows), default=0)
+
+
+def _claims(rows: Sequence[Copy], time: float) -> dict[str, float]:
+    """Divide the time that is saved among the copies."""
+    total = sum(row.time_ns for row in rows)
+    return {f"copies:{row.name}": time * row.time_ns / total for row in rows}
 
 
 def _place(row: Copy) -> CodePlace:
@@ -104,8 +114,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _ADVICE_PINNED = Text(
     "h2d-pageable-advice-pinned",
-    "The DataLoader pins its batches already, so this is something else, or batches that are changed on the host "
-    "first: find what is copied, make it on the GPU, or pin it and copy with non_blocking=True.",
+    "The DataLoader already pins its batches, so these copies are of something else, or of batches that are changed "
+    "on the host first. Find what is copied, then create it on the GPU, or pin it and copy with non_blocking=True.",
 )
 _SUMMARY_TABLE = Text(
     "h2d-pageable-summary-table",
@@ -122,13 +132,13 @@ RULE = Rule(
     ),
     advice=Text(
         "h2d-pageable-advice",
-        "Set pin_memory=True in the DataLoader and copy with non_blocking=True: the copy is faster, and the host goes "
-        "on.",
+        "Set pin_memory=True in the DataLoader and copy with non_blocking=True: the copy is faster, and the host "
+        "need not wait for it.",
     ),
     not_when=Text(
         "h2d-pageable-not-when",
-        "The tensors are small or made once: pinning memory takes time itself, and pinned memory cannot be swapped "
-        "out.",
+        "The tensors are small or created once: pinning memory takes time itself, and pinned memory cannot be "
+        "swapped out.",
     ),
     severity="low to medium",
     confidence="A",

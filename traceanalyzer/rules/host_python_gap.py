@@ -39,18 +39,19 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("host-python-gap-subject", "long gaps in which the host feeds no GPU, share of the typical step")
+_SUBJECT = Text("host-python-gap-subject", "long gaps in which the host launches nothing, share of the typical step")
 _BASIS = Text(
     "host-python-gap-basis",
-    "at most {most:share} of these gaps in the typical step; at least {least:share}, because some of it has to be done",
+    "at most {most:share} of these gaps in the typical step; at least {least:share}, because some of this work is "
+    "needed",
 )
 _BASIS_MEASURED = Text(
     "host-python-gap-basis-measured",
-    "at most {most:share} of these gaps in the typical step, because steps without the profiler took so much less; at "
-    "least {least:share}, because some of it has to be done",
+    "at most {most:share} of these gaps in the typical step, by how much shorter steps are without the profiler; at "
+    "least {least:share}, because some of this work is needed",
 )
 _NO_STEPS = Text(
-    "host-python-gap-no-steps", "no steps are marked, so nothing tells which gaps come back: use prof.step()"
+    "host-python-gap-no-steps", "no steps are marked, so recurring gaps cannot be recognized: call prof.step()"
 )
 _UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the host did in a gap: no event tells")
 
@@ -98,21 +99,21 @@ def _place(row: HostGap) -> CodePlace:
 
 RULE = Rule(
     id="host-python-gap",
-    title=Text("host-python-gap-title", "The GPU waits while the host does something else"),
+    title=Text("host-python-gap-title", "The GPU waits while the host does other work"),
     summary=Text(
         "host-python-gap-summary",
-        "In long gaps, {time:ns} of a step of {step:ns} ({share:share}), the host launches nothing. Most of that: "
-        "{what}.",
+        "For {time:ns} of a step of {step:ns} ({share:share}), in long gaps, the host launches nothing. Most of "
+        "that: {what}.",
         note="what is a Python line, an operator, or the text that nothing was recorded",
     ),
     advice=Text(
         "host-python-gap-advice",
-        "Take what the host does there out of the step: into the loader's workers, behind the launches of the next "
-        "step, or away. If nothing is named, record again with with_stack=True.",
+        "Move what the host does there out of the step: into the loader's workers or behind the launches of the next "
+        "step, or remove it. If nothing is named, record again with with_stack=True.",
     ),
     not_when=Text(
         "host-python-gap-not-when",
-        "The gap is logging, evaluation or a checkpoint that comes once in a while, or the profiler itself.",
+        "The gap is logging, evaluation or a checkpoint that happens only now and then, or the profiler itself.",
     ),
     severity="low to high",
     confidence="B",

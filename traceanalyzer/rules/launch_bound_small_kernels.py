@@ -51,7 +51,7 @@ _BASIS = Text(
 )
 _BASIS_MEASURED = Text(
     "launch-bound-small-kernels-basis-measured",
-    "at most {most:share} of these gaps, because steps without the profiler took so much less; at least {least:share}, "
+    "at most {most:share} of these gaps, by how much shorter steps are without the profiler; at least {least:share}, "
     "as with fewer and larger kernels",
 )
 
@@ -116,7 +116,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "launch-bound-small-kernels-not-when",
-        "Shapes or control flow change from step to step: then graphs are recorded again and again.",
+        "Shapes or control flow change from step to step: then graphs must be captured again and again.",
     ),
     severity="medium to critical",
     confidence="B",

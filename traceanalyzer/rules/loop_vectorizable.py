@@ -17,7 +17,7 @@ How the saving is estimated:
 When it is wrong:
     Loops in which a turn needs the last one's result (recurrent layers, decoding): loops with matrix products,
     concatenation or sampling in them are not judged. What operators of PyTorch repeat inside is theirs. A printed table
-    counts `aten::select` but does not tell who calls it.
+    counts `aten::select` but does not show who calls it.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.vmap.html
@@ -38,11 +38,11 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _KEPT = 0.5
 """Own choice: operators on the whole tensor are few, but each takes longer than one on a piece."""
 
-_SUBJECT = Text("loop-vectorizable-subject", "turns of the loop in a row")
+_SUBJECT = Text("loop-vectorizable-subject", "consecutive iterations of the loop")
 _BASIS = Text(
     "loop-vectorizable-basis",
-    "at most the host time of all turns but one, with that of their backward pass; at least half, because operators on "
-    "the whole tensor take longer",
+    "at most the host time of all iterations but one, with their backward pass; at least half of it, because "
+    "operators on the whole tensor take longer",
 )
 _NO_TABLE = Text(
     "loop-vectorizable-no-table",
@@ -80,7 +80,7 @@ RULE = Rule(
     summary=Text(
         "loop-vectorizable-summary",
         "{turns:count} times in a row the program calls {operators}, each time on another piece: {time:ns} of host "
-        "time per step, with the backward pass of it.",
+        "time per step, including the backward pass.",
         note="operators is a list of names such as aten::select",
     ),
     advice=Text(
@@ -89,7 +89,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "loop-vectorizable-not-when",
-        "Each turn needs the result of the one before, or the whole tensor would not fit into memory.",
+        "Each iteration needs the result of the one before, or the whole tensor would not fit into memory.",
     ),
     severity="low to high",
     confidence="C",

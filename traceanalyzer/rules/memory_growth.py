@@ -41,9 +41,9 @@ _SOON = 1000
 
 _SUBJECT = Text("memory-growth-subject", "growth per step, share of the peak")
 _FEW_STEPS = Text(
-    "memory-growth-few-steps", "too few steps to tell growth from warming up: record at least {count:count}"
+    "memory-growth-few-steps", "too few steps to distinguish growth from warm-up: record at least {count:count}"
 )
-_NO_TABLE = Text("memory-growth-no-table", "a printed table has no levels over time")
+_NO_TABLE = Text("memory-growth-no-table", "a printed table has no memory levels over time")
 _SUMMARY_KNOWN = Text(
     "memory-growth-summary-known",
     "{device} holds {growth:bytes} more after every step ({share:share} of the peak); at this rate it is full after "
@@ -102,14 +102,14 @@ RULE = Rule(
     ),
     advice=Text(
         "memory-growth-advice",
-        "Look for tensors that outlive their step: a running loss without .item() or .detach(), outputs appended to a "
-        "list, a hook or cache that keeps its arguments, retain_graph=True. torch.cuda.memory._record_memory_history() "
-        "shows who allocated what is still held.",
+        "Look for tensors that outlive their step: a running loss without .item() or .detach(), outputs appended to "
+        "a list, a hook or cache that keeps its arguments, retain_graph=True. "
+        "torch.cuda.memory._record_memory_history() shows where the memory that is still held was allocated.",
     ),
     not_when=Text(
         "memory-growth-not-when",
-        "The run is still filling caches or making the optimizer's state, or it gives the memory back at the end of an "
-        "epoch.",
+        "The run is still filling caches or creating the optimizer's state, or it releases the memory at the end of "
+        "an epoch.",
     ),
     severity="medium to high",
     confidence="B",

@@ -38,8 +38,8 @@ _FILL = 0.8
 _PEAK = Text("memory-headroom-peak", "peak of allocated memory, share of the device's")
 _BUSY = Text("memory-headroom-busy", "time in which the GPU works, share of the step")
 _NO_PEAK = Text("memory-headroom-no-peak", "the peak or the size of the device's memory is not known")
-_NO_GPU = Text("memory-headroom-no-gpu", "without device events nothing tells how busy the device is")
-_NO_TABLE = Text("memory-headroom-no-table", "a printed table sums allocations up; it does not tell the peak")
+_NO_GPU = Text("memory-headroom-no-gpu", "the trace has no device events, so it is unknown how busy the device is")
+_NO_TABLE = Text("memory-headroom-no-table", "a printed table sums up allocations; it does not show the peak")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -97,7 +97,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "memory-headroom-not-when",
-        "The batch size is bound by convergence, by the time to answer, or by what other processes need of the device.",
+        "The batch size is limited by convergence, by response time, or by other processes that need the device.",
     ),
     severity="info",
     confidence="B",

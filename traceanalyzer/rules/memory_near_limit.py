@@ -35,7 +35,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _ALLOCATED = Text("memory-near-limit-allocated", "peak of allocated memory, share of the device's")
 _RESERVED = Text("memory-near-limit-reserved", "peak of reserved memory, share of the device's")
-_NO_TABLE = Text("memory-near-limit-no-table", "a printed table sums allocations up; it does not tell the peak")
+_NO_TABLE = Text("memory-near-limit-no-table", "a printed table sums up allocations; it does not show the peak")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

@@ -46,7 +46,7 @@ _LIVES_ON_OCCUPANCY = frozenset(
     }
 )
 _SUBJECT = Text("occupancy-low-subject", "est. achieved occupancy, weighted by time")
-_NO_OCCUPANCY = Text("occupancy-low-no-figure", "no kernel says how many of its threads are in flight")
+_NO_OCCUPANCY = Text("occupancy-low-no-figure", "no kernel has a recorded occupancy")
 _NO_TABLE = Text("occupancy-low-no-table", "a printed table has no occupancy")
 
 

@@ -29,7 +29,7 @@ References:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -39,7 +39,7 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST, _MOST = 0.5, 0.8
@@ -56,20 +56,18 @@ _OPTION = {
 }
 """How torch.optim's classes update all parameters at once (torch 2.4; their documentation)."""
 
-_SUBJECT = Text("optimizer-not-fused-subject", "launches of one update of the parameters")
-_SUBJECT_TABLE = Text(
-    "optimizer-not-fused-subject-table", "in-place arithmetic for each update of the parameters, calls"
-)
+_SUBJECT = Text("optimizer-not-fused-subject", "launches per update of the parameters")
+_SUBJECT_TABLE = Text("optimizer-not-fused-subject-table", "calls of in-place arithmetic per update of the parameters")
 _HOST = Text("optimizer-not-fused-host", "host time of the updates, share of the step")
 _BASIS = Text(
     "optimizer-not-fused-basis",
-    "{least:share} to {most:share} of the host time of the updates; a step gains at most what the GPU starves until "
+    "{least:share} to {most:share} of the host time of the updates; a step gains at most the GPU's idle time until "
     "the host next waits for it",
 )
 _BASIS_TABLE = Text(
     "optimizer-not-fused-basis-table",
-    "{least:share} to {most:share} of the host time of the updates, which a table does not tell apart from time that "
-    "the GPU's work hides",
+    "{least:share} to {most:share} of the host time of the updates; a table does not show which part of it the GPU's "
+    "work hides",
 )
 
 
@@ -109,8 +107,7 @@ def _is_loop(row: Optimizer) -> bool:
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
     calls = max((row.calls or 0 for row in rows), default=0)
-    on_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
-    if not calls or on_lists or facts.table is None or not facts.table.cpu_ns:
+    if not calls or _has_lists(facts) or facts.table is None or not facts.table.cpu_ns:
         return
     updates = [row for row in facts.operators if row.name in _IN_PLACE]
     each = sum(row.calls for row in updates) / calls
@@ -118,9 +115,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = host * facts.steps / facts.table.cpu_ns
     if each < limits["launches"] or share <= limits["host_share"]:
         return
-    shown = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
     where = [CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
-    where += [CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in shown]
+    where += _longest(updates)
     evidence = (
         Evidence(_SUBJECT_TABLE(), each, limits["launches"], "count", tuple(where)),
         Evidence(_HOST(), share, limits["host_share"], "share", tuple(where[:1])),
@@ -129,6 +125,16 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
     code = _code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE, code=code)
+
+
+def _longest(updates: Sequence[OperatorFact]) -> list[CodePlace]:
+    shown = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
+    return [CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in shown]
+
+
+def _has_lists(facts: Facts) -> bool:
+    """Whether some operator works on lists of parameters."""
+    return any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
 
 
 def _code(call: str) -> str | None:

@@ -44,8 +44,8 @@ _LEAST = 0.9
 
 _DISCARDED = Text("redundant-passes-discarded", "backward passes whose gradients zero_grad throws away")
 _UNUSED = Text("redundant-passes-unused", "updates before which outputs reach no backward pass")
-_NO_TABLE = Text("redundant-passes-no-table", "a printed table does not tell the order of passes")
-_BASIS = Text("redundant-passes-basis", "the time of these passes, at least {least:share} of it")
+_NO_TABLE = Text("redundant-passes-no-table", "a printed table does not show the order of passes")
+_BASIS = Text("redundant-passes-basis", "the time of these passes; at least {least:share} of it")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

@@ -12,7 +12,7 @@ from traceanalyzer.report.model import Finding
 
 
 def marked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The same findings, each with the runs that have it."""
+    """Add to each finding the runs that have it."""
     runs: defaultdict[object, dict[str, None]] = defaultdict(dict)
     for finding in findings:
         if finding.run is not None:

@@ -25,7 +25,7 @@ _CAPTURE = Text(
     "rule-graph-capture", "the recording holds the capture of graphs, and kernels do not run while they are captured"
 )
 _FAILED = Text(
-    "rule-failed", "the rule failed ({error}); please report it to its author", note="error is a Python exception"
+    "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000

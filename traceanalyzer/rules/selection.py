@@ -43,7 +43,7 @@ def known() -> tuple[Rule, ...]:
     """The rules of the package and of installed third parties, by id.
 
     Raises:
-        UsageError: An entry point cannot be loaded, is no rule, or takes an id that is taken.
+        UsageError: An entry point cannot be loaded, is not a rule, or takes an id that is taken.
     """
     rules = {rule.id: rule for rule in builtin()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -55,7 +55,7 @@ def known() -> tuple[Rule, ...]:
             told = " ".join(f"{error}".split()) or type(error).__name__
             raise UsageError(f"rule {point.name} ({point.value}) cannot be loaded: {told}") from None
         if not isinstance(rule, Rule):
-            raise UsageError(f"rule {point.name} ({point.value}) is no traceanalyzer.rules.rule.Rule")
+            raise UsageError(f"rule {point.name} ({point.value}) is not a traceanalyzer.rules.rule.Rule")
         if (problem := _problem(rule)) is not None:
             raise UsageError(f"rule {point.name} ({point.value}) {problem}")
         if rule.id in rules:
@@ -70,7 +70,7 @@ def _problem(rule: Any) -> str | None:
         return "has an id that is none: lower-case words with hyphens between them"
     for name in ("title", "summary", "advice", "not_when"):
         if not isinstance(getattr(rule, name), Text):
-            return f"has a {name} that is no traceanalyzer.report.message.Text"
+            return f"has a {name} that is not a traceanalyzer.report.message.Text"
     if not isinstance(rule.severity, str) or not isinstance(rule.thresholds, tuple):
         return "has no text as its severity, or no tuple as its thresholds"
     for limit in rule.thresholds:

@@ -40,12 +40,12 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _SUBJECT_PEER = Text("shape-roofline-gap-subject-peer", "time of a call over that of a call of the same size")
 _SUBJECT_ROOF = Text("shape-roofline-gap-subject-roof", "time of a call over that of moving its bytes once")
 _BASIS_PEER = Text(
-    "shape-roofline-gap-basis-peer", "at the price of the cheaper calls of the same size, seen in this run"
+    "shape-roofline-gap-basis-peer", "if each call took as long as the faster calls of the same size in this run"
 )
 _BASIS_ROOF = Text(
     "shape-roofline-gap-basis-roof",
-    "at most down to the bandwidth of the memory, {bandwidth:number} GB/s by its data sheet; at least down to the "
-    "price of the cheaper call of the same size, or to half of that bandwidth where there is none",
+    "at most down to the memory's bandwidth, {bandwidth:number} GB/s by its data sheet; at least down to the time of "
+    "the faster call of the same size, or to half of that bandwidth where there is none",
 )
 _SUMMARY_ROOF = Text(
     "shape-roofline-gap-summary-roof",
@@ -107,7 +107,7 @@ RULE = Rule(
     ),
     advice=Text(
         "shape-roofline-gap-advice",
-        "Ask for it in the form of the cheaper call: swap the operands, keep the axis that is broadcast away from the "
+        "Write the operation like the faster call: swap the operands, keep the axis that is broadcast away from the "
         "last place, or make the tensors contiguous in the same order.",
     ),
     not_when=Text(

@@ -43,7 +43,7 @@ _BASIS = Text(
     "at most the time of these kernels times the share of multiprocessors without a block; at least 0, because a "
     "larger batch does more work in the same time",
 )
-_NO_TABLE = Text("sm-underfilled-no-table", "a printed table does not tell how many blocks a kernel has")
+_NO_TABLE = Text("sm-underfilled-no-table", "a printed table does not show how many blocks a kernel has")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

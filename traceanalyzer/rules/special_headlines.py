@@ -1,7 +1,8 @@
-"""What bounds a run where the usual sentence would be wrong: captured graphs, earlier work, one late rank."""
+"""What bounds a run where the usual sentence is wrong: captured graphs, older work, a late rank, devices but no GPU."""
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.accelerators import Accelerators
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.analyzers.recording import Recording
@@ -9,6 +10,8 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.typical_headline import Verdict
 
+_BUSY = 0.8
+"""Share of its time from which on a working device bounds the program, as for GPUs."""
 _MOST_STEPS = 0.75
 _MOSTLY = 0.5
 """Share of the recording without events from which on nothing else counts (own choice)."""
@@ -34,6 +37,24 @@ _REMOVED = Text(
     "Events are missing from this recording: for {part:part} it holds nothing although calls were counted, so nothing "
     "tells what bounds the program.",
 )
+_ACCELERATOR = Text(
+    "headline-accelerator",
+    "{vendor} device {device} is busy for {busy:ns} of the {span:ns} between its first and its last event "
+    "({share:share}): work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number",
+)
+_COMPUTING = Text(
+    "headline-accelerator-computes",
+    "Bound by compute on {vendor} device {device}: it works for {part:part} of the time between its first and its last "
+    "event; most of that is {task} ({time:ns}).",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
+_COMMUNICATING = Text(
+    "headline-accelerator-communicates",
+    "Bound by communication: {vendor} device {device} communicates for {part:part} of the time between its first and "
+    "its last event; what takes most there is {task} ({time:ns}).",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
 _LATE_RANK = Text(
     "headline-late-rank",
     "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
@@ -47,6 +68,8 @@ def of_trace(facts: Facts) -> Verdict | None:
     if figures is not None and figures.capture is not None and figures.capture.is_most:
         capture = figures.capture
         return Verdict("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
+    if figures is None and (found := _accelerator(facts)) is not None:
+        return found
     if recording is None or recording.window is None:
         return None
     removed, whole = recording.window.removed_ns, recording.window.end_ns - recording.window.start_ns
@@ -56,6 +79,33 @@ def of_trace(facts: Facts) -> Verdict | None:
         kernels = figures.kernels if figures else 0
         return Verdict("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
     return None
+
+
+def _accelerator(facts: Facts) -> Verdict | None:
+    """What the busiest device does that is no GPU, where there is no GPU."""
+    found = facts.find("accelerators", Accelerators)
+    if found is None or not found.devices:
+        return None
+    use = found.devices[0]
+    device = "?" if use.device is None else str(use.device)
+    if use.busy_share_of_span is None or use.busy_share_of_span < _BUSY:
+        message = _ACCELERATOR(
+            vendor=use.vendor,
+            device=device,
+            busy=use.busy_ns,
+            span=use.span_ns,
+            share=use.busy_share_of_span,
+            work=use.work_ns,
+            transfer=use.transfer_ns,
+            communication=use.communication_ns,
+        )
+        return Verdict("none", message, None)
+    computes = use.work_ns >= use.communication_ns
+    text, bound = (_COMPUTING, "gpu-compute") if computes else (_COMMUNICATING, "communication")
+    task = use.tasks[0]
+    part = (use.work_ns if computes else use.communication_ns, use.span_ns)
+    said = text(vendor=use.vendor, device=device, part=part, task=task.name, time=task.total_ns)
+    return Verdict(bound, said, part[0] / part[1])
 
 
 def late_rank(facts: Facts, communication_ns: float) -> Message | None:

@@ -1,7 +1,7 @@
 """The program waits for the whole GPU in the middle of its steps.
 
 What it detects:
-    `cudaDeviceSynchronize` and its kin (`torch.cuda.synchronize()`) between the launches of a step, in every other
+    `cudaDeviceSynchronize` and the like (`torch.cuda.synchronize()`) between the launches of a step, in every other
     step or more, with a gap after them of more than one percent of the step. In a table: calls in every step.
 
 Why it matters:
@@ -87,10 +87,10 @@ RULE = Rule(
     title=Text("sync-device-wide-title", "The program waits for the whole GPU in the middle of a step"),
     summary=Text(
         "sync-device-wide-summary",
-        "{calls:count} times per step the program waits until the GPU has done everything. Of a step of {step:ns}, "
-        "{gain:ns} would go away without that.",
-        one="Once per step the program waits until the GPU has done everything. Of a step of {step:ns}, {gain:ns} "
-        "would go away without that.",
+        "{calls:count} times per step the program waits until the GPU has finished everything. Without these waits, "
+        "a step of {step:ns} would be {gain:ns} shorter.",
+        one="Once per step the program waits until the GPU has finished everything. Without this wait, a step of "
+        "{step:ns} would be {gain:ns} shorter.",
     ),
     advice=Text(
         "sync-device-wide-advice",

@@ -105,22 +105,23 @@ _SUMMARY_TABLE = Text(
 
 RULE = Rule(
     id="sync-item-frequent",
-    title=Text("sync-item-frequent-title", "Values are read from the GPU in the middle of the work"),
+    title=Text("sync-item-frequent-title", "Values are read from the GPU in the middle of the step"),
     summary=Text(
         "sync-item-frequent-summary",
-        "{calls:count} times per step the program waits for a single value from the GPU. Of a step of {step:ns}, "
-        "{gain:ns} would go away without that.",
-        one="Once per step the program waits for a single value from the GPU. Of a step of {step:ns}, {gain:ns} would "
-        "go away without that.",
+        "{calls:count} times per step the program waits for a single value from the GPU. Without these waits, a step "
+        "of {step:ns} would be {gain:ns} shorter.",
+        one="Once per step the program waits for a single value from the GPU. Without this wait, a step of {step:ns} "
+        "would be {gain:ns} shorter.",
     ),
     advice=Text(
         "sync-item-frequent-advice",
-        "Leave the values on the GPU: add losses up there and read the sum every hundred steps, use torch.where "
+        "Leave the values on the GPU: add up losses there and read the sum every hundred steps, use torch.where "
         "instead of if, and read what must be read in one copy at the end of the step.",
     ),
     not_when=Text(
         "sync-item-frequent-not-when",
-        "The program must decide by the value, or something else bounds the step: waiting while the GPU works is free.",
+        "The program must decide based on the value, or something else bounds the step: waiting while the GPU works "
+        "is free.",
     ),
     severity="info to high",
     confidence="A",

@@ -44,13 +44,13 @@ from traceanalyzer.rules.rule import Draft, Rule
 _SUBJECT = Text("tensor-cores-unused-subject", "products in fp32 outside of Tensor Cores, share of the time on the GPU")
 _BASIS = Text(
     "tensor-cores-unused-basis",
-    "at least what a ratio of 1.3 saves; at most the ratio of the peaks, up to 3, and never below the time that peak "
-    "and memory need",
+    "at least what a speedup of 1.3 saves; at most what the ratio of the peak rates saves, up to 3, and never below "
+    "the time that peak rate and memory bandwidth allow",
 )
 _SUMMARY_UNKNOWN = Text(
     "tensor-cores-unused-summary-unknown",
     "{time:ns} per step ({share:share} of the time on the GPU) are products and convolutions in fp32 on ordinary "
-    "cores; which GPU it was is not known: Volta and newer have Tensor Cores for them.",
+    "cores. The GPU is unknown; Volta and newer have Tensor Cores for them.",
 )
 _SUMMARY_PARTLY = Text(
     "tensor-cores-unused-summary-partly",
@@ -65,7 +65,7 @@ _ADVICE_AMPERE = Text(
 _CODE_BFLOAT16 = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
 _ADVICE_TF32_ALLOWED = Text(
     "tensor-cores-unused-advice-tf32-allowed",
-    "TF32 is allowed already and these products do not take it: run the forward pass and the loss under "
+    "TF32 is already allowed, but these products do not use it: run the forward pass and the loss under "
     "torch.autocast in bfloat16.",
 )
 _ADVICE_PARTLY = Text(

@@ -37,13 +37,14 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _LAUNCH_NS = 20_000
 """Host time of an operator that launches one kernel, in eager mode on a common CPU."""
 
-_SUBJECT = Text("tensor-created-on-cpu-subject", "making tensors on the CPU and moving them, share of the step")
+_SUBJECT = Text("tensor-created-on-cpu-subject", "creating tensors on the CPU and moving them, share of the step")
 _BASIS = Text(
     "tensor-created-on-cpu-basis",
-    "at most the host time of making and moving them; at least that without {launch:ns} for each to launch its filling",
+    "at most the host time of creating and moving them; at least that time minus {launch:ns} each, for launching its "
+    "fill",
 )
-_NO_STEPS = Text("tensor-created-on-cpu-no-steps", "no step is marked, so nothing tells what is made again and again")
-_NO_TABLE = Text("tensor-created-on-cpu-no-table", "a printed table does not tell which tensor a copy moves")
+_NO_STEPS = Text("tensor-created-on-cpu-no-steps", "no step is marked, so repeated creation cannot be recognized")
+_NO_TABLE = Text("tensor-created-on-cpu-no-table", "a printed table does not show which tensor a copy moves")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -78,23 +79,23 @@ def _place(row: HostOrigin) -> CodePlace:
 
 RULE = Rule(
     id="tensor-created-on-cpu",
-    title=Text("tensor-created-on-cpu-title", "Tensors are made on the CPU and then moved"),
+    title=Text("tensor-created-on-cpu-title", "Tensors are created on the CPU and then moved"),
     summary=Text(
         "tensor-created-on-cpu-summary",
-        "{calls:count} tensors per step are made on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
+        "{calls:count} tensors per step are created on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
         "time per step ({share:share}).",
         note="operator is a name such as aten::zeros",
-        one="{calls:count} tensor per step is made on the CPU ({operator}) and copied to the GPU: {time:ns} of host "
-        "time per step ({share:share}).",
+        one="{calls:count} tensor per step is created on the CPU ({operator}) and copied to the GPU: {time:ns} of "
+        "host time per step ({share:share}).",
     ),
     advice=Text(
         "tensor-created-on-cpu-advice",
-        "Make these tensors on the GPU, with device= in the call that makes them, or once before the loop if they "
-        "never change.",
+        "Create these tensors on the GPU, with device= in the call that creates them, or once before the loop if "
+        "they never change.",
     ),
     not_when=Text(
         "tensor-created-on-cpu-not-when",
-        "The values must be the same as on the CPU: its random generator gives other numbers for the same seed.",
+        "The values must be the same as on the CPU: the GPU's random generator gives other numbers for the same seed.",
     ),
     severity="low",
     confidence="B",

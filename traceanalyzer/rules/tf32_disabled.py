@@ -41,8 +41,8 @@ from traceanalyzer.rules.rule import Draft, Rule
 _SUBJECT = Text("tf32-disabled-subject", "matrix products in fp32 without TF32, share of the time on the GPU")
 _BASIS = Text(
     "tf32-disabled-basis",
-    "at least what a ratio of 1.3 saves; at most the ratio of the peaks, up to 3, and never below the time that peak "
-    "and memory need",
+    "at least what a speedup of 1.3 saves; at most what the ratio of the peak rates saves, up to 3, and never below "
+    "the time that peak rate and memory bandwidth allow",
 )
 
 

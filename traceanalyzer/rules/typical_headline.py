@@ -7,7 +7,9 @@ typical step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.report.message import Message, Text
@@ -32,59 +34,62 @@ _DEVICE = Text("headline-device", "the GPU {doing}", note="doing is a list: comp
 
 _INPUT = Text(
     "headline-typical-input",
-    "Bound by input: for {part:part} of a typical step the GPU waits while the program waits for its DataLoader; "
-    "{device}.",
-    note="device says what the GPU does: the GPU computes 65 %, is idle 35 %",
+    "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _HOST = Text(
     "headline-typical-host",
-    "Bound by the host: for {part:part} of a typical step the GPU does nothing because the CPU gives it no work, "
+    "Bound by the host: for {part:part} of {unit} the GPU does nothing because the CPU gives it no work, "
     "mostly because {cause}; {device}.",
-    note="cause is a clause; device says what the GPU does: the GPU computes 65 %, is idle 35 %",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _COMMUNICATION = Text(
     "headline-typical-communication",
-    "Bound by communication: for {part:part} of a typical step the GPU only communicates, or waits for other ranks; "
-    "{device}.",
-    note="device says what the GPU does: the GPU computes 65 %, communicates 19 %, is idle 16 %",
+    "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _COMPUTE = Text(
     "headline-typical-gpu-compute",
-    "Bound by GPU compute: the GPU works for {part:part} of a typical step, mostly on matrix products, convolutions "
-    "and attention.",
+    "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
+    "attention; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _MEMORY = Text(
     "headline-typical-gpu-memory",
-    "Bound by GPU memory: the GPU works for {part:part} of a typical step, mostly on operations that move data.",
+    "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _DECODE = Text(
     "headline-typical-decode",
-    "Bound by GPU memory: the GPU works for {part:part} of a typical step. A decode step of {tokens:count} tokens "
-    "reads all weights and caches for little arithmetic.",
-    note="a server generates one token for each of its requests",
-    one="Bound by GPU memory: the GPU works for {part:part} of a typical step. A decode step of one token reads all "
+    "Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of {tokens:count} tokens reads all "
     "weights and caches for little arithmetic.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    one="Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of one token reads all weights "
+    "and caches for little arithmetic.",
 )
 _SOME_GPU = Text(
     "headline-typical-gpu",
-    "Bound by the GPU: it works for {part:part} of a typical step. The names of its kernels do not tell what most of "
-    "this time goes into.",
+    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not tell what; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _NOTHING = Text(
     "headline-typical-none",
-    "Nothing dominates a typical step of {step:ns}: {device}, and no single cause explains the rest.",
-    note="device says what the GPU does: the GPU computes 65 %, is idle 35 %",
+    "Nothing dominates the {step:ns} of {unit}: {device}, and no single cause explains the rest.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _UNEXPLAINED = Text(
     "headline-typical-unexplained",
-    "Why the GPU does nothing for {part:part} of a typical step, the recording does not show; {device}.",
-    note="device says what the GPU does: the GPU computes 65 %, is idle 35 %",
+    "Why the GPU does nothing for {part:part} of {unit}, the recording does not show; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _ALSO_UNEXPLAINED = Text(
     "headline-also-unexplained",
     "{headline} Nothing recorded explains {part:part}.",
     note="headline is a sentence; part is idle time of the GPU of a step",
 )
+_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
+_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
+_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
 _CAUSES = {
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
     "synchronization": Text(
@@ -116,35 +121,55 @@ def verdict(facts: Facts, recording: Recording) -> Verdict | None:
     typical = recording.typical
     if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
         return None
-    step, gpu = typical.resources.step_ns, typical.resources.gpu_ns
-    communication = typical.resources.exposed_communication_ns or 0.0
-    device = _device(typical)
-    if gpu - communication >= _BUSY * step:
-        return _of_gpu(facts, recording, gpu - communication, step)
-    losses = _losses(facts, typical)
+    if typical.resources.gpu_ns >= _BUSY * typical.resources.step_ns:
+        return _of_busy_gpu(facts, recording, typical)
+    return _of_waiting_gpu(facts, recording, typical)
+
+
+def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Verdict:
+    """The largest loss, if it is worth naming; time that nothing explains is said as well."""
+    step, losses = typical.resources.step_ns, _losses(facts, typical)
+    said = {"unit": _unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
     unknown = _idle(typical, "unknown", "pending")
     if losses[bound] < _WORTH * step:
         if unknown >= _WORTH * step:
-            return Verdict("none", _UNEXPLAINED(part=(unknown, step), device=device), None)
-        return Verdict("none", _NOTHING(step=step, device=device), losses[bound] / step)
-    part = (losses[bound], step)
-    if bound == "host":
-        message = _HOST(part=part, cause=_cause(typical), device=device)
-    else:
-        message = {"input": _INPUT, "communication": _COMMUNICATION}[bound](part=part, device=device)
+            return Verdict("none", _UNEXPLAINED(part=(unknown, step), **said), None)
+        return Verdict("none", _NOTHING(step=step, **said), losses[bound] / step)
+    message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
     if unknown >= _WORTH * step:
         message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
     return Verdict(bound, message, losses[bound] / step)
 
 
-def _of_gpu(facts: Facts, recording: Recording, time: float, step: float) -> Verdict:
+def _of_loss(bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
+    if bound == "host":
+        return _HOST(cause=_cause(typical), **said)
+    return {"input": _INPUT, "communication": _COMMUNICATION}[bound](**said)
+
+
+def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Verdict:
+    """What a device that works nearly all the time does for longest: it computes, or it communicates."""
+    step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
+    compute = (typical.resources.gpu_ns or 0.0) - communication
+    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
+    if communication > compute:
+        message = _COMMUNICATION(part=(communication, step), **said)
+        return Verdict("communication", message, communication / step)
+    said["part"] = (compute, step)
     tokens = _decoded_tokens(recording)
     if tokens is not None and tokens < _FEW_TOKENS:
-        return Verdict("gpu-memory", _DECODE(part=(time, step), tokens=tokens), time / step)
+        return Verdict("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
     bound = gpu_bound(facts)
     text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
-    return Verdict("gpu-compute" if bound == UNNAMED else bound, text(part=(time, step)), time / step)
+    return Verdict("gpu-compute" if bound == UNNAMED else bound, text(**said), compute / step)
+
+
+def _unit(recording: Recording) -> Message:
+    """What the figures are of: a typical step, the only step, or all that was recorded."""
+    if recording.steps_from == "whole-trace":
+        return _RECORDING()
+    return _TYPICAL_STEP() if len(recording.steps) > 1 else _ONE_STEP()
 
 
 def _decoded_tokens(recording: Recording) -> int | None:
@@ -155,7 +180,7 @@ def _decoded_tokens(recording: Recording) -> int | None:
 
 
 def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
-    """Time of a typical step in which the device does not compute, by what would end it."""
+    """Time of {unit} in which the device does not compute, by what would end it."""
     own = typical.resources
     host = _idle(typical, *_OF_HOST)
     # Where events are missing, what the host did is chance.

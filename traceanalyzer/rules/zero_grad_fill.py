@@ -47,11 +47,11 @@ _SUBJECT = Text("zero-grad-fill-subject", "host time of zero_grad, share of the 
 _IDLE = Text("zero-grad-fill-idle", "time in zero_grad in which the GPU does nothing until the next launch arrives")
 _BASIS = Text(
     "zero-grad-fill-basis",
-    "the host time of the calls less {loop:share} for the loop that remains; a step gains at least what the GPU "
-    "starves in them, at most what it starves until the host next waits for it",
+    "the host time of the calls minus {loop:share} for the loop that remains; a step gains at least the GPU's idle "
+    "time within the calls, at most its idle time until the host next waits for it",
 )
 _BASIS_TABLE = Text(
-    "zero-grad-fill-basis-table", "the host time of what zero_grad calls; a table does not tell what the GPU does then"
+    "zero-grad-fill-basis-table", "the host time of what zero_grad calls; a table does not show what the GPU does then"
 )
 
 
@@ -88,8 +88,7 @@ def _fills(row: Optimizer) -> int:
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
-    total = sum(row.cpu_total_ns or 0 for row in rows)
-    inside = facts.host_per_step(total - sum(row.self_cpu_ns or 0 for row in rows))
+    inside = facts.host_per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
     fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
     if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
         return
@@ -126,7 +125,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "zero-grad-fill-not-when",
-        "The step is captured as a CUDA graph, or something reads the gradients of parameters that got none.",
+        "The step is captured as a CUDA graph, or some code reads the gradients of parameters that got none.",
     ),
     severity="info to medium",
     confidence="A",

@@ -144,7 +144,7 @@ class CapturedLoader(msgspec.Struct, frozen=True):
     prefetch_factor: int | None = None
     """Number of batches that each worker keeps ready; null without workers or if unknown."""
     batch_size: int | None = None
-    """Samples in a batch; null if the loader does not tell."""
+    """Samples in a batch; null if the loader does not show it."""
     drop_last: bool | None = None
     """Whether a last batch that is not full is left out; null if unknown."""
     epochs: int = 0

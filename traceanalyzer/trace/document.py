@@ -50,7 +50,7 @@ class TableRow:
     device_total_ns: int | None = None
     device_avg_ns: int | None = None
     cpu_mem_bytes: int | None = None
-    """Allocated minus freed, like all memory columns: it may be negative, and is no peak."""
+    """Allocated minus freed, like all memory columns: it may be negative, and is not a peak."""
     self_cpu_mem_bytes: int | None = None
     device_mem_bytes: int | None = None
     self_device_mem_bytes: int | None = None
@@ -109,6 +109,26 @@ class ProfilerTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedRate:
+    """A rate that stands in the text around the tables, such as `~4.9 samples/sec`."""
+
+    line: int
+    """1-based line of the document."""
+    words: str
+    """The line as printed, without markup around it."""
+    printed: str
+    """The part of it that is the rate."""
+    per_s: float
+    """The number, per second."""
+    unit: str
+    """What is counted: samples, sequences, images, frames, tokens, iterations, steps, batches or requests."""
+    after_table: int | None
+    """Position of the table before it, from 0; None without one, or with a heading between."""
+    before_table: int | None
+    """Position of the table behind it, from 0; None without one, or with a heading between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableDocument:
     """A text and the profiler tables that were found in it, in their order."""
 
@@ -117,3 +137,5 @@ class TableDocument:
     tables: tuple[ProfilerTable, ...]
     losses: tuple[Loss, ...] = ()
     """What could not be read in the whole document: the sum over all tables, and tables given up."""
+    rates: tuple[PrintedRate, ...] = ()
+    """Rates in the text around the tables, in their order."""

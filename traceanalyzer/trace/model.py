@@ -13,6 +13,7 @@ from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import UNKNOWN, Table, import_pandas
 from traceanalyzer.trace.tables import (
+    AcceleratorEvents,
     Category,
     DeviceEvents,
     Flows,
@@ -130,7 +131,7 @@ class Trace:
     strides: Strings
     """Input strides as compact JSON by code; code 0 is the empty text."""
     concrete: Strings
-    """Values of inputs that are no tensors, as compact JSON by code; code 0 is the empty text."""
+    """Values of inputs that are not tensors, as compact JSON by code; code 0 is the empty text."""
     collectives: tuple[Collective, ...]
     """Descriptions of collectives; row 0 is `NO_COLLECTIVE`."""
     threads: tuple[Thread, ...]
@@ -143,6 +144,8 @@ class Trace:
     syncs: Syncs
     overheads: Overheads
     flows: Flows
+    accelerator: AcceleratorEvents = field(default_factory=AcceleratorEvents.empty)
+    """Events of devices that write no kernels: of MTIA, Ascend NPUs and Gaudi."""
     losses: tuple[Loss, ...] = ()
 
     @cached_property
@@ -158,6 +161,7 @@ class Events:
         ("host", None),
         ("launches", Category.RUNTIME),
         ("device", None),
+        ("accelerator", Category.ACCELERATOR),
         ("gpu_annotations", Category.GPU_ANNOTATION),
         ("frames", Category.FRAME),
         ("syncs", Category.SYNC),

@@ -14,7 +14,7 @@ from traceanalyzer.trace.table import I32, I64, Bool
 K = TypeVar("K")
 
 _LONG = 10
-"""A column with so many rows for each string of the pool most likely holds them all."""
+"""A column with this many rows for each string of the pool most likely holds them all."""
 
 
 class StringPool(Generic[K]):
@@ -31,7 +31,7 @@ class StringPool(Generic[K]):
         return self._codes.__getitem__
 
     def codes(self, values: Iterable[K], length: int) -> I32:
-        """Codes of so many values, as a column."""
+        """Codes of this many values, as a column."""
         return np.fromiter(map(self.encode, values), np.int32, length)
 
     def values(self) -> list[K]:

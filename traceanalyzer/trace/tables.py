@@ -27,6 +27,17 @@ class Category(IntEnum):
     FRAME = 8
     SYNC = 9
     OVERHEAD = 10
+    ACCELERATOR = 11
+
+
+class Vendor(IntEnum):
+    """Kinds of devices whose events are no kernels, copies and fills as CUDA, ROCm and XPU have them."""
+
+    MTIA = 0
+    NPU = 1
+    """Ascend's cards, also of torch_npu."""
+    HPU = 2
+    """Gaudi cards of Habana."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,21 @@ class DeviceEvents(SliceTable):
     occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
     bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")
     collective: I32 = column("i4", "", "row of the collective that the kernel belongs to; 0 is none")
+
+
+@dataclass(frozen=True)
+class AcceleratorEvents(SliceTable):
+    """What devices do that write no kernels, copies and fills: work, transfers and waiting alike."""
+
+    start_ns: I64 = column("i8", "ns", "start on the device")
+    dur_ns: I64 = column("i8", "ns", "duration on the device")
+    name: I32 = column("i4", "", "code of the name")
+    vendor: U8 = column("u1", "", "MTIA, NPU or HPU")
+    task: I32 = column("i4", "", "code of the type of task or engine among the names; the empty name where absent")
+    device: I32 = column("i4", "", "device id; -1 where absent")
+    stream: I64 = column("i8", "", "stream, queue or engine; -1 where absent")
+    thread: I32 = column("i4", "", "row of the pseudo thread that the writer made of it")
+    correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from traceanalyzer.analyzers import copies
 pytestmark = pytest.mark.corpus
 
 
+@cache
 def events(corpus: Path, name: str) -> list[dict[str, Any]]:
     """The copies and fills as the file has them."""
     with gzip.open(corpus / "corpus" / f"{name}.json.gz", "rt", encoding="utf-8", errors="replace") as file:

@@ -114,6 +114,7 @@ def test_causes_sum_to_the_idle_time(corpus: Path, corpus_name: str) -> None:
     if idle.missing(context) is not None:
         pytest.skip("nothing to compare: no kernels")
     busy = {device.device: device.busy_share for device in gpu.analyze(context).devices}
+    assert busy
     for device in idle.analyze(context).devices:
         assert sum(cause.time_ns for cause in device.causes) == device.idle_ns
         assert device.busy_ns / device.window_ns == pytest.approx(busy[device.device], abs=1e-12)

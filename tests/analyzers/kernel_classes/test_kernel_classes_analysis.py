@@ -116,7 +116,7 @@ def test_the_table_explains_real_traces(corpus: Path, corpus_name: str) -> None:
     assert isinstance(trace, Trace)
     context = Context(trace)
     if kernel_classes.missing(context) is not None:
-        return
+        pytest.skip("nothing to compare: no kernels")
     found = kernel_classes.analyze(context)
     kernels = trace.device.category == Category.KERNEL
     assert found.total_ns == trace.device.dur_ns[kernels].sum()

@@ -65,5 +65,7 @@ def test_a_launcher_far_ahead_waits_for_room_in_the_queue(corpus: Path) -> None:
 
 def test_other_queues_of_the_corpus_are_never_full(corpus: Path, corpus_name: str) -> None:
     context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
-    if launches.missing(context) is None and corpus_name != "train_v100_ns_timestamps":
-        assert launches.analyze(context).blocked.calls == 0
+    if launches.missing(context) is not None:
+        pytest.skip("nothing to compare: no launches with their kernels")
+    blocked = launches.analyze(context).blocked.calls
+    assert (blocked > 0) == (corpus_name == "train_v100_ns_timestamps")

@@ -50,7 +50,10 @@ def test_what_is_left_out_and_what_was_blocked_is_said() -> None:
         trace.launch_kernel("k", 10_000 + 10 * number, 0, at=300 + 2 * number, call_dur=call)
     delays, _ = sections(trace)
     assert [message.text for message in delays.messages] == [
-        "1 graph launch started 2 kernels, 40.00 % of kernel time; they are in no figure about single launches.",
+        (
+            "1 graph launch started 2 kernels, 40.00 % of kernel time; the figures about single launches do not "
+            "include them."
+        ),
         "1 kernel has no launch in the trace and is left out.",
         "1 call waited 49.00 us because the queue was full (294 launches or more).",
     ]

@@ -9,7 +9,8 @@ import msgspec
 
 from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report, ReportSource
+from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report
+from traceanalyzer.report.source import ReportSource
 
 
 def report_with(key: str, result: msgspec.Struct | None) -> Report:

@@ -71,6 +71,7 @@ def test_memory_of_real_traces(corpus: Path, name: str) -> None:
 
 def test_laws_of_real_traces(corpus: Path, name: str) -> None:
     _, found = compute(corpus, name)
+    assert found.devices
     for device in found.devices:
         own = sum(row.self_allocated_bytes for row in found.operators if row.device == device.device)
         assert own + device.unattributed_bytes == device.allocated_bytes

@@ -61,3 +61,13 @@ def test_without_waits_there_is_no_section() -> None:
     trace.launch_kernel("a", 5, 15, at=0)
     assert sections(trace) == []
     assert list(build(report_with("synchronizations", None), 5)) == []
+
+
+def test_waits_outside_of_the_steps_are_told_apart() -> None:
+    trace = waiting()
+    trace.launch("cudaDeviceSynchronize", 300, 10)
+    (section,) = sections(trace)
+    facts = {fact.label.id: fact.value for fact in section.facts}
+    assert facts["synchronizations-calls"] == 2
+    assert facts["synchronizations-per-step"] == 1.0
+    assert facts["synchronizations-outside"] == 1

@@ -6,7 +6,7 @@ import pytest
 from making import MS, SHAPED, document, row, table
 
 from traceanalyzer.analyzers import tables
-from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, group
+from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all, group
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.renderers.sections.runs import build
 from traceanalyzer.trace.document import ProfilerTable
@@ -175,7 +175,8 @@ def test_shapes_come_from_the_tables_that_are_grouped_by_them() -> None:
 
 
 def test_doubts_name_their_run() -> None:
-    results, skipped = tables.run(document(table(row("aten::mm", 50))))
+    printed = document(table(row("aten::mm", 50)))
+    results, skipped = tables.run(printed, group(printed))
     assert [(doubt.id, doubt.params["run"]) for doubt in tables.doubts(results)] == [
         ("q-table-truncated", "run-1"),
         ("q-no-steps-in-table", "run-1"),
@@ -183,11 +184,76 @@ def test_doubts_name_their_run() -> None:
     assert "gpu" in skipped
 
 
+def test_doubts_of_several_tables_are_said_once() -> None:
+    results, _ = tables.run(document(*(table(row("aten::mm", 50 + n), cpu=100 + n) for n in range(3))))
+    told, steps = tables.doubts(results)
+    assert (told.id, told.count, told.params["all"]) == ("q-tables-truncated", 3, 3)
+    assert told.params["share"] == pytest.approx(0.5)  # 50 of 100 ms are hidden in the first, a little less in others
+    assert (steps.id, steps.count, steps.params) == ("q-no-steps-in-tables", 3, {"all": 3})
+
+
+def test_a_doubt_about_one_of_several_tables_names_it() -> None:
+    whole = table(row("ProfilerStep*", 100, calls=2))
+    cut = table(row("ProfilerStep*", 30, calls=2), cpu=60)
+    results, _ = tables.run(document(whole, cut))
+    assert [(doubt.id, doubt.params["run"]) for doubt in tables.doubts(results)] == [("q-table-truncated", "run-2")]
+
+
+@pytest.mark.parametrize(
+    ("titles", "ids"),
+    [
+        (["rank 1", "Rank: 0"], ["rank-1", "rank-0"]),
+        (["rank 1", "rank 1, again"], ["run-1", "run-2"]),
+        (["rank 1", "frank 2"], ["run-1", "run-2"]),
+        ([f"=== [rank{n}] ===" for n in range(6)], [f"rank-{n}" for n in range(6)]),
+        (["rank 7", *"abcd"], [f"table-{n}" for n in range(1, 6)]),
+        (["rank 7"], ["run-1"]),
+    ],
+)
+def test_ranks_are_told_by_their_headings(titles: list[str], ids: list[str]) -> None:
+    found = document(*(table(row("aten::mm", 10), cpu=100 + n, title=title) for n, title in enumerate(titles)))
+    assert [view.id for view in group(found)] == ids
+
+
+@pytest.mark.parametrize(
+    ("other", "is_like"),
+    [
+        (table(row("a", 1), row("b", 1), cpu=125), True),
+        (table(row("a", 1), row("b", 1), cpu=126), False),
+        (table(row("a", 1), cpu=101), True),
+        (table(row("a", 1), row("c", 1), row("d", 1), cpu=101), False),
+        (table(row("a", 1), row("b", 1), cpu=None), False),
+        (table(row("a", 1), row("b", 1), cpu=100, device=5), False),
+    ],
+)
+def test_tables_are_alike_by_rows_and_totals(other: ProfilerTable, is_like: bool) -> None:
+    runs = analyze_all(group(document(table(row("a", 1), row("b", 1), cpu=100), other)))
+    assert [run.like for run in runs] == [None, "run-1" if is_like else None]
+
+
+def test_of_many_tables_that_are_alike_one_is_shown() -> None:
+    """Two phases on each of four ranks, printed one after another."""
+    found = [
+        table(row(name, 10), cpu=cpu + n, title=None)
+        for n in range(4)
+        for name, cpu in (("prefill", 500), ("decode", 80))
+    ]
+    report = report_on(document(*found))
+    sections = {section.id: section for section in build(report, 10)}
+    assert sections["runs"].title.id == "runs-tables-compared-title"
+    assert [key for key in sections if key.startswith("table-") and key.count("-") == 1] == ["table-1", "table-2"]
+    assert (sections["table-1"].title.id, sections["table-1"].title.params) == ("runs-table-title", {"number": "1"})
+    assert sections["table-2"].messages[1].text == (
+        "3 more have mostly the same rows and about the same totals: table-4, table-6, table-8."
+    )
+    assert [warning.id for warning in report.warnings] == ["q-tables-truncated", "q-no-steps-in-tables"]
+
+
 def test_many_tables_are_listed_and_not_compared() -> None:
     report = report_on(document(*(table(row("aten::mm", 10 + n), cpu=100 + n) for n in range(16))))
     sections = {section.id: section for section in build(report, 10)}
     assert "runs-operators" not in sections
-    assert "tables of 16 different totals" in sections["runs"].messages[0].text
+    assert "tables with 16 different totals" in sections["runs"].messages[0].text
     (listed,) = sections["runs"].tables
     assert len(listed.rows) == 16
     assert all(any(row[column] is not None for row in listed.rows) for column in range(len(listed.columns)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..layout import LAYOUTS, Layout
 from ..trace import TraceBuilder
-from .backends import cpu_only, mtia, xpu
+from .backends import cpu_only, hpu, mtia, npu, xpu
 from .oddities import (
     cuda_driver_launches,
     external_id_is_correlation,
@@ -76,7 +76,13 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation(cpu_only, "device times 0; no GPU section, and why"),
     Situation(xpu, "kernels attributed to operators through both kinds of launch", layout=LAYOUTS["current"]),
-    Situation(mtia, "`mtia_ccp_events` counted as unsupported, no device activity"),
+    Situation(mtia, "device busy for 704 us, waiting for 820 us is no work; no kernels"),
+    Situation(
+        npu,
+        "device 1 busy for 310 us, waiting for 800 us; one event without a category and one of an unknown one left out",
+        layout=LAYOUTS["bare_array"],
+    ),
+    Situation(hpu, "device 0 busy for 350 us; `synLaunch` is an operator of the host"),
     Situation(overlapping_slices, "two overlapping slices on threads, cut where their parent ends, counted"),
     Situation(
         kernels_without_launch,
@@ -113,9 +119,11 @@ __all__ = [
     "gpu_step_annotations",
     "gpu_training",
     "gpu_training_fed",
+    "hpu",
     "kernels_without_launch",
     "mtia",
     "no_profiler_step",
+    "npu",
     "old_categories",
     "overlapping_slices",
     "planted_faults",

@@ -1,4 +1,4 @@
-"""Traces of other back ends in miniature: the CPU alone, Intel XPU, Meta MTIA."""
+"""Traces of other back ends in miniature: the CPU alone, Intel XPU, Meta MTIA, Ascend NPU, Gaudi HPU."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def xpu() -> TraceBuilder:
 
 
 def mtia() -> TraceBuilder:
-    """Two requests on an MTIA card: `mtia_runtime` calls and `mtia_ccp_events`, which are no kernels."""
+    """Two requests on an MTIA card: a queue waits for longer than all work takes; another's work overlaps."""
     dialect_args = {"device": 0, "stream_id": 4}
     trace = TraceBuilder(MODERN, devices=(MTIA,), origin="301805216.892", margins=(12, 12))
     for request, start in enumerate((20, 620)):
@@ -71,6 +71,8 @@ def mtia() -> TraceBuilder:
             trace.add("mtia_ccp_events", name, (start + at, dur), trace.stream(0, 4), details)
             trace.flow_end("f", ("ac2g", "ac2g"), correlation, (start + at, *trace.stream(0, 4)))
         _mtia_call(trace, "synchronizeStream", start + 155, 300, 41_000 + request, dialect_args)
+        for name, at, dur in (("event_wait", -10, 410), ("merge", 400, 80), ("event_record", 480, 1)):
+            trace.add("mtia_ccp_events", name, (start + at, dur), trace.stream(0, 5), {"stream": 5})
     return trace
 
 
@@ -79,3 +81,51 @@ def _mtia_call(trace: TraceBuilder, name: str, at: int, dur: int, correlation: i
     trace.add("mtia_runtime", name, (at, dur), where, {"correlation": correlation, **args})
     trace.flow_end("s", ("ac2g", "ac2g"), correlation, (micros(at * 1000), *where))
     return correlation
+
+
+def npu() -> TraceBuilder:
+    """One step on an Ascend NPU: events of the device have no category, but a type of task; their times are texts."""
+    trace = TraceBuilder(devices=(), origin="5120044.201", margins=(9, 9))
+    trace.step(1, 20, 1000)
+    trace.op("aten::mm", 30, 40, shapes=[[512, 512], [512, 512]], types=["c10::Half", "c10::Half"])
+    tasks = (
+        ("MatMulV2", "AI_CORE", 2, 100, 200),
+        ("Add", "AI_VECTOR_CORE", 2, 320, 40),
+        ("EVENT_RECORD", "EVENT_RECORD", 2, 360, 1),
+        ("EVENT_WAIT", "EVENT_WAIT", 5, 100, 800),
+        ("MEMCPY_ASYNC", "MEMCPY_ASYNC", 5, 200, 140),
+        ("hcom_allReduce__512_0_1", "AI_VECTOR_CORE", 5, 950, 50),
+    )
+    for number, (name, task, stream, at, dur) in enumerate(tasks):
+        args = {"Model Id": 4_294_967_295, "Task Type": task, "Physic Stream Id": stream, "Task Id": number}
+        _uncategorized(trace, name, (at, dur), (trace.pid << 10 | 4 << 5 | 1, stream), args)
+    _uncategorized(
+        trace, "AscendCL@aclrtLaunchKernel", (45, 5), (trace.pid << 10 | 2 << 5, trace.tid), {"level": "acl"}
+    )
+    trace.add("npu_detail", "aicore", (100, 200), trace.thread(None), {})
+    return trace
+
+
+def _uncategorized(
+    trace: TraceBuilder, name: str, span: tuple[int, int], where: tuple[int, int], args: dict[str, object]
+) -> None:
+    event = trace.add("", name, span, where, args)
+    del event["cat"]
+    event["ts"] = str(event["ts"])
+
+
+def hpu() -> TraceBuilder:
+    """One step on Gaudi: calls of the host and events of the device are both `hpu_op`; engines overlap."""
+    trace = TraceBuilder(devices=(), origin="5120044.201", margins=(9, 9))
+    trace.step(1, 20, 500)
+    trace.op("aten::mm", 30, 60, shapes=[[512, 512], [512, 512]], types=["c10::BFloat16", "c10::BFloat16"])
+    trace.add("hpu_op", "synLaunch", (40, 30), trace.thread(None), {})
+    tasks = (
+        ("GEMM", "MMEH_WB", 6000, 100, 200),
+        ("add_fwd_bf16", "TPC_SPU_START_TO_SPU_HALT", 7000, 250, 150),
+        ("DmaTranspose", "DBG_DMA_TRC_WR_DATA_LAST", 4000, 380, 40),
+        ("allReduce", "STM_0_RX", 8000, 420, 30),
+    )
+    for name, engine, tid, at, dur in tasks:
+        trace.add("hpu_op", name, (at, dur), (0, tid), {"HW event name": engine})
+    return trace

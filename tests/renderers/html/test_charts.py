@@ -13,7 +13,7 @@ from tests.renderers.samples import EVERY, report_of
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import chart_data, charts
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
-from traceanalyzer.renderers.html import page, themed
+from traceanalyzer.renderers.html import bar_charts, page
 from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.report.model import Report
 
@@ -31,6 +31,7 @@ BARS = Bars("chart-b", "Idle", "Why", ("核心 <b>", "$x$"), ("1 ms", "2 ms"), S
 CURVES = Curves(
     "chart-c", "Memory", "GPU0", "bytes", ((0.0, 5e6, 9e6),), (Series("Allocated", "cpu_exec", (0.0, 2e9, 1e9)),)
 )
+ROLES = ("kernel", "other")
 each_chart = pytest.mark.parametrize("chart", [STACKS, BARS, CURVES], ids=lambda chart: type(chart).__name__)
 each_width = pytest.mark.parametrize("width", [charts.WIDE, charts.NARROW])
 
@@ -47,7 +48,7 @@ def test_the_same_chart_gives_the_same_bytes(chart: Chart, width: int) -> None:
 @each_chart
 @each_width
 def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) -> None:
-    text = themed.draw(chart, ENGLISH, width)
+    text = page.drawn(chart, ENGLISH, width)
     assert not re.search(r"#[0-9a-f]{6}", text)
     assert 'style="' not in text
     assert "<style" not in text
@@ -59,7 +60,7 @@ def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) ->
 
 @each_chart
 def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
-    wide, narrow = (ET.fromstring(themed.draw(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
+    wide, narrow = (ET.fromstring(page.drawn(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
     assert wide.findtext("title") == chart.title
     assert wide.findtext("desc") == chart.description
     ids = [[element.get("id") for element in svg.iter() if element.get("id")] for svg in (wide, narrow)]
@@ -70,8 +71,31 @@ def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
 
 
 def test_texts_stay_text() -> None:
-    texts = [element.text for element in ET.fromstring(themed.draw(BARS, ENGLISH, charts.WIDE)).iter("text")]
+    texts = [element.text for element in ET.fromstring(page.drawn(BARS, ENGLISH, charts.WIDE)).iter("text")]
     assert {"核心 <b>", "$x$", "1 ms", "2 ms"} <= set(texts)
+
+
+def test_every_bar_has_its_place_and_size() -> None:
+    svg = ET.fromstring(page.drawn(STACKS, ENGLISH, charts.NARROW))
+    kernel, other = (next(p.get("d") or "" for p in svg.iter("path") if p.get("fill") == f"var(--{r})") for r in ROLES)
+    bars = [tuple(map(float, bar)) for bar in re.findall(r"M(\S+) (\S+)H(\S+)V(\S+)H", kernel)]
+    assert [round(bottom - top, 1) for _, top, _, bottom in bars] == pytest.approx(
+        [69.6, 83.6, 69.6, 125.4, 69.6], abs=0.2
+    )
+    assert {bottom for *_, bottom in bars} == {166}
+    assert other.count("M") == 4  # what takes no time is not drawn
+    marks = [text for text in svg.iter("text") if text.text == "▼"]
+    assert [float(mark.get("x") or 0) for mark in marks] == pytest.approx([(bars[3][0] + bars[3][2]) / 2], abs=0.2)
+
+
+@pytest.mark.parametrize(("top", "step"), [(0.7, 0.2), (4, 1), (4.1, 2), (9, 2.5), (18.3, 5), (1001, 500), (1, 0.25)])
+def test_a_scale_has_round_steps(top: float, step: float) -> None:
+    assert bar_charts.round_step(top) == step
+
+
+def test_the_shortest_bar_is_seen() -> None:
+    tiny = Bars("chart-b", "Idle", "Why", ("a", "b"), ("1 s", "1 ns"), Series("Idle", "runtime", (1e9, 1.0)))
+    assert "H318.4" in page.drawn(tiny, ENGLISH, charts.WIDE)
 
 
 def test_colours_tell_roles_apart() -> None:
@@ -112,7 +136,9 @@ def test_steps_that_take_much_longer_are_marked() -> None:
 
 def test_many_steps_are_a_line() -> None:
     (chart,) = (c for owner, c in chart_data.build(with_steps([1000] * 300), ENGLISH) if owner == "steps")
-    assert len(themed.draw(chart, ENGLISH, charts.WIDE)) < 20_000
+    assert len(page.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
+    assert [label for _, label in page.picture(chart, ENGLISH).legend] == []
+    assert [label for _, label in page.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
@@ -120,6 +146,6 @@ def test_every_fixture_has_drawable_charts(path: object) -> None:
     report = report_of(path)  # type: ignore[arg-type]
     for _, chart in chart_data.build(report, ENGLISH):
         for width in (charts.WIDE, charts.NARROW):
-            assert ET.fromstring(themed.draw(chart, ENGLISH, width)).tag == "svg"
+            assert ET.fromstring(page.drawn(chart, ENGLISH, width)).tag == "svg"
     if len(plain(report).get("step_breakdown", {}).get("steps", ())) > 1:
         assert "steps" in dict(chart_data.build(report, ENGLISH))

@@ -14,15 +14,17 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.renderers.html.advised import advised
+from tests.renderers.html.advised import advised, finding, saving
 from tests.renderers.html.pages import Page
 from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import EVERY, NO_GPU, TRAINING, report_of
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import html
 from traceanalyzer.renderers.html.detail import LIMIT, stages
+from traceanalyzer.renderers.html.page import GROUPS
 from traceanalyzer.renderers.json import render as to_json
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Topic
 
 each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 
@@ -152,6 +154,10 @@ def test_without_a_gpu_there_is_no_section_of_zeros(name: str) -> None:
     assert {"summary", "operators", "definitions"} <= set(page.ids)
 
 
+def test_every_topic_has_a_place_on_the_page() -> None:
+    assert set(Topic) - {Topic.SUMMARY} <= set(GROUPS)
+
+
 def test_the_first_screen_has_step_gpu_and_findings() -> None:
     page = page_of(advised(report_of(TRAINING)))
     for words in ("Bound by input: Plain words", "One step, on average", "GPU utilization", "Most valuable findings"):
@@ -178,6 +184,14 @@ def test_a_finding_says_everything() -> None:
         "What bounds the step after that: GPU",
     ):
         assert words in page.text, words
+
+
+def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that() -> None:
+    small = finding("fp32-matmul", latent=True, blocked_by="loader", saving=saving(0, 40_000, "gpu", arithmetic=False))
+    page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(small,)))
+    assert "Latent: saves nothing before this is relieved: DataLoader" in page.text
+    assert "No saving yet" in page.text
+    assert "up to 40.00 us" not in page.text
 
 
 def test_findings_have_addresses_of_their_own() -> None:
@@ -223,3 +237,9 @@ def test_the_data_of_the_script_is_json() -> None:
         assert max(lane["tone"]) < len(data["tones"])
         assert 0 <= sum(lane["start"]) + lane["length"][-1] <= data["duration"]
     assert set(json.loads(page.data["words"])) >= {"copied", "found", "slice"}
+
+
+def test_bars_fill_from_the_left() -> None:
+    style = text_of(TRAINING).partition("<style")[2].partition("</style>")[0]
+    assert "td.n .meter" in style
+    assert "scaleX" not in style

@@ -19,8 +19,8 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import UNKNOWN
 from traceanalyzer.trace.tables import Category
 
-_NO_KERNELS = Text("skip-idle-no-kernels", "no kernel of a numbered device is in the trace, so nothing tells idle time")
-_NO_WINDOW = Text("skip-idle-no-window", "the steps have no length, so there is no window in which a GPU could idle")
+_NO_KERNELS = Text("skip-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown")
+_NO_WINDOW = Text("skip-idle-no-window", "all steps have a length of 0, so there is no time in which a GPU could idle")
 
 
 class Cause(msgspec.Struct, frozen=True):

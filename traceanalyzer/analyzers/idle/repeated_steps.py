@@ -27,9 +27,11 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_KERNELS = Text(
-    "skip-step-idle-no-kernels", "no kernel of a numbered device is in the trace, so nothing tells idle time"
+    "skip-step-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown"
 )
-_NO_STEPS = Text("skip-step-idle-no-steps", "no step has any length, so there is nothing in which a GPU could idle")
+_NO_STEPS = Text(
+    "skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"
+)
 
 _WARM_UP = 0.05
 """Share of a step in which the device waits for code to be loaded or compiled, from which on it does not count.

@@ -74,7 +74,7 @@ def _device_times(events: AveragedEvents, elapsed: F64, cpu: I64, nesting: Nesti
 
 
 def _kernel_times(events: AveragedEvents, elapsed: F64) -> F64:
-    """Of each event on the CPU: the time of the device events that name it."""
+    """For each event on the CPU, the time of the device events that name it."""
     device = np.flatnonzero(events.on_device & (events.linked > 0))
     position, owner = EventOwners(np.where(events.on_device, 0, events.ident)).all(events.linked[device])
     return add_up(owner, elapsed[device[position]], len(events))

@@ -64,7 +64,7 @@ def _tensor(inputs: Inputs, index: int) -> Sequence[int]:
 
     Raises:
         IndexError: There is no such input.
-        TypeError: It is no tensor.
+        TypeError: It is not a tensor.
     """
     shapes, types, _ = inputs
     shape = shapes[index]

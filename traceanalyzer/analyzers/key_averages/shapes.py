@@ -27,7 +27,7 @@ def printed(shapes: Strings, codes: I32) -> Shapes:
 
 
 def parse(text: str) -> list[list[int]]:
-    """Shapes of all inputs; [] for what is no tensor, and for what cannot be read."""
+    """Shapes of all inputs; [] for what is not a tensor, and for what cannot be read."""
     try:
         value: Any = msgspec.json.decode(text) if text else []
     except (msgspec.DecodeError, RecursionError):

@@ -22,7 +22,7 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_LAUNCHES = Text("skip-no-launches", "the trace has no launch of anything that ran on a device")
+_NO_LAUNCHES = Text("skip-no-launches", "the trace has no launches of work that ran on a device")
 _GRAPH = re.compile(r"^(cuda|cu|hip|musa)GraphLaunch")
 
 _CAPTURE = re.compile(r"^(cuda|cu|hip|musa)StreamBeginCapture")

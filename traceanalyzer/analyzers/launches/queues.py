@@ -26,9 +26,9 @@ class StreamQueue(msgspec.Struct, frozen=True):
     """The queue of one stream."""
 
     device: int | None
-    """Number of the device; null where the trace does not say."""
+    """Number of the device; null if the trace does not show it."""
     stream: int | None
-    """Number of the stream; null where the trace does not say."""
+    """Number of the stream; null if the trace does not show it."""
     launches: int
     """Number of calls that put something on the stream; copies and fills count, a graph counts once."""
     mean_length: float | None

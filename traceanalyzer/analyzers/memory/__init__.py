@@ -19,7 +19,7 @@ from traceanalyzer.analyzers.memory.steps import StepMemory, by_step, growth, ho
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import I64, UNKNOWN
 
-_NO_RECORDS = Text("skip-no-memory", "the trace has no memory records: it was recorded without profile_memory=True")
+_NO_RECORDS = Text("skip-no-memory", "the trace has no memory records: record them with profile_memory=True")
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ class MemoryBlock(msgspec.Struct, frozen=True):
     freed_ns: int | None
     """When it was released, in ns since the first event; null if not in the trace."""
     operator: str | None
-    """The operator that asked for it: the innermost one that is no `aten::empty`; null if unknown."""
+    """The operator that asked for it: the innermost one that is not `aten::empty`; null if unknown."""
     python_line: str | None
     """The innermost Python frame outside of torch (else the innermost one); null without stacks, or if unknown."""
 
@@ -117,7 +117,7 @@ def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
 
 
 def _asking(context: Context, node: I64) -> I64:
-    """The innermost operator that is no `aten::empty`, else the innermost operator, else -1."""
+    """The innermost operator that is not `aten::empty`, else the innermost operator, else -1."""
     empty = context.trace.names.where(lambda name: name.startswith("aten::empty"))
     is_row = context.once(is_operator)
     innermost = _climb(context, node, is_row)

@@ -21,10 +21,10 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def curve(time_ns: I64, level_bytes: I64, points: int = POINTS) -> Curve:
-    """The curve in at most so many points.
+    """The curve in at most this many points.
 
     The time is cut into buckets of equal length; the lowest and the highest level of each stay, where they
-    occurred, and the first and the last of all. Levels that repeat their predecessor are no points.
+    occurred, and the first and the last of all. Levels that repeat their predecessor are not points.
 
     Args:
         time_ns: Times in ascending order.

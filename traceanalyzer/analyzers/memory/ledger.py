@@ -39,7 +39,7 @@ class Ledger:
     is_foreign: Bool
     """Records of memory that the allocator does not manage; they do not change the level."""
     reserved_bytes: I64
-    """Held by the caching allocator after each record; -1 where the trace does not say."""
+    """Held by the caching allocator after each record; -1 if the trace does not show it."""
 
 
 def ledgers(context: Context) -> tuple[Ledger, ...]:

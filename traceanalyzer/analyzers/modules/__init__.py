@@ -20,7 +20,7 @@ from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_MODULES = Text("skip-no-modules", "the trace has no calls of nn.Module: it was recorded without with_stack=True")
+_NO_MODULES = Text("skip-no-modules", "the trace has no calls of nn.Module: record them with with_stack=True")
 _PREFIX = "nn.Module: "
 _NUMBER = re.compile(r"_\d+$")
 
@@ -31,7 +31,7 @@ class Module(msgspec.Struct, frozen=True):
     name: str
     """Class and number of the module as the profiler names it, `Conv2d_0`."""
     module_id: int
-    """Number that the profiler gave this module, which tells it from others of its name."""
+    """Number that the profiler gave this module, which distinguishes it from others of its name."""
     calls: int
     """Number of forward calls."""
     operators: int
@@ -93,7 +93,7 @@ class Place(msgspec.Struct, frozen=True):
     name: str
     """Class and number of the module as the profiler names it, `Conv2d_0`."""
     module_id: int
-    """Number that the profiler gave this module, which tells it from others of its name."""
+    """Number that the profiler gave this module, which distinguishes it from others of its name."""
     parent: int | None
     """Position in the tree of the place around it; null at the top."""
     depth: int

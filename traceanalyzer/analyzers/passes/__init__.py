@@ -22,7 +22,8 @@ from traceanalyzer.trace.table import I64
 
 _NO_AUTOGRAD = Text(
     "skip-no-autograd",
-    "the trace has no backward pass, and no operator has a number of autograd (no gradients, or old)",
+    "the trace has no backward pass, and its operators have no sequence numbers of autograd (no gradients, or an old "
+    "torch)",
 )
 
 

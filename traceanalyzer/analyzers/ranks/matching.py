@@ -34,7 +34,7 @@ class Matched:
         return np.searchsorted(self.collective, np.arange(self.count))
 
     def ordered(self, order: I64) -> Matched:
-        """The same rows in another order within collectives."""
+        """Put the rows into another order; each stays within its collective."""
         return Matched(self.rows[order], self.collective[order], self.count, self.by_sequence[order])
 
     def only(self, kept: Bool) -> Matched:

@@ -11,7 +11,8 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
-from traceanalyzer.report.model import Report, ReportSource, TraceSummary
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.source import ReportSource, TraceSummary
 
 ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle")
 """Results of a saved report that `of_report` uses."""

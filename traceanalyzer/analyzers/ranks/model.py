@@ -44,7 +44,7 @@ class RankRow(msgspec.Struct, frozen=True):
     median_step_ns: float | None
     """Median duration of a step in ns."""
     computation_ns: float | None
-    """Time per step in ns in which a kernel that is no collective runs."""
+    """Time per step in ns in which a kernel that is not a collective runs."""
     communication_ns: float | None
     """Time per step in ns in which a collective kernel runs."""
     exposed_ns: float | None

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
-from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
+from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 
 T = TypeVar("T")
 

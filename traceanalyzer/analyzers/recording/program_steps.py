@@ -230,9 +230,11 @@ def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> St
 
 
 def _whole(context: Context) -> Steps:
-    """All that was recorded; without the marks if they belong to another process."""
+    """All that was recorded, until the device is done; without the marks if they belong to another process."""
+    steps = context.steps
     if not is_foreign(context):
-        return replace(context.steps, found_by=WHOLE) if len(context.steps) else context.steps
+        ends = np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0))
+        return replace(steps, end_ns=ends, found_by=WHOLE) if len(steps) == 1 else steps
     trace, own = context.trace, context.kind != NodeKind.STEP
     start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
     end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))

@@ -192,6 +192,8 @@ def _training(context: Context) -> Iterator[Evidence]:
     backward = _backward(context)
     if backward is not None:
         yield Evidence("backward-operators", backward)
+    for found in _of_role(context, "training"):
+        yield Evidence("training-framework", found.name, found.events)
 
 
 def _forward_only(context: Context) -> Iterator[Evidence]:

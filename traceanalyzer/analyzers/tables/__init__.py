@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import listing, recording, runs
+from traceanalyzer.analyzers.tables import listing, recording, runs, throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss
@@ -17,7 +17,11 @@ _NO_TIMELINE = Text(
 
 NEEDS_TIMELINE = ("step_breakdown", "gpu", "kernels_by_operator")
 
-RESULTS = {"tables": tuple[listing.PrintedTable, ...], "runs": tuple[runs.PrintedRun, ...]}
+RESULTS = {
+    "tables": tuple[listing.PrintedTable, ...],
+    "runs": tuple[runs.PrintedRun, ...],
+    "printed_throughput": tuple[throughput.PrintedThroughput, ...],
+}
 """Types of the results of a document by key; `recording`, of the first run, is that of a trace."""
 
 
@@ -25,15 +29,22 @@ _HIDDEN = 0.01
 """Share of time in rows that are not printed that is worth a warning (own choice: below, no ranking changes)."""
 
 
-def run(document: TableDocument) -> tuple[dict[str, Any], dict[str, Message]]:
+def run(document: TableDocument, views: Sequence[runs.RunView]) -> tuple[dict[str, Any], dict[str, Message]]:
     """Run every analysis that tables allow.
+
+    Args:
+        document: The tables.
+        views: The same tables by run, as `runs.group` joins them.
 
     Returns:
         The results by key, and for each analysis that needs more the reason.
     """
-    views = runs.group(document)
-    found = tuple(runs.analyze(view) for view in views)
-    results: dict[str, Any] = {"tables": listing.analyze(document, views), "runs": found}
+    found = runs.analyze_all(tuple(views))
+    results: dict[str, Any] = {
+        "tables": listing.analyze(document, views),
+        "runs": found,
+        "printed_throughput": throughput.analyze(document, found),
+    }
     if found:
         results["recording"] = recording.analyze(views[0], found[0])
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}
@@ -41,13 +52,26 @@ def run(document: TableDocument) -> tuple[dict[str, Any], dict[str, Message]]:
 
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
-    found = []
-    for run in results["runs"]:
-        hidden = max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
-        if hidden > _HIDDEN:
-            found.append(Loss("q-table-truncated", 1, {"run": run.id, "share": hidden}))
-        if run.annotations_in_total:
-            found.append(Loss("q-gpu-annotation-in-total", 1, {"run": run.id}))
-        if run.steps_from is None:
-            found.append(Loss("q-no-steps-in-table", 1, {"run": run.id}))
-    return tuple(found)
+    printed: tuple[runs.PrintedRun, ...] = results["runs"]
+    hidden = {run.id: share for run in printed if (share := _hidden_share(run)) > _HIDDEN}
+    in_total = [run.id for run in printed if run.annotations_in_total]
+    stepless = [run.id for run in printed if run.steps_from is None]
+    every = len(printed)
+    return (
+        *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
+        *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
+        *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
+        *throughput.doubts(printed, results["printed_throughput"]),
+    )
+
+
+def _hidden_share(run: runs.PrintedRun) -> float:
+    return max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
+
+
+def _once(one: str, several: str, every: int, ids: list[str], **params: float) -> Iterator[Loss]:
+    """A doubt about one run, or the same about several of all."""
+    if len(ids) == 1:
+        yield Loss(one, 1, {"run": ids[0], **params})
+    elif ids:
+        yield Loss(several, len(ids), {"all": every, **params})

@@ -6,7 +6,8 @@ shape) and are joined into one view; tables with other totals are another run, b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,16 @@ import msgspec
 from traceanalyzer.analyzers.tables import rows as joined
 from traceanalyzer.analyzers.tables import shape_costs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader, is_sync
+from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
+
+MOST_COMPARED = 4
+"""Own choice: as many totals may be of runs before and after changes, and can be read side by side."""
+_RANK = re.compile(r"\brank[\s:=#_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
+_SAME_ROWS = 0.5
+"""Own choice: part of the names in two tables that both have; those of ranks differ at the end of the ranking."""
+_SAME_TOTAL = 1.25
+"""Own choice: by what the totals of tables that are alike differ at most."""
 
 
 class Hot(msgspec.Struct, frozen=True):
@@ -52,7 +62,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """One profile. Shares are of the profiled time, never of wall clock, which a table does not have."""
 
     id: str
-    """Id of the run within the document: `run-1`, `run-2`, ..."""
+    """Id of the run within the document: `run-1`, `run-2`, ...; `rank-0`, ... where the headings tell ranks; `table-1`,
+    ... where there are more than four and nothing tells whether they are runs or ranks."""
     title: str | None
     """Heading of the run in the document; null if there is none."""
     steps: int
@@ -94,6 +105,11 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Operators by input shapes, the most device time first; empty where no table has shapes."""
     tables: tuple[int, ...]
     """Positions of the run's tables in the document, counted from 0."""
+    like: str | None = None
+    """Id of the first run before it that has mostly the same rows and about the same totals; null where none has."""
+    batch_size: int | None = None
+    """Length of the first axis that all tensors of three and more axes have in common, if they are not operands of
+    batched products only; null where there is none, or where no table has shapes."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,20 @@ def group(document: TableDocument) -> tuple[RunView, ...]:
             members[-1][1].append(position)
         else:
             members.append((totals if known else position, [position]))
-    return tuple(_view(document, number, positions) for number, (_, positions) in enumerate(members, 1))
+    titles = [_title(document, positions) for _, positions in members]
+    return tuple(
+        RunView(id, title, tuple(document.tables[position] for position in positions), tuple(positions))
+        for id, title, (_, positions) in zip(_ids(titles), titles, members, strict=True)  # noqa: A001 - the field's name
+    )
+
+
+def _ids(titles: list[str | None]) -> list[str]:
+    """Ranks where every heading names another one; otherwise a few are runs, and of many nobody knows."""
+    ranks = [match[1] for title in titles if (match := _RANK.search(title or ""))]
+    if len(titles) > 1 and len(set(ranks)) == len(titles):
+        return [f"rank-{rank}" for rank in ranks]
+    word = "run" if len(titles) <= MOST_COMPARED else "table"
+    return [f"{word}-{number}" for number in range(1, len(titles) + 1)]
 
 
 def _continues(document: TableDocument, before: int, position: int) -> bool:
@@ -138,18 +167,40 @@ def _continues(document: TableDocument, before: int, position: int) -> bool:
     return section is not None and section == document.tables[before].section
 
 
-def _view(document: TableDocument, number: int, positions: list[int]) -> RunView:
-    tables = tuple(document.tables[position] for position in positions)
-    title = next((table.section for table in tables if table.section), None) or tables[0].title
-    return RunView(f"run-{number}", title, tables, tuple(positions))
+def _title(document: TableDocument, positions: list[int]) -> str | None:
+    tables = [document.tables[position] for position in positions]
+    return next((table.section for table in tables if table.section), None) or tables[0].title
+
+
+def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
+    """Compute the figures of all runs, and which are alike."""
+    first: list[tuple[PrintedRun, RunView]] = []
+    found = []
+    for view in views:
+        run = analyze(view)
+        like = next((other.id for other, its_view in first if _is_like(run, other, view, its_view)), None)
+        if like is None:
+            first.append((run, view))
+        found.append(msgspec.structs.replace(run, like=like))
+    return tuple(found)
+
+
+def _is_like(run: PrintedRun, other: PrintedRun, view: RunView, others: RunView) -> bool:
+    names, other_names = ({row.name for row, _ in each.by_name} for each in (view, others))
+    if not names or len(names & other_names) < _SAME_ROWS * len(names | other_names):
+        return False
+    return _is_about(run.cpu_ns, other.cpu_ns) and _is_about(run.device_ns, other.device_ns)
+
+
+def _is_about(a: int | None, b: int | None) -> bool:
+    return a == b or (a is not None and b is not None and max(a, b) <= _SAME_TOTAL * min(a, b))
 
 
 def analyze(view: RunView) -> PrintedRun:
     """Compute the figures of one run."""
     rows = view.by_name
-    totals = [table.totals for table in view.tables]
-    cpu = next((t.self_cpu_ns for t in totals if t.self_cpu_ns is not None), None)
-    device = next((t.self_device_ns for t in totals if t.self_device_ns is not None), None)
+    cpu = _first(table.totals.self_cpu_ns for table in view.tables)
+    device = _first(table.totals.self_device_ns for table in view.tables)
     steps, steps_from = _steps(rows)
     largest = max((value for value in (cpu, device) if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
@@ -162,12 +213,10 @@ def analyze(view: RunView) -> PrintedRun:
         cpu_ns=cpu,
         device_ns=device,
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
-        device_share_at_most=device / largest if device is not None and largest else None,
+        device_share_at_most=_share(device, largest),
         dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
         sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is RowKind.RUNTIME and is_sync(row.name)),
-        copies=tuple(
-            PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
-        ),
+        copies=_copies(rows),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, shown_device),
@@ -176,7 +225,30 @@ def analyze(view: RunView) -> PrintedRun:
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
         shape_costs=shape_costs.analyze(view.by_shape),
         tables=view.positions,
+        batch_size=_batch_size(view.by_shape),
     )
+
+
+def _first(totals: Iterable[int | None]) -> int | None:
+    """The first total that is printed; None if none is."""
+    return next((total for total in totals if total is not None), None)
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _copies(rows: list[tuple[TableRow, RowKind]]) -> tuple[PrintedCopy, ...]:
+    copies = (row for row, kind in rows if kind is RowKind.COPY)
+    return tuple(PrintedCopy(row.name, row.calls, row.self_device_ns) for row in copies)
+
+
+def _batch_size(rows: list[TableRow]) -> int | None:
+    """The one first axis of all tensors that have three and more, not only of products, which fold heads into it."""
+    calls = [(row.name, parse(None if row.shapes_truncated else row.input_shapes) or []) for row in rows]
+    tensors = [(name, shape) for name, shapes in calls for shape in shapes if len(shape) >= 3]
+    first = {shape[0] for _, shape in tensors}
+    return first.pop() if len(first) == 1 and any("bmm" not in name.lower() for name, _ in tensors) else None
 
 
 def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
@@ -192,7 +264,7 @@ def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
 
 
 def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
-    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing of allocations."""
+    """Sum of the positive memory figures in bytes; negative ones are frees and say nothing about allocations."""
     sizes = [row.self_device_mem_bytes for row, _ in rows if row.self_device_mem_bytes is not None]
     return sum(size for size in sizes if size > 0) if sizes else None
 

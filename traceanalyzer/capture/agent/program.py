@@ -1,4 +1,4 @@
-"""The capture in one process: built when torch is imported, and built anew in a forked child."""
+"""The capture in one process: built when torch is imported, and built again in a forked child."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Program:
         self._whole_run.end()
 
     def _after_fork(self) -> None:
-        """Begin anew in a child, unless the profiler is on: then the child must not record."""
+        """Begin again in a child, unless the profiler is on: then the child must not record."""
         was_recording = self._whole_run.is_on or (self._recorder is not None and self._recorder.is_recording)
         self._left += [self._whole_run, self._recorder]  # kept: to free a recording takes threads that are not here
         self._endings.leave_signals()

@@ -202,7 +202,7 @@ class Recorder:
         return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
 
     def give_way(self) -> None:
-        """Make room for the program's own profiler: save what there is, or begin anew when it is done."""
+        """Make room for the program's own profiler: save what there is, or begin again when it is done."""
         self._whole_run.end()
         if not self.is_recording or _thread.get_ident() != self._thread:
             return

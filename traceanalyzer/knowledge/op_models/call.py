@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -50,6 +49,8 @@ _CODES = {
 _RANKS = ("bool", "char", "short", "int", "long", "Float8", "Half", "BFloat16", "float", "double", "complex")
 """Kinds of types by which the type of a result is decided, the last one most."""
 
+_INTEGER = {int}
+
 
 class Family(Enum):
     """Families of operators whose work is counted in the same way."""
@@ -62,8 +63,7 @@ class Family(Enum):
     REDUCTION = "reduction"
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """Operations and bytes of a call, whatever the kernel makes of it."""
 
     family: Family
@@ -75,8 +75,7 @@ class Work:
     """Type of the operands that are multiplied or worked on; None where it is not recorded."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True):
     """An argument of a call that is a tensor."""
 
     shape: Shape
@@ -95,16 +94,15 @@ class Tensor:
         return size(self.stored, self.dtype)
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """The arguments of a call, by position."""
 
     name: str
     """Name of the operator without `aten::`."""
     arguments: tuple[Tensor | None, ...]
-    """Tensors by position; None where the argument is no tensor."""
+    """Tensors by position; None where the argument is not a tensor."""
     values: tuple[str, ...] | None
-    """Values of what is no tensor, as text, empty for tensors and for None; None where they were not recorded."""
+    """Values of what is not a tensor, as text, empty for tensors and for None; None where they were not recorded."""
 
     def tensor(self, position: int) -> Tensor | None:
         """The tensor at a position, or None."""
@@ -157,16 +155,14 @@ def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: 
     if dims is None:
         return None
     kinds, steps, values = _list(types), _list(strides), _list(concrete)
-    arguments = tuple(
-        _argument(shape, _at(kinds, i, None if kinds is None else ""), _at(steps, i, None))
-        for i, shape in enumerate(dims)
-    )
+    kind = None if kinds is None else ""
+    arguments = tuple([_argument(shape, _at(kinds, i, kind), _at(steps, i, None)) for i, shape in enumerate(dims)])
     texts = None if values is None else tuple(value if isinstance(value, str) else "" for value in values)
     return Call(name.removeprefix("aten::"), arguments, texts)
 
 
 def size(elements: int, dtype: str | None) -> int | None:
-    """Bytes of so many elements of a type; None if the type is unknown."""
+    """Bytes of this many elements of a type; None if the type is unknown."""
     width = _SIZES.get(dtype or "")
     return None if width is None else elements * width
 
@@ -203,7 +199,7 @@ def _rank(dtype: str) -> int:
 
 def _argument(shape: Any, kind: Any, stride: Any) -> Tensor | None:
     """A tensor has a type with a size; without recorded types, it has axes."""
-    if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+    if not isinstance(shape, list) or not set(map(type, shape)) <= _INTEGER or min(shape, default=0) < 0:
         return None  # a list of tensors
     if kind is None:
         return Tensor(tuple(shape), None, _stored(shape, stride)) if shape else None

@@ -10,6 +10,7 @@ from collections import Counter
 from traceanalyzer.readers.key_averages.cleaning import decode
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.openings import next_opening
+from traceanalyzer.readers.key_averages.rates import read_rates
 from traceanalyzer.readers.key_averages.tables import read_tables
 from traceanalyzer.readers.key_averages.wrapped import unwrap
 from traceanalyzer.trace.document import TableDocument
@@ -38,11 +39,13 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     Returns:
         The tables in their order, and what was lost on the way.
     """
-    tables, losses = read_tables(unwrap(Lines.of(text)))
+    lines = unwrap(Lines.of(text))
+    tables, losses, spans = read_tables(lines)
+    rates, beyond = read_rates(lines, spans)
     counts: Counter[str] = Counter()
     first: dict[str, Loss] = {}
     for loss in sorted(
-        (*losses, *(loss for table in tables for loss in table.losses)), key=lambda loss: loss.params["line"]
+        (*losses, *beyond, *(loss for table in tables for loss in table.losses)), key=lambda loss: loss.params["line"]
     ):
         counts[loss.id] += loss.count
         first.setdefault(loss.id, loss)
@@ -51,4 +54,5 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
         size_bytes=size_bytes,
         tables=tuple(tables),
         losses=tuple(Loss(loss, counts[loss], first[loss].params) for loss in sorted(counts)),
+        rates=rates,
     )

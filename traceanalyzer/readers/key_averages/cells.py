@@ -40,7 +40,7 @@ class PrintedGrid:
         self._numeric = [i for i, column in enumerate(header.columns) if column.kind in NUMERIC]
 
     def split(self, row: str) -> Cells | None:
-        """Cells of a row, or None if the text is no row of this table."""
+        """Cells of a row, or None if the text is not a row of this table."""
         row = row.expandtabs(8)
         sliced = list(self._slices(row))
         for cells in sliced:

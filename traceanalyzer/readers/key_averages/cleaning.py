@@ -16,7 +16,7 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|ensp|emsp|#[0-9]{1,7}|#[xX][
 _TAGS = re.compile(r"</?(?:pre|code|span|br|div|p|td|tr|font|samp|tt)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 
 _TEMPLATE = re.compile(r"\w$")
-"""What stands before `<` in a C++ template, where `foo<p>` is no paragraph."""
+"""What stands before `<` in a C++ template, where `foo<p>` is not a paragraph."""
 
 _ODD = {ord(c): " " for c in "\v\f"} | dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\0"))
 _ODD |= {code: " " for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"}

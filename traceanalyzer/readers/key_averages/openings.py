@@ -59,6 +59,6 @@ def opening_at(lines: Lines, index: int, start: int) -> TableOpening | None:
 
 
 def table_dashes(line: str) -> Dashes | None:
-    """Dashes of several columns; a single run is no table."""
+    """Dashes of several columns; a single run is not a table."""
     dashes = find_dashes(line)
     return dashes if dashes and len(dashes.runs) > 1 else None

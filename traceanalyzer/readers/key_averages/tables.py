@@ -22,13 +22,14 @@ ROW_UNREADABLE = "read-table-row-unreadable"
 TOTALS_MISSING = "read-table-totals-missing"
 
 _STRANGERS = 5
-"""Most lines between rows that are no rows, such as output of another process; after more, the table is over."""
+"""Most lines between rows that are not rows, such as output of another process; after more, the table is over."""
 
 
-def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
-    """All tables of a document, and the losses of those that had nothing left to read."""
+def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss], list[tuple[int, int]]]:
+    """All tables of a document, losses of those that had nothing left to read, and first line and end of each."""
     tables: list[ProfilerTable] = []
     lost: list[Loss] = []
+    spans: list[tuple[int, int]] = []
     headings = Headings()
     position = 0
     while opening := next_opening(lines, position):
@@ -38,10 +39,11 @@ def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss]]:
         table = _table(lines, opening, body, headings)
         if table.rows or table.totals.resolution:
             tables.append(table)
+            spans.append((opening.top, body.end))
         else:
             lost.append(Loss(TABLE_EMPTY, 1, {"line": table.line}))
         position = body.end
-    return tables, lost
+    return tables, lost, spans
 
 
 def _table(lines: Lines, opening: TableOpening, body: _Body, headings: Headings) -> ProfilerTable:
@@ -91,7 +93,7 @@ class _Body:
         )
 
     def read(self) -> None:
-        """Read up to the closing dashes, the totals, the next table, or whatever else is no row."""
+        """Read up to the closing dashes, the totals, the next table, or whatever else is not a row."""
         strangers = 0
         for index in range(self._opening.body, len(self._lines)):
             line = self._lines[index]

@@ -61,7 +61,7 @@ def read_value(kind: ValueKind, text: str, scale: int = 0) -> Value | None:
         scale: For FLOPs, the power of ten in the column's name.
 
     Returns:
-        The value, or None if the text is no value of that kind.
+        The value, or None if the text is not a value of that kind.
     """
     return _READERS[kind](text, scale) if _WHOLE[kind].fullmatch(text) else None
 

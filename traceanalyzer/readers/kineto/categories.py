@@ -13,17 +13,19 @@ class TableGroup(IntEnum):
     HOST = 0
     LAUNCH = 1
     DEVICE = 2
-    GPU_ANNOTATION = 3
-    FRAME = 4
-    SYNC = 5
-    OVERHEAD = 6
-    FLOW = 7
-    INSTANT = 8
-    """No category, or the one of instants: `[memory]` among other things, told apart by phase and name."""
-    IGNORED = 9
+    ACCELERATOR = 3
+    """Events of devices that write no kernels (`accelerators.py`); some are told by their content alone."""
+    GPU_ANNOTATION = 4
+    FRAME = 5
+    SYNC = 6
+    OVERHEAD = 7
+    FLOW = 8
+    INSTANT = 9
+    """No category, or the one of instants: `[memory]` among other things, distinguished by phase and name."""
+    IGNORED = 10
     """Understood but not used: flow arrows whose ends share a correlation id, counters, spans."""
-    UNKNOWN = 10
-    SPAN = 11
+    UNKNOWN = 11
+    SPAN = 12
     """The profiler's own span, of which only the start is used."""
 
 
@@ -31,11 +33,12 @@ _OPERATOR, _ANNOTATION = (TableGroup.HOST, Category.OPERATOR), (TableGroup.HOST,
 _RUNTIME = (TableGroup.LAUNCH, Category.RUNTIME)
 _MEMCPY, _MEMSET = (TableGroup.DEVICE, Category.MEMCPY), (TableGroup.DEVICE, Category.MEMSET)
 _IGNORED = (TableGroup.IGNORED, None)
+_ACCELERATOR = (TableGroup.ACCELERATOR, Category.ACCELERATOR)
 
 CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "cpu_op": _OPERATOR,
     "operator": _OPERATOR,  # until 2022-04, user ranges included
-    "hpu_op": _OPERATOR,
+    "hpu_op": _OPERATOR,  # of the device, too: `accelerators.vendor`
     "user_annotation": _ANNOTATION,
     "python": (TableGroup.HOST, Category.PYTHON),
     "runtime": _RUNTIME,
@@ -54,6 +57,7 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "gpu_memcpy": _MEMCPY,
     "memset": _MEMSET,
     "gpu_memset": _MEMSET,
+    "mtia_ccp_events": _ACCELERATOR,
     "gpu_user_annotation": (TableGroup.GPU_ANNOTATION, Category.GPU_ANNOTATION),
     "python_function": (TableGroup.FRAME, Category.FRAME),
     "cuda_sync": (TableGroup.SYNC, Category.SYNC),
@@ -69,6 +73,11 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "async_gpu": _IGNORED,
     "async_cpu_to_gpu": _IGNORED,
     "cpu_to_cuda": _IGNORED,
+    "async_npu": _IGNORED,
+    "async_task_queue": _IGNORED,
+    "hosttodevice": _IGNORED,
+    "mtia_counters": _IGNORED,
+    "xpu_scope_profiler": _IGNORED,  # counters of kernels, drawn as a track
     "external_correlation": _IGNORED,
     "trace": (TableGroup.SPAN, None),
 }

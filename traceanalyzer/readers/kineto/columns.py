@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import Args, Event
@@ -19,6 +20,7 @@ from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
+    AcceleratorEvents,
     DeviceEvents,
     Flows,
     Frames,
@@ -54,6 +56,7 @@ class Collector:
         self.host = Buffer(HostEvents)
         self.launches = Buffer(Launches)
         self.device = Buffer(DeviceEvents)
+        self.accelerator = Buffer(AcceleratorEvents)
         self.gpu_annotations = Buffer(GpuAnnotations)
         self.frames = Buffer(Frames)
         self.syncs = Buffer(Syncs)
@@ -64,6 +67,7 @@ class Collector:
             TableGroup.HOST: self._add_host,
             TableGroup.LAUNCH: self._add_launches,
             TableGroup.DEVICE: self._add_device,
+            TableGroup.ACCELERATOR: self._add_accelerator,
             TableGroup.GPU_ANNOTATION: lambda e, common: self.gpu_annotations.extend(**common, thread=self._threads(e)),
             TableGroup.FRAME: self._add_frames,
             TableGroup.SYNC: self._add_syncs,
@@ -72,6 +76,7 @@ class Collector:
         self._categories: StringPool[str] = StringPool()
         self._groups: list[int] = []
         self._normalized: list[int] = []
+        self._by_content: list[bool] = []
         self._by_category = np.zeros(0, np.int64)
 
     def add(self, events: Sequence[Event]) -> None:
@@ -81,6 +86,8 @@ class Collector:
         self._classify_new()
         self._count(categories)
         groups = np.array(self._groups, np.uint8)[categories]
+        if (unclear := np.array(self._by_content)[categories]).any():
+            groups = accelerators.told_apart(events, groups, unclear)
         slices = groups <= TableGroup.OVERHEAD
         self._add_slices(_where(slices, events), groups[slices], categories[slices])
         if (flows := groups == TableGroup.FLOW).any():
@@ -101,6 +108,7 @@ class Collector:
             group, category = classify(name)
             self._groups.append(group)
             self._normalized.append(0 if category is None else category)
+            self._by_content.append(name.lower() in accelerators.BY_CONTENT)
 
     def _count(self, categories: I32) -> None:
         counts = np.bincount(categories, minlength=len(self._groups))
@@ -194,6 +202,11 @@ class Collector:
             occupancy=floats(args, "occupancy"),
             bytes=integers(args, "bytes"),
             collective=collectives(args, self.collectives),
+        )
+
+    def _add_accelerator(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        self.accelerator.extend(
+            **common, **accelerators.columns(events, self.names.encode), thread=self._threads(events)
         )
 
     def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:

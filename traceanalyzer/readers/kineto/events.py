@@ -13,7 +13,7 @@ from msgspec import Raw
 NO_TEXT = Raw(b"")
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Exceptions that msgspec raises for text that is no JSON, no UTF-8, or nested too deep."""
+"""Exceptions that msgspec raises for text that is not a JSON, no UTF-8, or nested too deep."""
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
@@ -55,6 +55,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     python_id: object = msgspec.field(name="Python id", default=-1)
     python_parent_id: object = msgspec.field(name="Python parent id", default=-1)
     module_id: object = msgspec.field(name="Python module id", default=-1)
+    task_type: object = msgspec.field(name="Task Type", default="")
+    engine: object = msgspec.field(name="HW event name", default="")
 
 
 NO_ARGS = Args()

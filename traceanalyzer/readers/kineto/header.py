@@ -65,7 +65,7 @@ def _decode(text: bytes) -> dict[str, Any] | None:
 
 
 def _salvage(text: bytes) -> list[tuple[str, Any]]:
-    """Numbers that matter, from metadata that is no valid JSON (log lines with bare quotes, a cut tail)."""
+    """Numbers that matter, from metadata that is not a valid JSON (log lines with bare quotes, a cut tail)."""
     return [(m[1], int(m[2])) for m in _KNOWN_NUMBER.finditer(text.decode("utf-8", "replace"))]
 
 
@@ -131,6 +131,6 @@ def integer(value: Any) -> int | None:
 
 
 def count(value: Any) -> int | None:
-    """The same of what is counted; None for negative numbers."""
+    """Like `integer`, but None for negative numbers, too."""
     number = integer(value)
     return None if number is None or number < 0 else number

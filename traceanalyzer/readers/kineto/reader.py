@@ -43,7 +43,7 @@ def read(source: Source) -> Trace:
         The trace; what was lost on the way is in `Trace.losses`.
 
     Raises:
-        UnusableInputError: The input is no trace, or holds no event that can be analyzed.
+        UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
     """
     windows = EventWindows(source)
     collector = Collector()
@@ -59,10 +59,17 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
     """Raise an error of one line that says what is wrong when there is nothing to analyze."""
     if not windows.is_trace:
         raise UnusableInputError(
-            f"{source.name}: is no profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
+            f"{source.name}: is not a profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
             "give the JSON that torch.profiler exports (.json, .json.gz) or text with a key_averages() table"
         )
-    filled = (collector.host, collector.launches, collector.device, collector.frames, collector.memory)
+    filled = (
+        collector.host,
+        collector.launches,
+        collector.device,
+        collector.accelerator,
+        collector.frames,
+        collector.memory,
+    )
     if not any(len(buffer) for buffer in filled):
         raise UnusableInputError(
             f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
@@ -115,6 +122,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     host = collector.host.finish()
     launches = collector.launches.finish()
     device, crowds_lost = crowds.bounded(collector.device.finish())
+    accelerator = collector.accelerator.finish()
     gpu_annotations = collector.gpu_annotations.finish()
     frames = collector.frames.finish()
     memory = collector.memory.finish()
@@ -169,6 +177,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
         syncs=collector.syncs.finish(),
         overheads=replace(overheads, thread=thread_codes[overheads.thread]),
         flows=replace(flows, thread=thread_codes[flows.thread]),
+        accelerator=replace(accelerator, thread=thread_codes[accelerator.thread]),
         losses=tuple(sorted((*losses, *crowds_lost), key=_loss_order)),
     )
 

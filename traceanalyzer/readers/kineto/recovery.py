@@ -173,7 +173,7 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
     lines of what it got, which takes as long as all the text for each of many broken events.
 
     Raises:
-        ValueError: It is no JSON; a `JSONDecodeError` that `_is_cut` if the text ends before the value does.
+        ValueError: It is not a JSON; a `JSONDecodeError` that `_is_cut` if the text ends before the value does.
         RecursionError: It is nested too deep.
     """
     size = _PIECE

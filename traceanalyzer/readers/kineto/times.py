@@ -20,7 +20,7 @@ _FORM = 64
 """Tokens of one size with the point in one place have one form: size * 64 + place of the point."""
 
 INVALID = np.iinfo(np.int64).min
-"""Marks a time that is no number or beyond 64 bits."""
+"""Marks a time that is not a number or beyond 64 bits."""
 
 
 def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
@@ -98,7 +98,7 @@ def _weights(size: int, whole: int) -> I64:
 
 
 def _parse_slowly(tokens: Array) -> I64:
-    """Parse exponents, quoted numbers, very long numbers, and everything that is no number."""
+    """Parse exponents, quoted numbers, very long numbers, and everything that is not a number."""
     out = np.full(len(tokens), INVALID, np.int64)
     for row, token in enumerate(tokens):
         text = token.tobytes().decode("ascii", "replace").strip('" ')

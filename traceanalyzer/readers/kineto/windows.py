@@ -21,7 +21,7 @@ WINDOW = 1 << 19
 """Bytes that are decoded at once. Windows that fit the processor's cache decode up to twice as fast."""
 
 _LARGEST_ELEMENT = 16 << 20
-"""Bytes without a border between events beyond which a text is no event and given up."""
+"""Bytes without a border between events beyond which a text is not an event and given up."""
 
 _LARGEST_METADATA = 64 << 20
 _TAIL_SEARCH = (1 << 12, 1 << 16)

@@ -11,7 +11,8 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers.difference import sections
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.report.difference import Difference, Side
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 
 FORMATS = ("terminal", "markdown", "json")
@@ -61,7 +62,7 @@ def show(
         base, head = (terminal.fit(_name(side), room) for side in (difference.base, difference.head))
         return language.text(_HEADER, base=base, head=head)
 
-    shown = sections.build(difference, _TOP if top is None else top, brief=True)
+    shown = sections.build(difference, _TOP if top is None else top)
     terminal.show_sections(header, shown, stream, plain=is_plain, language=language)
 
 

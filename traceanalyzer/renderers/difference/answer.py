@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from traceanalyzer.renderers.difference.labels import columns
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.renderers.words import word
-from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, Side, StepTime
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, StepTime
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
@@ -53,17 +54,19 @@ _SIDE = Text(
 _RUN = Text("diff-side-run", "{name}, {run} ({title}), steps: {steps:count}", "a run of a document")
 _IGNORED = Text(
     "diff-ignored",
-    "{count:count} files of {name} are no traces and were left out: {files}.",
-    one="{count:count} file of {name} is no trace and was left out: {files}.",
+    "{count:count} files of {name} are not traces and were left out: {files}.",
+    one="{count:count} file of {name} is not a trace and was left out: {files}.",
 )
 
 
 def build(difference: Difference) -> Iterator[Section]:
     """Build the answer, the step times behind it, and the parts of the step."""
-    yield Section("verdict", word(_TITLES, difference.verdict.outcome), messages=tuple(_messages(difference)))
+    yield Section(
+        "verdict", word(_TITLES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
+    )
     times = difference.step_time
     if times is not None:
-        yield Section("times", _TIMES, tables=(_times(times),))
+        yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
 
@@ -102,7 +105,7 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 
 
 def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
-    """Table of the parts; columns that say nothing of any part are left out.
+    """Table of the parts; columns that say nothing about any part are left out.
 
     Shares are also left out where parts changed in opposite directions: some would be above 100 %, others below 0.
     """

@@ -16,7 +16,7 @@ _FINDING_COLUMNS = (
     SectionColumn(Text("diff-finding-rule", "Finding"), "", is_name=True),
     SectionColumn(Text("diff-finding-low", "Predicted from"), "ns"),
     SectionColumn(Text("diff-finding-high", "to", "upper end of an interval"), "ns"),
-    SectionColumn(Text("diff-finding-direct", "Its resource saved"), "ns"),
+    SectionColumn(Text("diff-finding-direct", "Saved on resource"), "ns"),
 )
 _TITLES = {
     "operators": Text("diff-operators-title", "Operators, self time per step"),
@@ -33,8 +33,8 @@ _NAME = SectionColumn(Text("diff-row-name", "Name"), "", is_name=True)
 _SHAPES = SectionColumn(Text("diff-row-shapes", "Input shapes"), "", is_name=True)
 _OWNER = SectionColumn(Text("diff-row-operator", "Operator"), "", is_name=True)
 _CALLS = (
-    SectionColumn(Text("diff-row-calls-base", "Calls before"), "number"),
-    SectionColumn(Text("diff-row-calls-head", "Calls after"), "number"),
+    SectionColumn(Text("diff-row-calls-base", "Calls before"), "number", is_extra=True),
+    SectionColumn(Text("diff-row-calls-head", "Calls after"), "number", is_extra=True),
 )
 _DEVICE = (
     SectionColumn(Text("diff-row-device-base", "Device before"), "ns"),
@@ -42,11 +42,10 @@ _DEVICE = (
     SectionColumn(Text("diff-row-device", "change"), "ns"),
 )
 _HOST = (
-    SectionColumn(Text("diff-row-host-base", "Host before"), "ns"),
-    SectionColumn(Text("diff-row-host-head", "after"), "ns"),
+    SectionColumn(Text("diff-row-host-base", "Host before"), "ns", is_extra=True),
+    SectionColumn(Text("diff-row-host-head", "after"), "ns", is_extra=True),
     SectionColumn(Text("diff-row-host", "Host change"), "ns"),
 )
-_LONG = (*_CALLS, *_HOST[:2])
 
 
 def findings(difference: Difference, top: int) -> Iterator[Section]:
@@ -56,7 +55,7 @@ def findings(difference: Difference, top: int) -> Iterator[Section]:
     messages = (difference.prediction.message,) if difference.prediction is not None else ()
     rows = tuple(map(_finding, difference.findings))
     table = SectionTable("diff_findings", _FINDING_COLUMNS, rows[:top], len(rows))
-    yield Section("findings", _FINDINGS, messages=messages, tables=(table,))
+    yield Section("findings", _FINDINGS, messages=messages, tables=(table,), is_essential=True)
 
 
 def _finding(change: FindingChange) -> tuple[object, ...]:
@@ -64,28 +63,24 @@ def _finding(change: FindingChange) -> tuple[object, ...]:
     return word(STATUS, change.status), change.rule, low, high, change.measured_direct_ns
 
 
-def rankings(difference: Difference, top: int, *, brief: bool) -> Iterator[Section]:
-    """Build every ranking in which something changed; `brief` leaves out what does not fit 80 characters."""
+def rankings(difference: Difference, top: int) -> Iterator[Section]:
+    """Build every ranking in which something changed."""
     for ranking in difference.rankings:
         if ranking.rows:
             yield Section(
                 f"diff-{ranking.key}",
                 word(_TITLES, ranking.key),
                 messages=(_SAME(count=ranking.same),) if ranking.same else (),
-                tables=(_ranking(ranking, top, brief),),
+                tables=(_ranking(ranking, top),),
                 is_detail=ranking.key not in _ON_SCREEN,
             )
 
 
-def _ranking(ranking: Ranking, top: int, brief: bool) -> SectionTable:
+def _ranking(ranking: Ranking, top: int) -> SectionTable:
     """Table of one ranking; columns that hold nothing are left out."""
     columns = (_STATUS, _NAME, _SHAPES, _OWNER, *_CALLS, *_DEVICE, *_HOST)
     rows = [_row(change) for change in ranking.rows[:top]]
-    kept = [
-        i
-        for i, column in enumerate(columns)
-        if any(row[i] not in (None, "", 0) for row in rows) and not (brief and column in _LONG)
-    ]
+    kept = [i for i in range(len(columns)) if any(row[i] not in (None, "", 0) for row in rows)]
     shown = tuple(tuple(row[i] for i in kept) for row in rows)
     return SectionTable(f"diff_{ranking.key}", tuple(columns[i] for i in kept), shown, len(ranking.rows))
 

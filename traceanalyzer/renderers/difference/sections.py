@@ -9,16 +9,15 @@ from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.section import Section
 
 
-def build(difference: Difference, top: int, *, brief: bool = False) -> Iterator[Section]:
+def build(difference: Difference, top: int) -> Iterator[Section]:
     """Build all sections that the difference has something for.
 
     Args:
         difference: The difference.
         top: How many rows of each table are shown.
-        brief: Only columns that fit 80 characters.
     """
     yield from answer.build(difference)
     yield from changes.findings(difference, top)
     yield from machine.build(difference, top)
-    yield from changes.rankings(difference, top, brief=brief)
+    yield from changes.rankings(difference, top)
     yield from answer.trust(difference)

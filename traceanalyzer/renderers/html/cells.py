@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from traceanalyzer.renderers import plain_values
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
@@ -13,8 +14,6 @@ from traceanalyzer.report.section import SectionColumn, SectionTable
 
 NAME_WIDTH = 72
 """Characters of a name in a table; the whole one is a click away."""
-
-_CSV_UNITS = {"ns": "ns", "bytes": "bytes", "share": "fraction"}
 
 
 @dataclass(frozen=True)
@@ -70,30 +69,23 @@ def name_of(text: str, detail: PageDetail, width: int = NAME_WIDTH) -> Name:
 
 def grid(table: SectionTable, title: str, language: Language, detail: PageDetail) -> HtmlGrid:
     """Lay out a table of a section."""
-    heads = tuple(_head(column, language) for column in table.columns)
-    bar = next((i for i, column in enumerate(table.columns) if column.unit == "share"), None)
+    heads = tuple(_head(column, table, language) for column in table.columns)
     rows = tuple(
-        tuple(
-            _cell(value, table.unit(number, i), table.columns[i], i == bar, language, detail)
-            for i, value in enumerate(row)
-        )
+        tuple(_cell(value, table.unit(number, i), table.columns[i], language, detail) for i, value in enumerate(row))
         for number, row in enumerate(table.rows)
     )
     return HtmlGrid(f"table-{table.id.replace('_', '-')}", title, heads, rows, table.total_rows, not table.row_units)
 
 
-def _head(column: SectionColumn, language: Language) -> Head:
-    title = clean(language.text(column.title))
-    unit = _CSV_UNITS.get(column.unit)
-    return Head(title, f"{title} ({unit})" if unit else title, column.unit not in ("", "bool"), column.is_name)
+def _head(column: SectionColumn, table: SectionTable, language: Language) -> Head:
+    csv = plain_values.head(column, table, language)
+    return Head(clean(language.text(column.title)), csv, column.unit not in ("", "bool"), column.is_name)
 
 
-def _cell(
-    value: Any, unit: str, column: SectionColumn, has_bar: bool, language: Language, detail: PageDetail
-) -> HtmlCell:
+def _cell(value: Any, unit: str, column: SectionColumn, language: Language, detail: PageDetail) -> HtmlCell:
     if column.is_name and value is not None and not isinstance(value, Text | Message):
         return HtmlCell(name_of(str(value), detail), "", None, None)
     text = shorten(clean(language.quantity(value, unit)), detail.name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and unit != ""
-    bar = f"{100 * min(1, max(0, value)):.1f}" if has_bar and is_number and value is not None else None
-    return HtmlCell(None, text, repr(value) if is_number else None, bar)
+    bar = f"{100 * min(1, max(0, value)):.1f}" if column.has_bar and is_number else None
+    return HtmlCell(None, text, repr(plain_values.number(value, unit)) if is_number else None, bar)

@@ -9,21 +9,20 @@ from urllib.parse import urlsplit
 
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.renderers import finding_texts, several_runs
-from traceanalyzer.renderers.html.cells import Name, name_of
+from traceanalyzer.renderers.cards import Card, card
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.renderers.several_runs import FindingsOnce
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import CodePlace, Combined, Evidence, Finding, Relief, Report
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report
 
 _MORE = Text(
     "html-more-findings",
     "{hidden:count} more findings; all are in the JSON report:",
     one="{hidden:count} more finding; all are in the JSON report:",
 )
-_STARTING = Text("html-place-start", "at {start:ns}", "since the first event")
 _RUN = Text("html-run", "{id}: {title}", "id is run-1; title is a heading in a text")
 _WORD = re.compile(r"[^a-z0-9-]+")
 _PROSE = 4000
@@ -31,49 +30,16 @@ _TITLE = 80
 
 
 @dataclass(frozen=True)
-class HtmlSpot:
-    """A place where something was seen."""
-
-    kind: str
-    name: Name
-    rest: str
-
-
-@dataclass(frozen=True)
-class HtmlProof:
-    """A measured value that crossed a threshold."""
-
-    subject: str
-    observed: str
-    threshold: str
-    where: tuple[HtmlSpot, ...]
-
-
-@dataclass(frozen=True)
 class HtmlCard:
-    """One finding as the page shows it."""
+    """A finding with what only a page has: an address, a colour, and links."""
 
     id: str
-    rule: str
+    tone: str
+    """Severity as the style sheet names it."""
     run: str | None
-    severity: str
-    severity_label: str
-    confidence_label: str
-    latent: str | None
-    title: str
-    summary: str
-    advice: str
-    not_when: str
-    code: str | None
+    """Title of its run, where there are several."""
+    card: Card
     links: tuple[tuple[str, str], ...]
-    evidence: tuple[HtmlProof, ...]
-    time: str | None
-    share: str | None
-    own: str | None
-    """Null where the step saves as much."""
-    resource: str
-    basis: str
-    sum: str | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +58,8 @@ class Together:
     time: str | None
     share: str | None
     fixes: tuple[CardFix, ...]
-    next: str
+    next: str | None
+    """Name of the resource that bounds the step after the fixes; None where it bounds the step already."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +80,9 @@ def build(report: Report, language: Language, detail: PageDetail) -> Findings:
     ids = list(_ids(once.findings))
     shown = once.findings[: detail.findings]
     hidden = len(once.findings) - len(shown)
-    cards = [_card(finding, id_, runs, language, detail) for finding, id_ in zip(shown, ids, strict=False)]
+    cards = [_card(finding, id_, runs, language) for finding, id_ in zip(shown, ids, strict=False)]
     combined = (
-        _together(headline.combined, runs.get(headline.run or ""), cards, once, language)
+        _together(headline, headline.combined, runs.get(headline.run or ""), cards, once, language)
         for headline in report.headlines
         if headline.combined is not None and headline.combined.fixes
     )
@@ -149,42 +116,15 @@ def _word(text: str) -> str:
     return _WORD.sub("-", text.lower()).strip("-")
 
 
-def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language, detail: PageDetail) -> HtmlCard:
-    saving = finding.saving
-    time = finding_texts.saved_time(saving, language) if saving else None
-    own = finding_texts.own_time(saving, language) if saving else None
+def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
     return HtmlCard(
-        id=id_,
-        rule=clean(finding.rule),
-        run=runs.get(finding.run or ""),
-        severity=_word(finding.severity),
-        severity_label=finding_texts.word(finding_texts.SEVERITIES, finding.severity, language),
-        confidence_label=finding_texts.word(finding_texts.CONFIDENCES, finding.confidence, language),
-        latent=finding_texts.latent(finding, language),
-        title=prose(finding.title, language),
-        summary=prose(finding.summary, language),
-        advice=prose(finding.advice, language),
-        not_when=prose(finding.not_when, language),
-        code=None if finding.code is None else _code(finding.code),
-        links=tuple(_links(finding.links)),
-        evidence=tuple(_proof(item, language, detail) for item in finding.evidence),
-        time=time,
-        share=finding_texts.saved_share(saving, language) if saving else None,
-        own=None if own == time else own,
-        resource=finding_texts.resource_name(saving.resource, language) if saving else "",
-        basis=prose(saving.basis, language) if saving else "",
-        sum=finding_texts.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
+        id_, _word(finding.severity), runs.get(finding.run or ""), card(finding, language), tuple(_links(finding.links))
     )
 
 
-def prose(message: Message, language: Language) -> str:
+def prose(text: str) -> str:
     """A text as one paragraph, whatever the names in it."""
-    return shorten(clean(language.say(message)), _PROSE)
-
-
-def _code(code: str) -> str:
-    """A line of code as it is, indented, but without characters that act."""
-    return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))
+    return shorten(clean(text), _PROSE)
 
 
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -195,45 +135,31 @@ def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield link, clean(f"{parts.netloc}{parts.path}").rstrip("/")
 
 
-def _proof(item: Evidence, language: Language, detail: PageDetail) -> HtmlProof:
-    return HtmlProof(
-        prose(item.subject, language),
-        language.quantity(item.observed, item.unit),
-        language.quantity(item.threshold, item.unit),
-        tuple(_spot(place, language, detail) for place in item.where),
-    )
-
-
-def _spot(place: CodePlace, language: Language, detail: PageDetail) -> HtmlSpot:
-    rest = [shorten(clean(place.shapes), detail.name)] if place.shapes else []
-    if place.value is not None:
-        rest.append(language.quantity(place.value, place.unit))
-    if place.start_ns is not None:
-        rest.append(language.text(_STARTING, start=place.start_ns))
-    return HtmlSpot(
-        finding_texts.word(finding_texts.PLACES, place.kind, language), name_of(place.name, detail), ", ".join(rest)
-    )
-
-
 def _title(fix: Relief, once: FindingsOnce, language: Language) -> str:
-    """Of a finding without a card; its rule where the report does not have it."""
+    """Title of a finding without a card; the id of its rule if the report does not have it."""
     known = 0 <= fix.finding < len(once.position)
-    return prose(once.findings[once.position[fix.finding]].title, language) if known else clean(fix.rule)
+    return prose(language.say(once.findings[once.position[fix.finding]].title)) if known else clean(fix.rule)
 
 
 def _together(
-    combined: Combined, run: str | None, cards: list[HtmlCard], once: FindingsOnce, language: Language
+    headline: Headline,
+    combined: Combined,
+    run: str | None,
+    cards: list[HtmlCard],
+    once: FindingsOnce,
+    language: Language,
 ) -> Together:
+    following = finding_texts.next_bottleneck(headline)
     fixes = []
     for fix in combined.fixes:
         place = once.position[fix.finding] if 0 <= fix.finding < len(once.position) else len(cards)
-        card = cards[place] if place < len(cards) else None
-        title = card.title if card else _title(fix, once, language)
-        fixes.append(CardFix(card.id if card else None, title))  # its price stands on its card, and only there
+        shown = cards[place] if place < len(cards) else None
+        title = prose(shown.card.title) if shown else _title(fix, once, language)
+        fixes.append(CardFix(shown.id if shown else None, title))  # its price stands on its card, and only there
     return Together(
         run,
         finding_texts.combined_time(combined, language),
         finding_texts.combined_share(combined, language),
         tuple(fixes),
-        finding_texts.resource_name(combined.next_bottleneck, language),
+        finding_texts.resource_name(following, language) if following is not None else None,
     )

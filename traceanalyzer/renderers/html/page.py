@@ -7,17 +7,29 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from traceanalyzer.renderers import chart_data, charts, definitions, sections
+from markupsafe import Markup
+
+from traceanalyzer.renderers import chart_data, charts, sections
 from traceanalyzer.renderers.charts import Chart
-from traceanalyzer.renderers.html import cells, embed, findings, labels, module_tree, summary, themed, waterfall
+from traceanalyzer.renderers.html import (
+    bar_charts,
+    cells,
+    embed,
+    findings,
+    labels,
+    module_tree,
+    summary,
+    themed,
+    waterfall,
+)
 from traceanalyzer.renderers.html.cells import HtmlGrid
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.names import clean, clean_code, shorten
 from traceanalyzer.renderers.templates import environment
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section
+from traceanalyzer.report.section import Section, Topic
 
 MARK = "traceanalyzer"
 """Text by which a page is known to be ours, and may be overwritten."""
@@ -33,7 +45,7 @@ _MORE_ROWS = Text(
 )
 _ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
 _TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
-_TYPICAL = Text("html-waterfall", "Step {step}, {duration:ns}: the one nearest to the median.")
+_TYPICAL = Text("html-waterfall", "Step {step}, {duration:ns}: the step closest to the median.")
 _ALL = Text("html-waterfall-whole", "The whole trace, {duration:ns}.")
 _FINEST = Text(
     "html-waterfall-left-out",
@@ -46,31 +58,25 @@ _LANES = Text(
     one="{count:count} thread or stream with less to show is not drawn.",
 )
 
-_GROUPS: tuple[tuple[str, Text, tuple[str, ...]], ...] = (
-    ("findings", Text("html-group-findings", "Findings"), ()),
-    ("runs", Text("html-group-runs", "Runs"), ("runs", "run")),
-    ("ranks", Text("html-group-ranks", "Ranks"), ("ranks",)),
-    ("timeline", Text("html-group-timeline", "Timeline of one step"), ()),
-    ("steps", Text("html-group-steps", "Steps"), ("steps", "inferred-steps")),
-    ("gpu", Text("html-group-gpu", "GPU and its idle time"), ("gpu", "idle")),
-    ("operators", Text("html-group-operators", "Operators"), ("operators", "roofline")),
-    ("kernels", Text("html-group-kernels", "Kernels"), ("kernels", "kernel")),
-    (
-        "host",
-        Text("html-group-host", "Host, launches and copies"),
-        ("synchronizations", "launches", "launch", "copies", "python"),
-    ),
-    ("communication", Text("html-group-communication", "Communication"), ("communication",)),
-    ("memory", Text("html-group-memory", "Memory"), ("memory",)),
-    ("modules", Text("html-group-modules", "Modules"), ("modules",)),
-    ("more", Text("html-group-more", "More"), ()),
-    ("quality", Text("html-group-quality", "Trace quality"), ("warnings", "skipped", "trace", "capture")),
-    ("definitions", Text("html-group-definitions", "How every metric is defined"), ()),
-)
-"""Id, title, and how the ids of its sections begin; all other sections are in `more`."""
-
-_ELSEWHERE = frozenset({"overview", "headline", "headlines", "findings", "combined"})
-"""Sections that the first screen or the cards hold."""
+GROUPS: dict[str, Text] = {
+    "findings": Text("html-group-findings", "Findings"),
+    Topic.RUNS: Text("html-group-runs", "Runs"),
+    Topic.RANKS: Text("html-group-ranks", "Ranks"),
+    Topic.PHASES: Text("html-group-phases", "Phases"),
+    "timeline": Text("html-group-timeline", "Timeline of one step"),
+    Topic.STEPS: Text("html-group-steps", "Steps"),
+    Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
+    Topic.OPERATORS: Text("html-group-operators", "Operators"),
+    Topic.KERNELS: Text("html-group-kernels", "Kernels"),
+    Topic.HOST: Text("html-group-host", "Host, launches and copies"),
+    Topic.COMMUNICATION: Text("html-group-communication", "Communication"),
+    Topic.MEMORY: Text("html-group-memory", "Memory"),
+    Topic.MODULES: Text("html-group-modules", "Modules"),
+    Topic.MORE: Text("html-group-more", "More"),
+    Topic.QUALITY: Text("html-group-quality", "Trace quality"),
+    "definitions": Text("html-group-definitions", "How every metric is defined"),
+}
+"""Titles of the groups, in the order in which people ask: the topics of sections, and what only a page has."""
 
 _SCRIPTS = ("page", "tables", "waterfall")
 
@@ -81,8 +87,8 @@ class PagePicture:
 
     title: str
     description: str
-    wide: str
-    narrow: str
+    wide: Markup
+    narrow: Markup
     legend: tuple[tuple[str, str], ...]
 
 
@@ -128,9 +134,8 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     tree = module_tree.build(report, language, detail)
     fall = waterfall.build(report, language, detail)
     advice = findings.build(report, language, detail)
-    overview = next((section for section in shown if section.id == "overview"), None)
-    terms = definitions.of(report, language)
-    groups = {key: PageGroup(key, language.text(title)) for key, title, _ in _GROUPS}
+    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
+    groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
     present = [g for key, g in groups.items() if g.blocks or g.tree or special.get(key)]
@@ -151,10 +156,14 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
                 "labels": embed.as_json(labels.script_labels(language)),
             },
             word=SimpleNamespace(**labels.labels(language)),
-            summary=summary.build(report, overview, advice, language),
+            summary=summary.build(report, shown, advice, language),
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
-            definitions=terms,
+            definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
+            say=findings.prose,
+            named=lambda text: cells.name_of(text, detail),
+            brief=lambda text: shorten(clean(text), detail.name),
+            code=clean_code,
         )
     )
 
@@ -190,20 +199,15 @@ def _fill(
     """Every section in its group; the first of each is open, and those with a chart."""
     drawn = list(chart_data.build(report, language))
     for section in shown:
-        if section.id in _ELSEWHERE or (section.id == "modules-tree" and tree):
+        if section.topic is Topic.SUMMARY or (section.is_tree and tree):
             continue
-        group = groups[_group_of(section.id)]
-        pictures = tuple(_picture(chart, language) for owner, chart in drawn if owner == section.id)
+        group = groups[section.topic]
+        pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
         group.blocks.append(_block(section, pictures, group, language, detail))
     if tree is not None:
         groups["modules"].tree = tree
         if len(tree.nodes) < tree.total:
             groups["modules"].tree_more = language.text(_TREE_MORE, shown=len(tree.nodes), total=tree.total)
-
-
-def _group_of(id_: str) -> str:
-    begin = id_.partition("-")[0]
-    return next((key for key, _, known in _GROUPS if id_ in known or begin in known), "more")
 
 
 def _block(
@@ -217,7 +221,7 @@ def _block(
     return PageSection(
         id=f"section-{section.id}",
         title=None if title == group.title and not group.blocks else title,
-        messages=tuple(findings.prose(message, language) for message in section.messages),
+        messages=tuple(findings.prose(language.say(message)) for message in section.messages),
         facts=tuple(summary.facts(section, language)),
         charts=pictures,
         grids=grids,
@@ -231,15 +235,23 @@ def _table(grid: HtmlGrid, language: Language) -> PageTable:
     return PageTable(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
 
 
-def _picture(chart: Chart, language: Language) -> PagePicture:
-    legend = () if isinstance(chart, charts.Bars) else tuple((s.role.replace("_", "-"), s.label) for s in chart.series)
+def picture(chart: Chart, language: Language) -> PagePicture:
+    """A chart in both widths, with its legend."""
+    legend = tuple((part.role.replace("_", "-"), part.label) for part in chart.legend)
     return PagePicture(
         chart.title,
         chart.description,
-        themed.draw(chart, language, charts.WIDE),
-        themed.draw(chart, language, charts.NARROW),
+        drawn(chart, language, charts.WIDE),
+        drawn(chart, language, charts.NARROW),
         legend,
     )
+
+
+def drawn(chart: Chart, language: Language, width: int) -> Markup:
+    """A chart as an element of the page, in the page's colours."""
+    if isinstance(chart, charts.Curves):
+        return themed.draw(chart, language, width)
+    return bar_charts.draw(chart, language, width)
 
 
 def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:

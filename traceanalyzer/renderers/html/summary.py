@@ -1,27 +1,24 @@
-"""Prepares the first screen: what bounds the step, where it goes, how busy devices are, what is worth most."""
+"""Prepares the first screen: what bounds the step, where it goes, how busy devices are, what is worth most.
+
+Figures come from the sections, except the resources of a headline: they overlap, so no section has them as parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers.gpu import DeviceUse, GpuMetrics
-from traceanalyzer.renderers import finding_texts, several_runs, silence
+from traceanalyzer.renderers import finding_texts, several_runs
 from traceanalyzer.renderers.html.findings import Findings, HtmlCard, prose, run_titles
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.renderers.sections.overview import PART_LABELS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Headline, Report
-from traceanalyzer.report.section import Section
+from traceanalyzer.report.section import Section, SectionTable
 
 _STEP = Text("html-step-length", "Step: {step:ns}.")
 _DEVICE = Text("html-gpu", "GPU {device}")
 _NAMED = Text("html-gpu-named", "GPU {device}: {name}")
-_BUSY = Text("html-gpu-busy", "Busy", "with kernels, copies and fills")
-_EFFICIENCY = Text("html-gpu-efficiency", "Est. SM efficiency")
-_OCCUPANCY = Text("html-gpu-occupancy", "Est. occupancy")
-_TENSOR_CORES = Text("html-gpu-tensor-cores", "Tensor cores")
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
 
@@ -89,35 +86,36 @@ class Summary:
     no_findings: str | None
 
 
-def build(report: Report, overview: Section | None, findings: Findings, language: Language) -> Summary:
+def build(report: Report, shown: Iterable[Section], findings: Findings, language: Language) -> Summary:
     """Prepare the first screen of the page.
 
     Args:
         report: The report.
-        overview: The section about the step, if there is one.
+        shown: Its sections.
         findings: As shown below.
         language: The reader's.
     """
-    metrics = report.result("gpu", GpuMetrics)
-    gpus = metrics.devices if metrics else ()
+    by_id = {section.id: section for section in shown}
+    overview, gpu, advice = (by_id.get(id_) for id_ in ("overview", "gpu", "findings"))
+    gpus = tuple(_devices(gpu.tables[0], report, language)) if gpu else ()
     hidden = len(gpus) - _MOST_GPUS
     runs = run_titles(report, language)
     return Summary(
         headlines=tuple(_opening(headline, runs, language) for headline in several_runs.headlines(report)),
-        messages=tuple(prose(message, language) for message in overview.messages) if overview else (),
+        messages=tuple(prose(language.say(message)) for message in overview.messages) if overview else (),
         doubts=language.text(_DOUBTS, count=len(report.warnings)) if report.warnings else None,
         parts=tuple(_parts(overview, language)) if overview else (),
         facts=tuple(facts(overview, language)) if overview else (),
-        gpus=tuple(_device(gpu, report, language) for gpu in gpus[:_MOST_GPUS]),
+        gpus=gpus[:_MOST_GPUS],
         more_gpus=language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None,
         best=findings.cards[:_BEST],
-        no_findings=None if report.findings or not report.headlines else _silence(report, language),
+        no_findings=_silence(advice, language) if advice and not advice.findings else None,
     )
 
 
-def _silence(report: Report, language: Language) -> str:
+def _silence(advice: Section, language: Language) -> str:
     """Why there is no finding, as one paragraph."""
-    return " ".join(prose(message, language) for message in silence.messages(report))
+    return " ".join(prose(language.say(message)) for message in advice.messages)
 
 
 def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
@@ -134,7 +132,7 @@ def percent(share: float) -> str:
 def _opening(headline: Headline, runs: dict[str, str], language: Language) -> SummaryOpening:
     return SummaryOpening(
         runs.get(headline.run or ""),
-        prose(headline.message, language),
+        prose(language.say(headline.message)),
         language.text(_STEP, step=headline.resources.step_ns),
         tuple(
             Meter(
@@ -151,11 +149,10 @@ def _opening(headline: Headline, runs: dict[str, str], language: Language) -> Su
 
 
 def _parts(overview: Section, language: Language) -> Iterator[Piece]:
-    names = {label.id: part for part, label in PART_LABELS.items()}
     begin = 0.0
     for part in overview.parts:
         yield Piece(
-            names.get(part.label.id, "other").replace("_", "-"),
+            part.role.replace("_", "-"),
             language.text(part.label),
             language.quantity(part.value, part.unit),
             language.quantity(part.share, "share"),
@@ -165,18 +162,21 @@ def _parts(overview: Section, language: Language) -> Iterator[Piece]:
         begin += part.share
 
 
-def _device(gpu: DeviceUse, report: Report, language: Language) -> DeviceMeters:
+def _devices(table: SectionTable, report: Report, language: Language) -> Iterator[DeviceMeters]:
+    """The table of devices as meters: its first column is the device, one has the bar, the others are beside it."""
     devices = report.trace.devices if report.trace else ()
-    name = next((clean(device.name) for device in devices if device.id == gpu.device and device.name), None)
-    rest = (
-        (_BUSY, gpu.busy_share),
-        (_EFFICIENCY, gpu.est_sm_efficiency),
-        (_OCCUPANCY, gpu.est_achieved_occupancy),
-        (_TENSOR_CORES, gpu.tensor_core_share),
-    )
-    return DeviceMeters(
-        language.text(_NAMED, device=gpu.device, name=name) if name else language.text(_DEVICE, device=gpu.device),
-        language.quantity(gpu.utilization, "share"),
-        percent(gpu.utilization),
-        tuple((language.text(text), language.quantity(share, "share")) for text, share in rest if share is not None),
-    )
+    names = {device.id: clean(device.name) for device in reversed(devices) if device.name}
+    bar = next(i for i, column in enumerate(table.columns) if column.has_bar)
+    rest = [i for i, column in enumerate(table.columns) if i not in (0, bar) and not column.is_extra]
+    for row in table.rows:
+        name = names.get(row[0])
+        yield DeviceMeters(
+            language.text(_NAMED, device=row[0], name=name) if name else language.text(_DEVICE, device=row[0]),
+            language.quantity(row[bar], "share"),
+            percent(row[bar]),
+            tuple(
+                (language.text(table.columns[i].title), language.quantity(row[i], table.columns[i].unit))
+                for i in rest
+                if row[i] is not None
+            ),
+        )

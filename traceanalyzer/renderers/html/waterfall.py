@@ -8,17 +8,23 @@ from typing import Any
 
 from traceanalyzer.analyzers.timeline import Lane, Slice, Timeline
 from traceanalyzer.knowledge import kernel_names, marks
+from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.shared_unit import unit_names
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Term
 
 _KINDS = {
+    "marks": Text("waterfall-marks", "Marks of thread {label}", "ranges that people set; label is 123/456"),
     "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
     "launches": Text("waterfall-launches", "Runtime calls of thread {label}"),
     "device": Text("waterfall-device", "GPU {device}, stream {stream}"),
+    "accelerator": Text(
+        "waterfall-accelerator", "{device}, stream {stream}", "device is a kind of device and a number, such as MTIA 17"
+    ),
 }
 TONES = {
     "kernel": Text("waterfall-kernel", "Kernel"),
@@ -29,13 +35,32 @@ TONES = {
     "dataloader": Text("waterfall-dataloader", "DataLoader"),
     "cpu_exec": Text("waterfall-operator", "Operator"),
     "other": Text("waterfall-annotation", "Annotation, Python"),
+    "waiting": Text("waterfall-waiting", "Waiting of a queue"),
 }
 """Meanings of the colours, as far as names tell."""
 
+_TASK_TONES = {
+    TaskKind.WORK: "kernel",
+    TaskKind.COMMUNICATION: "communication",
+    TaskKind.TRANSFER: "memcpy",
+    TaskKind.WAITING: "waiting",
+    TaskKind.CONTROL: "waiting",
+}
 _COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
 _FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
 _OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
 _COLLECTIVE = re.compile(r"^(nccl|gloo|c10d|mpi|ucc)::?|^record_param_comms$")
+
+TERMS = (
+    Term(
+        Text("define-timeline", "Timeline"),
+        Text(
+            "define-timeline-say",
+            "The step whose duration is closest to the median. Slices shorter than a thousandth of it are "
+            "drawn together, with their number.",
+        ),
+    ),
+)
 
 GRID = 2000
 """Number of columns of the static picture."""
@@ -101,7 +126,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Waterfall |
 
 
 def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
-    """The longest slices of all lanes, at most so many."""
+    """The longest slices of all lanes, at most this many."""
     durations = sorted((item.duration_ns for lane in lanes for item in lane.slices), reverse=True)
     if len(durations) <= most:
         return [lane for lane in lanes if lane.slices], 0
@@ -122,8 +147,16 @@ def _tone(kind: str, name: str | None) -> str:
         return "runtime"
     if kind == "device":
         return _device_tone(name or "")
-    if name is None or _OPERATOR.search(name):
-        return "communication" if name and _COLLECTIVE.match(name) else "cpu_exec"
+    if kind == "accelerator":
+        return _TASK_TONES[kind_by_name(name or "")]
+    return _host_tone(name, is_mark=kind == "marks")
+
+
+def _host_tone(name: str | None, *, is_mark: bool) -> str:
+    if name is None:
+        return "other" if is_mark else "cpu_exec"
+    if not is_mark and _OPERATOR.search(name):
+        return "communication" if _COLLECTIVE.match(name) else "cpu_exec"
     if marks.is_dataloader(name):
         return "dataloader"
     return "communication" if _COLLECTIVE.match(name) or marks.is_collective(name) else "other"
@@ -138,9 +171,9 @@ def _device_tone(name: str) -> str:
 
 
 def _label(lane: Lane, language: Language) -> str:
-    if lane.kind == "device":
+    if lane.kind in ("device", "accelerator"):
         device, _, stream = lane.label.partition("/")
-        return clean(language.text(_KINDS["device"], device=device, stream=stream))
+        return clean(language.text(_KINDS[lane.kind], device=device, stream=stream))
     return clean(language.text(_KINDS[lane.kind], label=lane.label)) if lane.kind in _KINDS else clean(lane.label)
 
 

@@ -23,15 +23,12 @@ TOP = 20
 _TITLE = Text("report-title", "Profile of {name}")
 _LEFT_OUT = Text(
     "markdown-left-out",
-    "{count:count} sections are left out, so that this fits into a comment: {titles}. All of it is in the other "
-    "formats (-o report.html, -o report.json).",
+    "{count:count} sections are left out so that the report fits into a comment: {titles}. The other formats contain "
+    "them (-o report.html, -o report.json).",
     "titles of sections, separated by commas",
-    "{count:count} section is left out, so that this fits into a comment: {titles}. All of it is in the other "
-    "formats (-o report.html, -o report.json).",
+    "{count:count} section is left out so that the report fits into a comment: {titles}. The other formats contain "
+    "it (-o report.html, -o report.json).",
 )
-_FIRST = ("headline", "findings", "verdict", "overview", "times", "warnings")
-"""Sections that are worth most, in this order; the others follow in the order of the document."""
-
 _TITLE_WIDTH = 200
 _TITLES_WIDTH = 300
 _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
@@ -80,13 +77,17 @@ def fitted(
             mark=mark, version=generator.version, title=escape(title), sections=parts, left_out=left_out
         )
 
-    shown: list[tuple[Section, str]] = []
-    for level in details.levels(TOP if top is None else top):
-        page = Page(language, level, pictures)
-        shown = [(section, page.section(section)) for section in build(level.rows)]
-        text = document(part for _, part in shown)
+    *levels, least = details.levels(TOP if top is None else top)
+    for level in levels:
+        parts = list(_until_too_long(Page(language, level, pictures), build(level.rows)))
+        text = document(parts)
         if details.fits(text):
             return text
+    page = Page(language, least, pictures)
+    shown = [(section, page.section(section)) for section in build(least.rows)]
+    text = document(part for _, part in shown)
+    if details.fits(text):
+        return text
     room = details.LONGEST - details.length(document(())) - _ROOM_FOR_LEFT_OUT
     kept = set(_most_valuable(shown, room))
     missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
@@ -95,10 +96,20 @@ def fitted(
     return document((part for number, (_, part) in enumerate(shown) if number in kept), left_out)
 
 
+def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
+    """The sections laid out; once they are too long together, no more of them, for none of it will be shown."""
+    length = 0
+    for section in shown:
+        text = page.section(section)
+        length += details.length(text)
+        yield text
+        if length > details.LONGEST:
+            return
+
+
 def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
-    """Positions of the sections that fit into so many characters, the most valuable taken first."""
-    ranks = {name: rank for rank, name in enumerate(_FIRST)}
-    order = sorted(range(len(shown)), key=lambda number: ranks.get(shown[number][0].id, len(ranks)))
+    """Positions of the sections that fit into this many characters, the essential ones taken first."""
+    order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
     for number in order:
         needed = details.length(shown[number][1]) + 1
         if needed <= room:

@@ -55,7 +55,7 @@ def levels(top: int) -> Iterator[DocumentDetail]:
 
 def length(text: str) -> int:
     """Number of characters as the strictest host counts them: those beyond the basic plane are two."""
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def fits(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from traceanalyzer.renderers import cards, finding_texts
-from traceanalyzer.renderers.cards import TextCard, TextProof, TextSpot
+from traceanalyzer.renderers.cards import Card, Proof, Spot
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.markdown.detail import DocumentDetail
 from traceanalyzer.renderers.markdown.texts import escape, span
@@ -21,14 +21,15 @@ _MORE = Text(
 )
 _IN_FULL = Text(
     "markdown-findings-in-full",
-    "The first {shown:count} of these are explained below, all in the JSON report.",
-    one="The first of these is explained below, all in the JSON report.",
+    "The first {shown:count} of these are explained below; all are in the JSON report.",
+    one="The first of these is explained below; all are in the JSON report.",
 )
 _MORE_PLACES = Text(
     "markdown-more-places",
     "{hidden:count} more places; all are in the JSON report.",
     one="{hidden:count} more place; it is in the JSON report.",
 )
+_CONFIDENCE = Text("card-confidence", "Confidence {confidence}", note="confidence is A: exact evidence, and the like")
 _WORDS = {
     "advice": cards.WHAT_TO_DO,
     "not_when": cards.NOT_WHEN,
@@ -47,8 +48,8 @@ class Advised:
     """Titles of the columns of their table, escaped."""
     word: dict[str, str]
     """Labels of a finding's paragraphs, escaped."""
-    listed: tuple[TextCard, ...]
-    full: tuple[TextCard, ...]
+    listed: tuple[Card, ...]
+    full: tuple[Card, ...]
     more: tuple[str, ...]
     """Sentence about the findings that are not shown, escaped."""
     language: Language
@@ -74,21 +75,26 @@ class Advised:
             detail,
         )
 
-    def places(self, proof: TextProof) -> Iterator[str]:
+    def confidence(self, card: Card) -> str:
+        """How sure the finding is, escaped."""
+        return escape(self.language.text(_CONFIDENCE, confidence=card.confidence))
+
+    def places(self, proof: Proof) -> Iterator[str]:
         """Where it was seen, and how many places there are besides."""
         shown = proof.where[: self.detail.places]
         yield from map(self._place, shown)
         if len(proof.where) > len(shown):
             yield escape(self.language.text(_MORE_PLACES, hidden=len(proof.where) - len(shown)))
 
-    def _place(self, spot: TextSpot) -> str:
+    def _place(self, spot: Spot) -> str:
         name = span(clipped(spot.name, self.detail.name))
-        rest = escape(clipped(spot.rest, 2 * self.detail.name))
+        known = ", ".join(filter(None, (spot.shapes, spot.rest)))
+        rest = escape(clipped(known, 2 * self.detail.name))
         place = f"{escape(spot.kind)} {name}" if name else escape(spot.kind)
         return f"{place}: {rest}" if rest else place
 
 
-def _shortened(card: TextCard, detail: DocumentDetail) -> TextCard:
+def _shortened(card: Card, detail: DocumentDetail) -> Card:
     """Nothing in it is longer than the detail allows; links only where they lead to a page."""
     return replace(
         card,

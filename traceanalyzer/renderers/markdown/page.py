@@ -84,7 +84,7 @@ class Page:
         return table.columns[: self.detail.columns]
 
     def _shown(self, table: SectionTable) -> int:
-        """How many rows; one row per figure is no ranking, and is kept."""
+        """How many rows; one row per figure is not a ranking, and is kept."""
         return len(table.rows) if table.row_units else min(len(table.rows), self.detail.rows)
 
     def _rows(self, table: SectionTable) -> Iterator[list[str]]:

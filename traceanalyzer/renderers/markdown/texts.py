@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.names import clean, clean_code
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@!$])")
 _FIRST = re.compile(r"^(?:[-+](?=\s|$)|/|\d+(?=[.)](?:\s|$))|[-=]+$)")
@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def raw(text: str) -> str:
-    """Text within a line of HTML, where Markdown's escapes are no escapes."""
+    """Text within a line of HTML, where Markdown's escapes are not escapes."""
     return html.escape(_inert(clean(text)), quote=False)
 
 
@@ -56,8 +56,7 @@ def code(text: str) -> str:
 
 def fenced(text: str) -> str:
     """Lines of Python in a block, indented as they are; no line of theirs ends the block."""
-    lines = (line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in text.split("\n"))
-    body = "\n".join(line.rstrip() for line in lines)
+    body = "\n".join(line.rstrip() for line in clean_code(text).split("\n"))
     fence = "`" * max(3, _longest_run(body) + 1)
     return f"{fence}python\n{body}\n{fence}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from traceanalyzer.renderers.sections import (
+    accelerators,
     capture,
     communication,
     copies,
@@ -18,6 +19,7 @@ from traceanalyzer.renderers.sections import (
     modules,
     operators,
     overview,
+    phases,
     python_lines,
     ranks,
     recording,
@@ -25,6 +27,7 @@ from traceanalyzer.renderers.sections import (
     runs,
     steps,
     synchronizations,
+    throughput,
     trust,
 )
 from traceanalyzer.report.model import Report
@@ -34,10 +37,13 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     findings.build,
     overview.build,
     recording.build,
+    phases.build,
     ranks.build,
     capture.build,
     runs.build,
+    throughput.build,
     gpu.build,
+    accelerators.build,
     operators.build,
     kernels.build,
     idle.build,

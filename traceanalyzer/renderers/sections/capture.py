@@ -8,13 +8,13 @@ from typing import Any
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
 from traceanalyzer.trace.capture_facts import CapturedLoader, CapturedOptimizer, CaptureFacts
 
-TITLE = Text("capture-title", "The program, as the capture saw it")
+TITLE = Text("capture-title", "The program, as recorded by capture")
 _OVERHEAD = Text(
     "capture-overhead",
-    "A step takes {control:ns} without the profiler and {profiled:ns} with it: times on the host are inflated.",
+    "A step takes {control:ns} without the profiler and {profiled:ns} with it, so times on the host are too high.",
 )
 _NO_OVERHEAD = Text("capture-no-overhead", "A step takes {control:ns} without the profiler and {profiled:ns} with it.")
 _CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
@@ -63,6 +63,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(_messages(found)),
         facts=tuple(fact for fact in _facts(found) if fact.value is not None),
         tables=tuple(table for table in tables if table.rows),
+        topic=Topic.QUALITY,
         is_detail=True,
     )
 

@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("communication-title", "Communication")
 _NO_SIZES = Text(
     "communication-no-sizes",
-    "{calls:count} of {all:count} collectives have no recorded message size, so no bandwidth (torch before 2.2).",
-    one="{calls:count} of {all:count} collectives has no recorded message size, so no bandwidth (torch before 2.2).",
+    "{calls:count} of {all:count} collectives have no recorded message size, so their bandwidth is unknown (torch "
+    "before 2.2).",
+    one="{calls:count} of {all:count} collectives has no recorded message size, so its bandwidth is unknown (torch "
+    "before 2.2).",
 )
 _WAITING = Text(
     "communication-waiting",
-    "Durations include the time in which a rank waits for the others; one trace cannot tell it from transfer.",
+    "Durations include waiting for other ranks; one trace cannot separate it from transfer.",
 )
 _ROWS = (
     (SectionColumn(Text("communication-operation", "Collective"), ""), "operation"),
@@ -41,7 +43,24 @@ _DEVICE = SectionColumn(Text("communication-device", "GPU"), "")
 _STEP = SectionColumn(Text("communication-step", "Step"), "")
 _TIME = SectionColumn(Text("communication-time", "Communication"), "ns")
 _EXPOSED = SectionColumn(Text("communication-exposed", "Exposed", "while no other kernel runs"), "ns")
-_OVERLAP = SectionColumn(Text("communication-overlap", "Overlapped", "share that computation hides"), "share")
+_OVERLAP = SectionColumn(
+    Text("communication-overlap", "Overlapped", "share that computation hides"), "share", has_bar=True
+)
+_TERMS = (
+    Term(
+        Text("define-exposed", "Exposed communication"),
+        Text("define-exposed-say", "Time of collectives while no other kernel runs on the same GPU."),
+    ),
+    Term(
+        Text("define-bandwidth", "Algorithm and bus GB/s"),
+        Text(
+            "define-bandwidth-say",
+            "As nccl-tests define them: algorithm bandwidth is size over time; bus bandwidth multiplies it by"
+            " a factor that depends on the operation and the number of ranks. Durations include waiting for "
+            "other ranks.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -50,7 +69,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if found is None:
         return
     yield Section(
-        "communication", TITLE, messages=tuple(_messages(found)), tables=tuple(_tables(found, top)), is_detail=True
+        "communication",
+        TITLE,
+        messages=tuple(_messages(found)),
+        tables=tuple(_tables(found, top)),
+        topic=Topic.COMMUNICATION,
+        terms=_TERMS,
+        is_detail=True,
     )
 
 

@@ -8,13 +8,13 @@ from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.device_copies import Conversions
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("copies-title", "Copies and fills")
 _UNEXPLAINED = Text(
     "copies-unexplained",
-    "Operators that the advice about copies looks at made {here:count} of {all:count} copies within the GPU's memory; "
-    "the others may be of graphs, compiled code, libraries, or the exchange of gradients.",
+    "The operators that the advice about copies covers made {here:count} of {all:count} copies within the GPU's "
+    "memory; the others may come from graphs, compiled code, libraries, or the exchange of gradients.",
 )
 _COLUMNS = (
     (SectionColumn(Text("copies-name", "Name"), "", is_name=True), "name"),
@@ -23,9 +23,15 @@ _COLUMNS = (
     (SectionColumn(Text("copies-time", "Time"), "ns"), "time_ns"),
     (SectionColumn(Text("copies-bandwidth", "GB/s", "10^9 bytes per second"), "number"), "bandwidth_gb_per_s"),
     (SectionColumn(Text("copies-blocking", "Blocking"), "count"), "blocking_calls"),
-    (SectionColumn(Text("copies-synchronized", "Then synchronized"), "count"), "synchronized_calls"),
+    (SectionColumn(Text("copies-synchronized", "Then waited for"), "count"), "synchronized_calls"),
     (SectionColumn(Text("copies-exposed", "Exposed", "no kernel runs meanwhile"), "ns"), "exposed_ns"),
     (SectionColumn(Text("copies-overlapped", "Overlapped", "a kernel runs meanwhile"), "ns"), "overlapped_ns"),
+)
+_TERMS = (
+    Term(
+        Text("define-exposed-copies", "Exposed copies"),
+        Text("define-exposed-copies-say", "Time of copies and fills while no kernel runs."),
+    ),
 )
 
 
@@ -39,4 +45,4 @@ def build(report: Report, top: int) -> Iterator[Section]:
     unexplained = asked is not None and asked.device_copies_here < asked.device_copies
     messages = (_UNEXPLAINED(here=asked.device_copies_here, all=asked.device_copies),) if asked and unexplained else ()
     table = SectionTable("copies", tuple(column for column, _ in _COLUMNS), rows, len(copies.rows))
-    yield Section("copies", TITLE, messages=messages, tables=(table,), is_detail=True)
+    yield Section("copies", TITLE, messages=messages, tables=(table,), topic=Topic.HOST, terms=_TERMS, is_detail=True)

@@ -4,24 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.renderers import several_runs, silence
-from traceanalyzer.renderers.finding_texts import RESOURCES
+from traceanalyzer.renderers import finding_texts, several_runs, silence
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
-from traceanalyzer.report.section import Section
+from traceanalyzer.report.section import Section, Term, Topic
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
 _COMBINED = Text(
     "findings-combined",
-    "All fixes together: at least {low:ns}, at most {high:ns} less per step ({low_share:share} to {high_share:share}). "
-    "Then the next bottleneck is: {resource}.",
+    "All fixes together: a step gets shorter by at least {low:ns} and at most {high:ns} ({low_share:share} to "
+    "{high_share:share}). Then the next bottleneck is: {resource}.",
     note="resource is GPU, Host, DataLoader or Communication",
+)
+_COMBINED_ONLY = Text(
+    "findings-combined-only",
+    "All fixes together: a step gets shorter by at least {low:ns} and at most {high:ns} ({low_share:share} to "
+    "{high_share:share}).",
 )
 ORDER = Text(
     "findings-order",
     "Sorted by severity, then by saving. Savings overlap: do not add them up.",
+)
+_TERMS = (
+    Term(
+        Text("define-saving", "Saving"),
+        Text(
+            "define-saving-say",
+            "How much shorter a step gets, at least and at most. The other resources limit it, because they "
+            "still need their own time.",
+        ),
+    ),
+    Term(
+        Text("define-severity", "Severity, Confidence"),
+        Text(
+            "define-severity-say",
+            "Severity is how much is at stake. Confidence A is exact evidence, B is inferred from names and shapes, C "
+            "is a heuristic.",
+        ),
+    ),
 )
 
 
@@ -30,25 +52,38 @@ def build(report: Report, top: int) -> Iterator[Section]:
     del top
     if not report.headlines:
         return
-    yield Section("headline", _HEADLINE, messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)))
+    yield Section(
+        "headline",
+        _HEADLINE,
+        messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)),
+        topic=Topic.SUMMARY,
+        is_essential=True,
+    )
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
-    combined = tuple(_of_run(headline, _together(found)) for headline, found in several)
+    combined = tuple(_of_run(headline, _together(headline, found)) for headline, found in several)
     shown = several_runs.findings(report).findings
     order = (ORDER(),) if len(shown) > 1 else ()
     messages = (*combined, *order) if shown else tuple(silence.messages(report))
-    yield Section("findings", _TITLE, messages=messages, findings=shown)
+    yield Section(
+        "findings",
+        _TITLE,
+        messages=messages,
+        findings=shown,
+        topic=Topic.SUMMARY,
+        terms=_TERMS if shown else (),
+        is_essential=True,
+    )
 
 
 def _of_run(headline: Headline, message: Message) -> Message:
     return message if headline.run is None else _RUN(run=headline.run, message=message)
 
 
-def _together(combined: Combined) -> Message:
-    resource = RESOURCES.get(combined.next_bottleneck)
-    return _COMBINED(
-        low=combined.wall_ns_per_step[0],
-        high=combined.wall_ns_per_step[1],
-        low_share=combined.wall_share[0],
-        high_share=combined.wall_share[1],
-        resource=combined.next_bottleneck if resource is None else resource(),
-    )
+def _together(headline: Headline, combined: Combined) -> Message:
+    (low, high), (low_share, high_share) = combined.wall_ns_per_step, combined.wall_share
+    following = finding_texts.next_bottleneck(headline)
+    if following is None:
+        return _COMBINED_ONLY(low=low, high=high, low_share=low_share, high_share=high_share)
+    known = finding_texts.RESOURCES.get(following)
+    resource = following if known is None else known()
+    return _COMBINED(low=low, high=high, low_share=low_share, high_share=high_share, resource=resource)

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("idle-title", "GPU idle time by cause")
 _STREAMS = Text("idle-streams-title", "Idle time by stream")
@@ -33,7 +33,7 @@ _CAUSES = (
     _GPU,
     _CAUSE,
     SectionColumn(Text("idle-time", "Time"), "ns"),
-    SectionColumn(Text("idle-share", "Share of idle"), "share"),
+    SectionColumn(Text("idle-share", "Share of idle"), "share", has_bar=True),
     SectionColumn(Text("idle-window-share", "Share of window"), "share"),
     SectionColumn(Text("idle-gaps", "Gaps"), "count"),
 )
@@ -58,6 +58,17 @@ _LINE = SectionColumn(Text("idle-gap-line", "Python line"), "", is_name=True)
 _NEXT = SectionColumn(Text("idle-gap-next", "Ended by"), "", is_name=True)
 _NOTHING_RECORDED = Text("idle-gap-nothing-recorded", "(nothing recorded)", "the host was in no operator and no call")
 _NO_MORE = Text("idle-gap-no-more", "(no further activity)", "of the GPU")
+_TERMS = (
+    Term(
+        Text("define-idle", "Idle causes"),
+        Text(
+            "define-idle-say",
+            "Every nanosecond of idle time has one cause: what the launching thread did while the GPU waited "
+            "for it, or a pause between kernels that were already queued. The causes of a GPU sum to its idle"
+            " time.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -65,11 +76,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     idle = report.result("idle", Idle)
     if idle is None or not idle.devices:
         return
-    yield Section("idle", TITLE, tables=(_causes(idle, top),), is_detail=True)
+    yield Section("idle", TITLE, tables=(_causes(idle, top),), topic=Topic.GPU, terms=_TERMS, is_detail=True)
     if idle.longest_gaps:
-        yield Section("idle-longest", _LONGEST, tables=(_longest(idle, top),), is_detail=True)
+        yield Section("idle-longest", _LONGEST, tables=(_longest(idle, top),), topic=Topic.GPU, is_detail=True)
     if idle.streams:
-        yield Section("idle-streams", _STREAMS, tables=(_streams(idle, top),), is_detail=True)
+        yield Section("idle-streams", _STREAMS, tables=(_streams(idle, top),), topic=Topic.GPU, is_detail=True)
 
 
 def _causes(idle: Idle, top: int) -> SectionTable:

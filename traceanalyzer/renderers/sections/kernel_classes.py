@@ -8,18 +8,18 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("kernel-classes-title", "Kernels by kind of work")
 _UNEXPLAINED = Text(
     "kernel-classes-unexplained",
-    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not tell what they do.",
+    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not show what they do.",
 )
 _CLASS = SectionColumn(Text("kernel-classes-class", "Class"), "")
 _KERNELS = SectionColumn(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count")
 _CALLS = SectionColumn(Text("kernel-classes-calls", "Calls"), "count")
 _TOTAL = SectionColumn(Text("kernel-classes-total", "Total"), "ns")
-_SHARE = SectionColumn(Text("kernel-classes-share", "Share"), "share")
+_SHARE = SectionColumn(Text("kernel-classes-share", "Share"), "share", has_bar=True)
 _LONGEST = SectionColumn(Text("kernel-classes-longest", "Longest kernel"), "", is_name=True)
 _NAME = SectionColumn(Text("kernel-classes-name", "Unexplained kernel"), "", is_name=True)
 
@@ -36,6 +36,15 @@ _LABELS = {
     "triton": Text("kernel-class-triton", "Triton"),
     "other": Text("kernel-class-other", "Other"),
 }
+_TERMS = (
+    Term(
+        Text("define-classes", "Kind of work"),
+        Text(
+            "define-classes-say",
+            "Derived from the kernel's name. Kernels whose name does not show their kind count as Other.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -53,4 +62,12 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages = (_UNEXPLAINED(share=found.unexplained_share, time=found.unexplained_ns),)
         names = tuple((row.name, row.calls, row.total_ns, row.share) for row in found.unexplained[:top])
         tables.append(SectionTable("kernel_classes_unexplained", (_NAME, _CALLS, _TOTAL, _SHARE), names, len(names)))
-    yield Section("kernel-classes", TITLE, messages=messages, tables=tuple(tables), is_detail=True)
+    yield Section(
+        "kernel-classes",
+        TITLE,
+        messages=messages,
+        tables=tuple(tables),
+        topic=Topic.KERNELS,
+        terms=_TERMS,
+        is_detail=True,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("kernels-title", "Kernels")
 _BY_OPERATOR = Text("kernels-by-operator-title", "Kernels by operator")
@@ -15,15 +15,25 @@ _NAME = SectionColumn(Text("kernels-name", "Kernel"), "", is_name=True)
 _OPERATOR = SectionColumn(Text("kernels-operator", "Operator"), "", is_name=True)
 _CALLS = SectionColumn(Text("kernels-calls", "Calls"), "count")
 _TOTAL = SectionColumn(Text("kernels-total", "Total"), "ns")
-_SHARE = SectionColumn(Text("kernels-share", "Share"), "share")
+_SHARE = SectionColumn(Text("kernels-share", "Share"), "share", has_bar=True)
 _MEAN = SectionColumn(Text("kernels-mean", "Mean"), "ns")
-_LEAST = SectionColumn(Text("kernels-min", "Min"), "ns")
-_MOST = SectionColumn(Text("kernels-max", "Max"), "ns")
-_BLOCKS = SectionColumn(Text("kernels-blocks", "Blocks per SM"), "number")
-_OCCUPANCY = SectionColumn(Text("kernels-occupancy", "Est. occupancy"), "share")
-_TENSOR_CORES = SectionColumn(Text("kernels-tensor-cores", "Tensor cores"), "bool")
+_LEAST = SectionColumn(Text("kernels-min", "Min"), "ns", is_extra=True)
+_MOST = SectionColumn(Text("kernels-max", "Max"), "ns", is_extra=True)
+_BLOCKS = SectionColumn(Text("kernels-blocks", "Blocks per SM"), "number", is_extra=True)
+_OCCUPANCY = SectionColumn(Text("kernels-occupancy", "Est. occupancy"), "share", is_extra=True)
+_TENSOR_CORES = SectionColumn(Text("kernels-tensor-cores", "Tensor cores"), "bool", is_extra=True)
 _GRID = SectionColumn(Text("kernels-grid", "Grid"), "")
 _BLOCK = SectionColumn(Text("kernels-block", "Block"), "")
+_TERMS = (
+    Term(
+        Text("define-kernels", "Kernels"),
+        Text(
+            "define-kernels-say",
+            "Every kernel of the trace counts, inside or outside of a step. Means of blocks per SM and "
+            "occupancy are weighted by duration.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -48,10 +58,22 @@ def build(report: Report, top: int) -> Iterator[Section]:
         )
         for row in kernels.rows[:top]
     )
-    yield Section("kernels", TITLE, tables=(SectionTable("kernels", columns, rows, len(kernels.rows)),))
+    yield Section(
+        "kernels",
+        TITLE,
+        tables=(SectionTable("kernels", columns, rows, len(kernels.rows)),),
+        topic=Topic.KERNELS,
+        terms=_TERMS,
+    )
     by_operator = report.result("kernels_by_operator", KernelsByOperator)
     if by_operator is not None:
-        yield Section("kernels-by-operator", _BY_OPERATOR, tables=(_operators(by_operator, top),), is_detail=True)
+        yield Section(
+            "kernels-by-operator",
+            _BY_OPERATOR,
+            tables=(_operators(by_operator, top),),
+            topic=Topic.KERNELS,
+            is_detail=True,
+        )
 
 
 def _operators(kernels: KernelsByOperator, top: int) -> SectionTable:

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("launches-title", "Launches")
 _QUEUES = Text("launches-queues-title", "Launch queues")
 _GRAPHS_LEFT_OUT = Text(
     "launches-graphs",
-    "{launches:count} graph launches started {kernels:count} kernels, {share:share} of kernel time; they are in no "
-    "figure about single launches.",
-    one="{launches:count} graph launch started {kernels:count} kernels, {share:share} of kernel time; they are in no "
-    "figure about single launches.",
+    "{launches:count} graph launches started {kernels:count} kernels, {share:share} of kernel time; the figures "
+    "about single launches do not include them.",
+    one="{launches:count} graph launch started {kernels:count} kernels, {share:share} of kernel time; the figures "
+    "about single launches do not include them.",
 )
 _UNLINKED = Text(
     "launches-unlinked",
@@ -25,7 +25,7 @@ _UNLINKED = Text(
 )
 _BLOCKED = Text(
     "launches-blocked",
-    "{calls:count} calls waited {time:ns} in all because the queue was full ({length:count} launches or more).",
+    "{calls:count} calls waited {time:ns} in total because the queue was full ({length:count} launches or more).",
     one="{calls:count} call waited {time:ns} because the queue was full ({length:count} launches or more).",
 )
 _KERNELS = Text("launches-kernels", "Kernels launched one by one")
@@ -51,6 +51,16 @@ _BY_STREAM = (
     (SectionColumn(Text("launches-queue-mean", "Mean length"), "number"), "mean_length"),
     (SectionColumn(Text("launches-queue-max", "Longest"), "count"), "max_length"),
 )
+_TERMS = (
+    Term(
+        Text("define-delay", "Launch delay"),
+        Text(
+            "define-delay-say",
+            "From the end of the launch call to the start of the kernel. Long delays mean that work queues up, "
+            "which is good for a GPU.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -66,12 +76,14 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(_messages(launches)),
         facts=tuple(_facts(launches)),
         tables=(table,) if rows else (),
+        topic=Topic.HOST,
+        terms=_TERMS,
         is_detail=True,
     )
     if launches.queues:
         lengths = tuple(tuple(getattr(row, field) for _, field in _BY_STREAM) for row in launches.queues[:top])
         queues = SectionTable("launch_queues", tuple(column for column, _ in _BY_STREAM), lengths, len(launches.queues))
-        yield Section("launch-queues", _QUEUES, tables=(queues,), is_detail=True)
+        yield Section("launch-queues", _QUEUES, tables=(queues,), topic=Topic.HOST, is_detail=True)
 
 
 def _messages(launches: LaunchFigures) -> Iterator[Message]:

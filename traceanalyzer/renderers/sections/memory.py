@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("memory-title", "Memory")
 _AT_PEAK = Text("memory-at-peak-title", "In memory at the peak")
@@ -15,7 +15,7 @@ _OPERATORS = Text("memory-operators-title", "Memory by operator")
 _STEPS = Text("memory-steps-title", "Memory by step")
 _RELATIVE = Text(
     "memory-relative",
-    "The records of {device} have no totals, so there is no peak; levels count from the start of the trace.",
+    "The records of {device} have no totals, so the peak is unknown; levels count from the start of the trace.",
 )
 _GROWTH = Text(
     "memory-growth",
@@ -25,7 +25,7 @@ _GROWTH = Text(
 )
 _OLDER = Text(
     "memory-older",
-    "{device}: {older:bytes} of the peak were allocated before the trace and not released in it, such as weights.",
+    "{device}: {older:bytes} of the peak were allocated before the recording and not released in it, such as weights.",
     note="device is CPU or GPU and a number",
 )
 _DEVICE = SectionColumn(Text("memory-device", "Device"), "")
@@ -35,7 +35,7 @@ _DEVICES = (
     (SectionColumn(Text("memory-reserved", "Peak reserved"), "bytes"), "peak_reserved_bytes"),
     (SectionColumn(Text("memory-capacity", "Capacity"), "bytes"), "capacity_bytes"),
     (SectionColumn(Text("memory-allocations", "Allocations"), "count"), "allocations"),
-    (SectionColumn(Text("memory-allocated", "Allocated in all"), "bytes"), "allocated_bytes"),
+    (SectionColumn(Text("memory-allocated", "Total allocated"), "bytes"), "allocated_bytes"),
 )
 _OPERATOR = SectionColumn(Text("memory-operator", "Operator"), "", is_name=True)
 _LINE = SectionColumn(Text("memory-line", "Python line"), "", is_name=True)
@@ -59,6 +59,16 @@ _STEP_COLUMNS = (
     (SectionColumn(Text("memory-step-peak", "Peak"), "bytes"), "peak_bytes"),
     (SectionColumn(Text("memory-step-end", "At the end"), "bytes"), "end_bytes"),
 )
+_TERMS = (
+    Term(
+        Text("define-allocated", "Allocated, Reserved"),
+        Text(
+            "define-allocated-say",
+            "Allocated is what the allocator of PyTorch handed out; reserved is what it holds from the "
+            "driver. Memory of other libraries is in neither.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -68,15 +78,23 @@ def build(report: Report, top: int) -> Iterator[Section]:
         return
     rows = tuple(tuple(getattr(device, field) for _, field in _DEVICES) for device in memory.devices)
     table = SectionTable("memory", tuple(column for column, _ in _DEVICES), rows, len(rows))
-    yield Section("memory", TITLE, messages=tuple(_messages(memory)), tables=(table,), is_detail=True)
+    yield Section(
+        "memory",
+        TITLE,
+        messages=tuple(_messages(memory)),
+        tables=(table,),
+        topic=Topic.MEMORY,
+        terms=_TERMS,
+        is_detail=True,
+    )
     yield from _at_peak(memory, top)
     operators = tuple(tuple(getattr(row, field) for _, field in _OPERATOR_COLUMNS) for row in memory.operators[:top])
     if operators:
         columns = tuple(column for column, _ in _OPERATOR_COLUMNS)
         table = SectionTable("memory_operators", columns, operators, len(memory.operators))
-        yield Section("memory-operators", _OPERATORS, tables=(table,), is_detail=True)
+        yield Section("memory-operators", _OPERATORS, tables=(table,), topic=Topic.MEMORY, is_detail=True)
     if any(len(device.steps) > 1 for device in memory.devices):
-        yield Section("memory-steps", _STEPS, tables=(_steps(memory, top),), is_detail=True)
+        yield Section("memory-steps", _STEPS, tables=(_steps(memory, top),), topic=Topic.MEMORY, is_detail=True)
 
 
 def _messages(memory: MemoryUse) -> Iterator[Message]:
@@ -102,7 +120,7 @@ def _at_peak(memory: MemoryUse, top: int) -> Iterator[Section]:
     )
     older = tuple(_OLDER(device=device, older=held.older_bytes) for device, held in contents if held.older_bytes)
     table = SectionTable("memory_at_peak", columns, rows, sum(len(held.holders) for _, held in contents))
-    yield Section("memory-at-peak", _AT_PEAK, messages=older, tables=(table,), is_detail=True)
+    yield Section("memory-at-peak", _AT_PEAK, messages=older, tables=(table,), topic=Topic.MEMORY, is_detail=True)
 
 
 def _steps(memory: MemoryUse, top: int) -> SectionTable:

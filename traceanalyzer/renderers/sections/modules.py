@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("modules-title", "Modules")
 _CLASSES = Text("modules-classes-title", "Modules by class")
@@ -39,6 +39,16 @@ _HOST_BACKWARD = (
 _INDENT = "· "
 _DEEPEST = 100
 """Levels that are drawn; what is deeper stands as if it were there."""
+_TERMS = (
+    Term(
+        Text("define-modules", "Modules"),
+        Text(
+            "define-modules-say",
+            "Work belongs to the innermost module whose call launched it. The backward pass belongs to the "
+            "module whose forward pass it belongs to.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -49,13 +59,17 @@ def build(report: Report, top: int) -> Iterator[Section]:
     messages = tuple(_messages(modules))
     if len(modules.classes) < len(modules.rows):
         table = _table("modules_by_class", modules, modules.classes[:top], len(modules.classes))
-        yield Section("modules-by-class", _CLASSES, messages=messages, tables=(table,), is_detail=True)
+        yield Section(
+            "modules-by-class", _CLASSES, messages=messages, tables=(table,), topic=Topic.MODULES, is_detail=True
+        )
         messages = ()
     table = _table("modules", modules, modules.rows[:top], len(modules.rows))
-    yield Section("modules", TITLE, messages=messages, tables=(table,), is_detail=True)
+    yield Section(
+        "modules", TITLE, messages=messages, tables=(table,), topic=Topic.MODULES, terms=_TERMS, is_detail=True
+    )
     places = _outermost(modules.tree, top)
     table = _table("modules_tree", modules, places, len(modules.tree))
-    yield Section("modules-tree", _TREE, tables=(table,), is_detail=True)
+    yield Section("modules-tree", _TREE, tables=(table,), topic=Topic.MODULES, is_detail=True, is_tree=True)
 
 
 def _messages(modules: Modules) -> Iterator[Message]:

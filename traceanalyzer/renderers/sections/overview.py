@@ -7,10 +7,11 @@ from statistics import median
 
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
+from traceanalyzer.renderers.sections import throughput
 from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionPart
+from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
 
 TITLE = Text("overview-title", "Step time")
 _MEAN = Text(
@@ -38,8 +39,10 @@ _INFERRED = Text(
     one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
 )
 _LOADER = Text("overview-loader", "DataLoader")
-_LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "DataLoader, share of the step that nothing hides")
-_LOADER_FULL = Text("overview-loader-full", "DataLoader, whole wait including what other work hides")
+_LOADER_EXCLUSIVE = Text(
+    "overview-loader-exclusive", "Waiting for the DataLoader while nothing else runs, share of the step"
+)
+_LOADER_FULL = Text("overview-loader-full", "Waiting for the DataLoader in full, also while other work runs")
 _LONGEST = Text("overview-longest", "Longest step")
 
 PART_LABELS = {
@@ -52,6 +55,33 @@ PART_LABELS = {
     "cpu_exec": Text("part-cpu-exec", "CPU Exec"),
     "other": Text("part-other", "Other"),
 }
+_TERMS = (
+    Term(
+        Text("define-step", "Step"),
+        Text(
+            "define-step-say",
+            "A ProfilerStep range on the host, extended to the end of the last kernel that it launched. "
+            "Without such marks the whole trace counts as one step.",
+        ),
+    ),
+    Term(
+        Text("define-window", "Window"),
+        Text(
+            "define-window-say",
+            "From the start of the first to the end of the last step. Shares are of the window unless stated "
+            "otherwise.",
+        ),
+    ),
+    Term(
+        Text("define-parts", "Parts of a step"),
+        Text(
+            "define-parts-say",
+            "Every nanosecond belongs to the first of these that is active: Kernel, Memcpy, Memset, "
+            "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and each part"
+            " counts only time that no part before it covers.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -68,8 +98,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
         "overview",
         TITLE,
         messages=tuple(said),
-        facts=tuple(_facts(breakdown, average)),
+        facts=(*_facts(breakdown, average), *throughput.facts(report)),
         parts=tuple(_parts(average)),
+        topic=Topic.SUMMARY,
+        terms=_TERMS,
+        is_essential=True,
     )
 
 
@@ -122,4 +155,4 @@ def _parts(average: Average) -> Iterator[SectionPart]:
     for part in PARTS:
         value = getattr(average, f"{part}_ns")
         if value:
-            yield SectionPart(PART_LABELS[part], value, "ns", value / average.duration_ns)
+            yield SectionPart(part, PART_LABELS[part], value, "ns", value / average.duration_ns)

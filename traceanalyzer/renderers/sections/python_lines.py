@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.python_lines import Line, PythonLines
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("lines-title", "Python lines by device self time")
 _HOST_TITLE = Text("lines-host-title", "Python lines by host self time")
 _OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
-_UNATTRIBUTED = Text("lines-unattributed", "{share:share} of the device time was launched by no recorded line.")
+_UNATTRIBUTED = Text(
+    "lines-unattributed", "For {share:share} of the device time, the line that launched it was not recorded."
+)
 _NAME = SectionColumn(Text("lines-name", "Line"), "", is_name=True)
 _CALLS = SectionColumn(Text("lines-calls", "Calls"), "count")
 _DEVICE = (
@@ -34,11 +36,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     messages = (_UNATTRIBUTED(share=share),) if share else ()
     if lines.rows_outside_torch:
         table = _table("python_lines_outside_torch", lines, lines.rows_outside_torch, top)
-        yield Section("python-lines-outside-torch", _OUTSIDE, messages=messages, tables=(table,), is_detail=True)
+        yield Section(
+            "python-lines-outside-torch", _OUTSIDE, messages=messages, tables=(table,), topic=Topic.HOST, is_detail=True
+        )
         messages = ()
     title = TITLE if lines.device_ns else _HOST_TITLE
     table = _table("python_lines", lines, lines.rows, top)
-    yield Section("python-lines", title, messages=messages, tables=(table,), is_detail=True)
+    yield Section("python-lines", title, messages=messages, tables=(table,), topic=Topic.HOST, is_detail=True)
 
 
 def _table(name: str, lines: PythonLines, rows: tuple[Line, ...], top: int) -> SectionTable:

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 _Columns = Sequence[tuple[SectionColumn, str]]
 """Columns and the fields that they show."""
@@ -20,13 +20,13 @@ _STEP = Text("ranks-step", "A step takes {mean:ns}, mean over {ranks:count} rank
 _ONE = Text("ranks-one", "A step takes {mean:ns}. This is one rank only.")
 _WAITING = Text(
     "ranks-waiting",
-    "In collectives that were matched, a rank waits {wait:ns} per step for the others ({exposed:ns} while nothing else "
+    "In matched collectives, a rank waits {wait:ns} per step for the others ({exposed:ns} of it while nothing else "
     "runs), and {transfer:ns} are transfer.",
 )
 _WAITING_ON_HOST = Text(
     "ranks-waiting-on-host",
-    "In collectives that were matched, a rank waits {wait:ns} per step for the others, and {transfer:ns} are transfer. "
-    "They run on the CPU, so what else runs meanwhile is not known.",
+    "In matched collectives, a rank waits {wait:ns} per step for the others, and {transfer:ns} are transfer. They "
+    "run on the CPU, so it is unknown what else runs meanwhile.",
 )
 _UNEVEN = Text(
     "ranks-uneven",
@@ -41,15 +41,15 @@ _MATCHED = Text(
 )
 _NOT_MUTUAL = Text(
     "ranks-not-mutual",
-    "{count:count} are messages between two ranks, from or to one, or of unequal parts without a common clock: they "
-    "say nothing of waiting.",
-    one="{count:count} is a message between two ranks, from or to one, or of unequal parts without a common clock: it "
-    "says nothing of waiting.",
+    "{count:count} are messages between two ranks, from or to a single rank, or of unequal parts without a common "
+    "clock: they do not show waiting.",
+    one="{count:count} is a message between two ranks, from or to a single rank, or of unequal parts without a "
+    "common clock: it does not show waiting.",
 )
 _CONTRADICTED = Text(
     "ranks-contradicted",
-    "{count:count} that seemed to match do not overlap in time and were left out.",
-    one="{count:count} that seemed to match does not overlap in time and was left out.",
+    "{count:count} apparent matches do not overlap in time and were left out.",
+    one="{count:count} apparent match does not overlap in time and was left out.",
 )
 _HERE = Text("ranks-here", "Ranks in this report")
 _WORLD = Text("ranks-world", "Ranks of the run")
@@ -88,11 +88,11 @@ _ALL_COLUMNS = (
     (_FILE, "file"),
 )
 
-_LATE = Text("ranks-late-title", "Who is waited for")
-_CAUSED = SectionColumn(Text("ranks-caused", "Waiting for it", "mean over ranks and steps"), "ns")
+_LATE = Text("ranks-late-title", "Late ranks")
+_CAUSED = SectionColumn(Text("ranks-caused", "Waiting caused", "mean over ranks and steps"), "ns")
 _IN_STEPS = SectionColumn(Text("ranks-in-steps", "Steps", "number of steps in which it is the main cause"), "count")
-_REASON = SectionColumn(Text("ranks-reason", "It does longer", "than the median of the others: computation, ..."), "")
-_EXCESS = SectionColumn(Text("ranks-excess", "By", "how much longer"), "ns")
+_REASON = SectionColumn(Text("ranks-reason", "Takes longer in", "than the median of the others: computation, ..."), "")
+_EXCESS = SectionColumn(Text("ranks-excess", "Longer by", "how much longer"), "ns")
 _PARTS = {
     "computation": Text("ranks-part-computation", "computation"),
     "loader": Text("ranks-part-loader", "waiting for input"),
@@ -126,15 +126,26 @@ _STEP_COLUMNS = (
 _CLOCKS = Text("ranks-clocks-title", "Clocks")
 _CLOCKS_MEAN = Text(
     "ranks-clocks-mean",
-    "A collective ends everywhere at nearly the same time; what clocks differ by is the median of the ends, with a "
-    "95 % interval. Waiting is measured by durations, so it does not depend on clocks; only where parts may be unequal "
-    "do they tell who came last.",
+    "A collective ends on all ranks at nearly the same time. The difference between two clocks is the median "
+    "difference of these ends, with a 95 % interval. Waiting is measured by durations and does not depend on clocks, "
+    "except where parts may be unequal: there the clocks show which rank came last.",
 )
 _AHEAD = SectionColumn(Text("ranks-clock-ahead", "Ahead by", "its clock shows a later time"), "ns")
 _LOW = SectionColumn(Text("ranks-clock-low", "At least"), "ns")
 _HIGH = SectionColumn(Text("ranks-clock-high", "At most"), "ns")
-_REFERENCE = SectionColumn(Text("ranks-clock-reference", "Of rank", "whose clock it is compared with"), "")
+_REFERENCE = SectionColumn(Text("ranks-clock-reference", "Relative to rank", "whose clock it is compared with"), "")
 _COMPARED = SectionColumn(Text("ranks-clock-collectives", "Collectives"), "count")
+_TERMS = (
+    Term(
+        Text("define-waiting", "Waiting, Transfer"),
+        Text(
+            "define-waiting-say",
+            "In a collective that needs all ranks, the last rank to arrive has the shortest duration, which "
+            "is the transfer. The longer durations of the other ranks include waiting for it. Exposed is the "
+            "part in which no other kernel runs.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -143,10 +154,16 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if found is None:
         return
     yield Section(
-        "ranks", TITLE, messages=tuple(_messages(found)), facts=tuple(_facts(found)), tables=(_ranks(found, top),)
+        "ranks",
+        TITLE,
+        messages=tuple(_messages(found)),
+        facts=tuple(_facts(found)),
+        tables=(_ranks(found, top),),
+        topic=Topic.RANKS,
+        terms=_TERMS,
     )
     if found.stragglers:
-        yield Section("ranks-late", _LATE, tables=(_late(found, top),))
+        yield Section("ranks-late", _LATE, tables=(_late(found, top),), topic=Topic.RANKS)
     yield _detail("ranks-all", _ALL, _ALL_COLUMNS, found.ranks, top)
     if found.groups:
         yield _detail("ranks-groups", _GROUPS, _GROUP_COLUMNS, found.groups, top)
@@ -155,7 +172,12 @@ def build(report: Report, top: int) -> Iterator[Section]:
     skewed = [row for row in found.ranks if row.skew is not None]
     if skewed:
         yield Section(
-            "ranks-clocks", _CLOCKS, messages=(_CLOCKS_MEAN(),), tables=(_clocks(skewed, top),), is_detail=True
+            "ranks-clocks",
+            _CLOCKS,
+            messages=(_CLOCKS_MEAN(),),
+            tables=(_clocks(skewed, top),),
+            topic=Topic.RANKS,
+            is_detail=True,
         )
 
 
@@ -231,7 +253,9 @@ def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
 
 
 def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top: int) -> Section:
-    return Section(key, title, tables=(_table(key.replace("-", "_"), columns, found, top),), is_detail=True)
+    return Section(
+        key, title, tables=(_table(key.replace("-", "_"), columns, found, top),), topic=Topic.RANKS, is_detail=True
+    )
 
 
 def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> SectionTable:

@@ -10,7 +10,7 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 from traceanalyzer.report.warnings import STEP_REASONS
 
 TITLE = Text("recording-title", "What was recorded")
@@ -77,8 +77,11 @@ _EVIDENCE = {
         one="{count:count} optimizer step ({name})",
     ),
     "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
+    "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
     "no-backward": Text("evidence-no-backward", "no backward pass"),
 }
+_START_UP = frozenset({"start-up", "micro-benchmark"})
+"""Kinds of programs of which it matters how long they start."""
 _PHASES = {
     "prefill": Text("phase-prefill", "prefill", note="a server computes the prompts of requests"),
     "decode": Text("phase-decode", "decode", note="a server generates tokens"),
@@ -94,6 +97,16 @@ _COLUMNS = (
     SectionColumn(Text("recording-step-phase", "Phase"), ""),
     SectionColumn(Text("recording-step-requests", "Requests"), "count"),
     SectionColumn(Text("recording-step-tokens", "Tokens"), "count"),
+)
+_TERMS = (
+    Term(
+        Text("define-typical", "Typical step"),
+        Text(
+            "define-typical-say",
+            "The mean over the steps that no edge of the recording and no one-off makes different from the others by "
+            "more than 20 %. Headline, findings and savings are about it. With fewer than three such steps, all count.",
+        ),
+    ),
 )
 
 
@@ -113,6 +126,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE,
         facts=tuple(_facts(found)),
         tables=(table,) if table else (),
+        topic=Topic.STEPS,
+        terms=_TERMS,
+        is_essential=True,
     )
 
 
@@ -128,7 +144,7 @@ def _facts(found: Recording) -> Iterator[Fact]:
         yield Fact(_EARLIER, found.window.unrecorded_work_ns, "ns")
     if found.window is not None and found.window.removed_ns:
         yield Fact(_REMOVED, found.window.removed_ns, "ns")
-    if found.startup_ns:
+    if found.workload in _START_UP:
         yield Fact(_STARTUP, found.startup_ns, "ns")
 
 

@@ -8,16 +8,17 @@ from traceanalyzer.analyzers.roofline import Roofline
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("roofline-title", "Operators against the device's limits")
 _MODELLED = Text(
     "roofline-modelled",
-    "{share:share} of device time is in operators whose work follows from their input shapes.",
+    "{share:share} of device time is in operators whose work can be computed from their input shapes.",
 )
 _ROOF = Text("roofline-roof", "Limits of {name}: {source}.", "name of a GPU, title of a data sheet")
 _NO_ROOF = Text(
-    "roofline-no-roof", "The device is not in the table of data sheets, so there are rates, but no shares of a limit."
+    "roofline-no-roof",
+    "The device is not in the table of data sheets, so rates are shown without a share of the limit.",
 )
 _COLUMNS = (
     (SectionColumn(Text("roofline-operator", "Operator"), "", is_name=True), "name"),
@@ -27,10 +28,20 @@ _COLUMNS = (
     (SectionColumn(Text("roofline-tflops", "TFLOP/s"), "number"), "tflops_per_s"),
     (SectionColumn(Text("roofline-bandwidth", "GB/s"), "number"), "gb_per_s"),
     (SectionColumn(Text("roofline-intensity", "FLOP/byte"), "number"), "flops_per_byte"),
-    (SectionColumn(Text("roofline-share", "Of the limit"), "share"), "roofline_share"),
+    (SectionColumn(Text("roofline-share", "Of the limit"), "share", has_bar=True), "roofline_share"),
     (SectionColumn(Text("roofline-bound", "Limited by"), ""), "bound"),
 )
 _BOUNDS = {"compute": Text("roofline-compute", "compute"), "memory": Text("roofline-memory", "memory")}
+_TERMS = (
+    Term(
+        Text("define-limit", "Of the limit"),
+        Text(
+            "define-limit-say",
+            "The achieved rate as a share of what the device can reach at the operator's FLOP per byte, "
+            "according to its data sheet. FLOPs and bytes are computed from the input shapes.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -40,7 +51,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
         return
     rows = tuple(tuple(_cell(getattr(row, field), field) for _, field in _COLUMNS) for row in found.rows[:top])
     table = SectionTable("roofline", tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
-    yield Section("roofline", TITLE, messages=tuple(_messages(found)), tables=(table,), is_detail=True)
+    yield Section(
+        "roofline",
+        TITLE,
+        messages=tuple(_messages(found)),
+        tables=(table,),
+        topic=Topic.OPERATORS,
+        terms=_TERMS,
+        is_detail=True,
+    )
 
 
 def _messages(found: Roofline) -> Iterator[Message]:

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
+from traceanalyzer.analyzers.tables.runs import MOST_COMPARED, Hot, PrintedRun
 from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
 from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.sections import throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 _TITLE = Text("runs-title", "Run {id}: {title}", "id is run-1, title the heading above a printed table")
 _UNTITLED = Text("runs-untitled", "Run {id}", "id is run-1")
+_NAMED = Text("runs-named", "{name}: {title}", "name is such as Table 3, title the heading above a printed table")
+_WORDS = {
+    "run": (
+        Text("runs-compared-title", "Runs side by side"),
+        SectionColumn(Text("runs-run-id", "Run"), ""),
+    ),
+    "rank": (
+        Text("runs-ranks-compared-title", "Ranks side by side"),
+        SectionColumn(Text("runs-rank-id", "Rank"), ""),
+    ),
+    "table": (
+        Text("runs-tables-compared-title", "Tables side by side"),
+        SectionColumn(Text("runs-table-id", "Table"), ""),
+    ),
+}
+"""What the ids of runs begin with, and what they are called."""
+_NUMBERED_TITLES = {
+    "rank": Text("runs-rank-title", "Rank {number}", "a section about one rank"),
+    "table": Text("runs-table-title", "Table {number}", "a section about one printed table"),
+}
 _RUN = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
-_COMPARED = Text("runs-compared-title", "Runs side by side")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
 _METRIC = SectionColumn(Text("runs-metric", "Per step"), "")
 _OPERATOR = SectionColumn(Text("runs-operator", "Operator"), "", is_name=True)
-_NUMBERED = SectionColumn(Text("runs-run-id", "Run"), "")
 _TITLE_WIDTH = 24
-_SIDE_BY_SIDE = 4
-"""Own choice: more columns fit no screen, and are not a comparison of before and after."""
 _MANY = Text(
     "runs-many",
-    "The text holds tables of {runs:count} different totals: of several runs, of ranks, or of phases of a run.",
+    "The text contains tables with {runs:count} different totals: from several runs, from ranks, or from phases of a "
+    "run.",
     note="always five or more",
+)
+_ALIKE = Text(
+    "runs-alike",
+    "{count:count} more have mostly the same rows and about the same totals: {ids}.",
+    note="said of printed tables; ids is a list of identifiers such as table-3, table-5",
+    one="One more has mostly the same rows and about the same totals: {ids}.",
 )
 
 _BOUND = Text(
@@ -68,7 +93,7 @@ _HOT_COLUMNS = (
     SectionColumn(Text("runs-name", "Name"), "", is_name=True),
     SectionColumn(Text("runs-calls", "Calls"), "count"),
     SectionColumn(Text("runs-device-self", "Device self"), "ns"),
-    SectionColumn(Text("runs-share", "Share"), "share"),
+    SectionColumn(Text("runs-share", "Share"), "share", has_bar=True),
     SectionColumn(Text("runs-host-self", "Host self"), "ns"),
     SectionColumn(Text("runs-host-share", "Host share"), "share"),
 )
@@ -82,24 +107,68 @@ _SHAPE_COLUMNS = (
     SectionColumn(Text("runs-bytes", "Bytes at 4 per element"), "bytes"),
     SectionColumn(Text("runs-peer", "Cheapest of the same size"), "ns"),
 )
+_TERMS = (
+    Term(
+        Text("define-runs", "Profiled time, estimate"),
+        Text(
+            "define-runs-say",
+            "A printed table contains only sums. Host and device work at the same time, so a step takes at "
+            "least the larger of the two sums divided by the number of steps.",
+        ),
+    ),
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """The runs of a document; nothing for a trace."""
     runs = report.result("runs", tuple[PrintedRun, ...]) or ()
-    if len(runs) > _SIDE_BY_SIDE:
-        yield Section("runs", _COMPARED, messages=(_MANY(runs=len(runs)),), tables=(_listed(runs),))
-    elif len(runs) > 1:
-        yield Section("runs", _COMPARED, tables=(_compared(runs),))
-    if 1 < len(runs) <= _SIDE_BY_SIDE:
-        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),))
+    if len(runs) > MOST_COMPARED:
+        kind = _kind(runs[0])
+        messages = (_MANY(runs=len(runs)),) if kind != "rank" else ()
+        yield Section(
+            "runs",
+            _WORDS[kind][0],
+            messages=messages,
+            tables=(_listed(runs),),
+            topic=Topic.RUNS,
+            is_essential=True,
+        )
+        yield from _each_kind(runs, top)
+        return
+    if len(runs) > 1:
+        title = _WORDS[_kind(runs[0])][0]
+        yield Section("runs", title, tables=(_compared(runs),), topic=Topic.RUNS, is_essential=True)
+        yield Section("runs-operators", _TOP_COMPARED, tables=(_operators_compared(runs, top),), topic=Topic.RUNS)
     for run in runs:
-        yield from _run(run, top, alone=len(runs) == 1)
+        yield from _run(run, top, alone=len(runs) == 1, said=tuple(throughput.printed_facts(report, run.id)))
 
 
-def _run(run: PrintedRun, top: int, *, alone: bool) -> Iterator[Section]:
-    title = _TITLE(id=run.id, title=clean(run.title)) if run.title else _UNTITLED(id=run.id)
-    yield Section(run.id, title, messages=(_summary(run),), facts=tuple(_facts(run)))
+def _kind(run: PrintedRun) -> str:
+    """What a run is called: a run, a rank, or just a table."""
+    kind = run.id.partition("-")[0]
+    return kind if kind in _WORDS else "run"
+
+
+def _each_kind(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
+    """Of many, one of each kind, with the ids of those that are like it."""
+    for run in runs:
+        if run.like is None:
+            alike = [other.id for other in runs if other.like == run.id]
+            yield from _run(run, top, alone=False, alike=alike)
+
+
+def _run(
+    run: PrintedRun, top: int, *, alone: bool, alike: Sequence[str] = (), said: Sequence[Fact] = ()
+) -> Iterator[Section]:
+    more = (_ALIKE(count=len(alike), ids=", ".join(alike)),) if alike else ()
+    yield Section(
+        run.id,
+        _title(run),
+        messages=(_summary(run), *more),
+        facts=(*_facts(run), *said),
+        topic=Topic.RUNS,
+        terms=_TERMS,
+    )
     for name, label, table in (
         ("operators", _OPERATORS, _hot("run_operators", run.operators, top)),
         ("kernels", _KERNELS, _hot("run_kernels", run.kernels, top)),
@@ -109,8 +178,20 @@ def _run(run: PrintedRun, top: int, *, alone: bool) -> Iterator[Section]:
         if table.rows:
             is_detail = not alone and name != "operators"
             yield Section(
-                f"{run.id}-{name}", label, tables=(table,), is_detail=is_detail or name in ("copies", "shapes")
+                f"{run.id}-{name}",
+                label,
+                tables=(table,),
+                topic=Topic.RUNS,
+                is_detail=is_detail or name in ("copies", "shapes"),
             )
+
+
+def _title(run: PrintedRun) -> Message:
+    kind = _kind(run)
+    if kind == "run":
+        return _TITLE(id=run.id, title=clean(run.title)) if run.title else _UNTITLED(id=run.id)
+    name = _NUMBERED_TITLES[kind](number=run.id.rpartition("-")[2])
+    return _NAMED(name=name, title=clean(run.title)) if run.title and kind != "rank" else name
 
 
 def _summary(run: PrintedRun) -> Message:
@@ -164,10 +245,13 @@ def _compared(runs: tuple[PrintedRun, ...]) -> SectionTable:
 
 
 def _listed(runs: tuple[PrintedRun, ...]) -> SectionTable:
-    """The same figures the other way round."""
+    """The figures of many runs, one row for each run."""
     figures: tuple[_Figure, ...] = ((_STEPS, "count", lambda run: run.steps), *_PER_STEP)
     known = [figure for figure in figures if any(figure[2](run) is not None for run in runs)]
-    columns = (_NUMBERED, *(SectionColumn(label, unit) for label, unit, _ in known))
+    columns = (
+        _WORDS[_kind(runs[0])][1],
+        *(SectionColumn(label, unit, has_bar=unit == "share") for label, unit, _ in known),
+    )
     return SectionTable(
         "runs", columns, tuple((run.id, *(value(run) for _, _, value in known)) for run in runs), len(runs)
     )
@@ -202,7 +286,10 @@ def _hot(name: str, rows: tuple[Hot, ...], top: int) -> SectionTable:
     if name == "run_kernels":
         shown = shown[:4]
     values = tuple(tuple(getattr(row, fields[i]) for i in shown) for row in rows[:top])
-    return SectionTable(name, tuple(_HOT_COLUMNS[i] for i in shown), values, len(rows))
+    columns = [_HOT_COLUMNS[i] for i in shown]
+    if not on_device:
+        columns[-1] = replace(columns[-1], has_bar=True)  # what the rows are ranked by
+    return SectionTable(name, tuple(columns), values, len(rows))
 
 
 def _copies(run: PrintedRun, top: int) -> SectionTable:

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
 from traceanalyzer.renderers.sections.overview import PART_LABELS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
 
 TITLE = Text("steps-title", "Steps")
 _INFERRED = Text("steps-inferred-title", "Inferred steps")
@@ -22,10 +22,12 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if breakdown is None:
         return
     if len(breakdown.steps) > 1:
-        yield Section("steps", TITLE, tables=(_table("steps", breakdown.steps, top),), is_detail=True)
+        yield Section(
+            "steps", TITLE, tables=(_table("steps", breakdown.steps, top),), topic=Topic.STEPS, is_detail=True
+        )
     if breakdown.inferred is not None:
         table = _table("inferred_steps", breakdown.inferred.steps, top)
-        yield Section("inferred-steps", _INFERRED, tables=(table,), is_detail=True)
+        yield Section("inferred-steps", _INFERRED, tables=(table,), topic=Topic.STEPS, is_detail=True)
 
 
 def _table(name: str, steps: tuple[Step, ...], top: int) -> SectionTable:

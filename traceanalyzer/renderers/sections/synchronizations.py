@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("synchronizations-title", "Waits of the host")
 _CALLS = Text("synchronizations-calls", "Waits")
 _PER_STEP = Text("synchronizations-per-step", "Waits per step")
+_OUTSIDE = Text("synchronizations-outside", "Waits outside of the steps", "which the number per step leaves out")
 _WAITING = Text("synchronizations-waiting", "Waiting")
 _WAITING_IDLE = Text("synchronizations-waiting-idle", "Waiting while the GPU is idle")
 _DRAINED = Text("synchronizations-drained", "GPU idle after waits")
@@ -30,6 +31,16 @@ _FIGURES = (
     (
         SectionColumn(Text("synchronizations-column-unexplained", "No other reason"), "ns"),
         "drained_unexplained_ns",
+    ),
+)
+_TERMS = (
+    Term(
+        Text("define-waits", "Waits of the host"),
+        Text(
+            "define-waits-say",
+            "Time that the host spends in calls that wait for the device. A wait is costly only if the GPU "
+            "has nothing to do after it.",
+        ),
     ),
 )
 
@@ -56,6 +67,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE,
         facts=tuple(_facts(waits)),
         tables=(SectionTable("synchronizations", columns, rows, len(waits.rows)),),
+        topic=Topic.HOST,
+        terms=_TERMS,
         is_detail=True,
     )
 
@@ -64,6 +77,8 @@ def _facts(waits: Synchronizations) -> Iterator[Fact]:
     yield Fact(_CALLS, waits.calls, "count")
     if waits.calls_per_step is not None:
         yield Fact(_PER_STEP, waits.calls_per_step, "number")
+    if waits.calls_outside_steps:
+        yield Fact(_OUTSIDE, waits.calls_outside_steps, "count")
     yield Fact(_WAITING, waits.waiting_ns, "ns")
     if waits.drains is not None:
         yield Fact(_WAITING_IDLE, waits.waiting_idle_ns, "ns")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Report, TraceSummary
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.source import TraceSummary
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(
@@ -41,16 +42,23 @@ _DEVICES = (
 def build(report: Report, top: int) -> Iterator[Section]:
     """Warnings and skipped analyses where there are any, and the facts of the file."""
     if report.warnings:
-        yield Section("warnings", _WARNINGS, messages=tuple(_warnings(report, max(top, _LEAST_WARNINGS))))
+        yield Section(
+            "warnings",
+            _WARNINGS,
+            messages=tuple(_warnings(report, max(top, _LEAST_WARNINGS))),
+            topic=Topic.QUALITY,
+            is_essential=True,
+        )
     if report.skipped:
         reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason) for s in report.skipped)
-        yield Section("skipped", _SKIPPED, messages=reasons, is_detail=True)
+        yield Section("skipped", _SKIPPED, messages=reasons, topic=Topic.QUALITY, is_detail=True)
     if report.trace is not None:
         yield Section(
             "trace",
             _TRACE,
             facts=tuple(fact for fact in _facts(report, report.trace) if fact.value is not None),
             tables=tuple(_devices(report.trace, top)),
+            topic=Topic.QUALITY,
             is_detail=True,
         )
 

@@ -18,12 +18,13 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.report.model import Resources
+from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.trace.document import TableRow
 
 R = TypeVar("R")
 
-_NO_RESULT = Text("rule-no-result", "what it looks at was not analyzed")
+_NO_RESULT = Text("rule-no-result", "an analysis that the rule needs is missing")
 _NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
 _NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
 _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")

@@ -7,7 +7,8 @@ from typing import Any
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.report.model import Resources
+from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.facts.of_trace import is_partial
 from traceanalyzer.rules.selection import Chosen

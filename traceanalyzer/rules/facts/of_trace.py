@@ -10,7 +10,8 @@ from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.report.model import Resources
+from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.rules.facts import Facts
 
 _UNRELIABLE = 0.4

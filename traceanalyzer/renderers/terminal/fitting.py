@@ -30,12 +30,11 @@ LEVELS = (
     Level(),
     Level(is_brief=True),
     Level(is_brief=True, has_facts=False, messages=4, lines=3),
+    Level(rows=4, is_brief=True, has_facts=False, messages=4, lines=3),
     Level(rows=3, is_brief=True, has_facts=False, messages=3, lines=3),
+    Level(rows=2, is_brief=True, has_facts=False, messages=3, lines=3),
     Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
 )
-
-_KEPT = frozenset({"headline", "findings", "overview", "gpu", "runs", "warnings"})
-"""Sections that are always shown."""
 
 
 def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
@@ -43,14 +42,14 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
     for level in LEVELS:
         yield level, shown, ()
     least = LEVELS[-1]
-    optional = [section for section in shown if section.id not in _KEPT]
+    optional = [section for section in shown if not section.is_essential]
     for first in range(len(optional) - 1, -1, -1):
         left_out = optional[first:]
         yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)
 
 
 def cut(section: Section, level: Level) -> Section:
-    """Cut a section to a level; a table with one row per figure is no ranking, and is kept."""
+    """Cut a section to a level; a table with one row per figure is not a ranking, and is kept."""
     tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = section.facts if level.has_facts else ()
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

@@ -1,4 +1,4 @@
-"""Draws tables and bars on a terminal: names give way when the line is full, numbers never."""
+"""Draws what sections hold: paragraphs, bars, tables and findings. Names give way in a full line, numbers never."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
+from traceanalyzer.renderers.cards import Card, card
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.names import clean, clipped, shorten
+from traceanalyzer.renderers.wrapping import wrap
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Finding
 from traceanalyzer.report.section import SectionColumn, SectionPart, SectionTable
 
 INDENT = (0, 0, 0, 2)
@@ -29,27 +32,35 @@ _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 """Words that begin the names of most kernels and say nothing."""
 
-_KEPT = {
-    "run_operators": ("runs-name", "runs-calls", "runs-device-self", "runs-share", "runs-host-self", "runs-host-share"),
-    "gpu": (
-        "gpu-device",
-        "gpu-utilization",
-        "gpu-busy",
-        "gpu-sm-efficiency",
-        "gpu-occupancy",
-        "gpu-tensor-cores",
-    ),
-    "operators": (
-        "operators-name",
-        "operators-calls",
-        "operators-device-self",
-        "operators-device-share",
-        "operators-host-self",
-        "operators-host-share",
-    ),
-    "kernels": ("kernels-name", "kernels-calls", "kernels-total", "kernels-share", "kernels-mean"),
-}
-"""Columns that fit 80 characters; the others are in the other formats."""
+_LONGEST = 2000
+"""Most characters of a paragraph (own choice: a screen)."""
+
+SHOWN = 3
+"""Number of findings on the screen; the other formats have them all."""
+
+_MORE_FINDINGS = Text(
+    "terminal-more-findings",
+    "{hidden:count} more findings are in the other formats.",
+    one="{hidden:count} more finding is in the other formats.",
+)
+_STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "green", "info": "dim"}
+
+
+def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines: int | None = None) -> RichText:
+    """Wrap a text to lines of the width of the console.
+
+    Args:
+        text: What to say, which may hold names out of a trace.
+        width: Columns of the console.
+        indent: Blanks before each line.
+        style: As rich names it.
+        lines: How many there may be; None is as many as it takes.
+    """
+    wrapped = wrap(clipped(text, _LONGEST), max(1, width - indent))
+    if lines is not None and len(wrapped) > lines:
+        wrapped = wrapped[:lines]
+        wrapped[-1] = wrap(wrapped[-1], max(1, width - indent - 3))[0] + "..."
+    return RichText("\n".join(" " * indent + line for line in wrapped), style=style, no_wrap=True, overflow="crop")
 
 
 def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
@@ -70,10 +81,9 @@ def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_a
 
 def table(shown: SectionTable, width: int, language: Language) -> Iterator[RenderableType]:
     """Draw the columns that fit, and say how many do not."""
-    kept = _KEPT.get(shown.id)
-    columns = [(i, c) for i, c in enumerate(shown.columns) if kept is None or c.title.id in kept]
+    columns = wanted = [(i, column) for i, column in enumerate(shown.columns) if not column.is_extra]
     while len(columns) > 2 and _room(shown, columns, width, language) < _LEAST_NAME * _names(columns):
-        columns.pop()
+        columns = columns[:-1]
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for _, column in columns:
         grid.add_column(
@@ -86,8 +96,8 @@ def table(shown: SectionTable, width: int, language: Language) -> Iterator[Rende
     for number in range(len(shown.rows)):
         grid.add_row(*(_cell(shown, number, i, column, name, language) for i, column in columns))
     yield Padding(grid, INDENT, expand=False)
-    if kept is None and len(columns) < len(shown.columns):
-        said = language.text(_MORE_COLUMNS, hidden=len(shown.columns) - len(columns))
+    if len(columns) < len(wanted):
+        said = language.text(_MORE_COLUMNS, hidden=len(wanted) - len(columns))
         yield Padding(RichText(said, style="dim"), INDENT, expand=False)
 
 
@@ -120,3 +130,38 @@ def fit(name: str, width: int) -> str:
     while cell_len(fitted := shorten(name, limit)) > width:
         limit -= 1
     return fitted
+
+
+def findings(
+    found: tuple[Finding, ...], width: int, language: Language, *, is_brief: bool = False
+) -> Iterator[RenderableType]:
+    """Draw the first findings, and say how many there are besides.
+
+    Args:
+        found: In the order of the report.
+        width: Columns of the console.
+        language: What people read is in this language.
+        is_brief: What each saves and a line of code; the advice in words only where there is no code.
+    """
+    for number, finding in enumerate(found[:SHOWN], 1):
+        yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, is_brief)
+    hidden = len(found) - SHOWN
+    if hidden > 0:
+        yield paragraph(language.text(_MORE_FINDINGS, hidden=hidden), width, 2, style="dim")
+
+
+def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> Iterator[RenderableType]:
+    run = f"{shown.run}: " if shown.run else ""
+    title = paragraph(f"{number}. {run}{shown.title}  [{shown.severity}]", width, 2, style="bold", lines=2)
+    title.highlight_words([f"[{shown.severity}]"], style)
+    yield title
+    if shown.saves:
+        yield paragraph(shown.saves, width, 5, style="bold green")
+    if not is_brief:
+        yield paragraph(shown.summary, width, 5)
+    if not is_brief or not shown.code:
+        yield paragraph(shown.advice, width, 5, lines=2 if is_brief else None)
+    for line in (shown.code or "").split("\n")[: 2 if is_brief else None]:
+        if line.strip():
+            indent = 7 + len(line) - len(line.lstrip(" "))
+            yield paragraph(line, width, min(indent, width // 2), style="cyan", lines=2 if is_brief else None)

@@ -9,12 +9,12 @@ from typing import TextIO
 from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
-from traceanalyzer.renderers import sections, terminal_findings, terminal_tables
+from traceanalyzer.renderers import sections
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.renderers.terminal_fit import LINES, Level, attempts, cut
-from traceanalyzer.renderers.terminal_tables import fit
-from traceanalyzer.renderers.terminal_text import paragraph
+from traceanalyzer.renderers.terminal import elements
+from traceanalyzer.renderers.terminal.elements import fit, paragraph
+from traceanalyzer.renderers.terminal.fitting import LINES, Level, attempts, cut
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, SectionTable
@@ -86,7 +86,7 @@ def show_sections(
     plain: bool = False,
     language: Language = ENGLISH,
 ) -> None:
-    """Write a header, made for the width of the console, and the sections that are no details.
+    """Write a header, made for the width of the console, and the sections that are not details.
 
     Args:
         header: From the number of columns to the first line.
@@ -139,30 +139,30 @@ def _header(report: Report, width: int, language: Language) -> str:
 
 def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:
     shown = cut(section, level)
-    yield _title(section, shown, console.width, language)
+    yield _title(shown, console.width, language)
     for message in _messages(section, shown):
         yield paragraph(language.say(message), console.width, _INDENT, lines=level.lines)
     if shown.parts:
-        yield terminal_tables.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
+        yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
     for fact in shown.facts:
         text = clean(language.labelled(fact.label, language.quantity(fact.value, fact.unit)))
         yield paragraph(fit(text, console.width - 2 * _INDENT), console.width, _INDENT)
     for table in shown.tables:
-        yield from terminal_tables.table(table, console.width, language)
-    yield from terminal_findings.draw(shown.findings, console.width, language, is_brief=level.is_brief)
+        yield from elements.table(table, console.width, language)
+    yield from elements.findings(shown.findings, console.width, language, is_brief=level.is_brief)
 
 
-def _title(section: Section, shown: Section, width: int, language: Language) -> RichText:
-    """Title of a section, with the number of rows where the screen cut them."""
-    title = RichText(fit(clean(language.text(section.title)), width - 20), style="bold cyan")
-    for whole, table in zip(section.tables, shown.tables, strict=True):
-        if len(table.rows) < len(whole.rows):
-            title.append(f"  {_rows(whole, table, language)}", style="dim")
+def _title(shown: Section, width: int, language: Language) -> RichText:
+    """Title of a section, with the number of rows where not all are shown."""
+    title = RichText(fit(clean(language.text(shown.title)), width - 20), style="bold cyan")
+    for table in shown.tables:
+        if len(table.rows) < table.total_rows:
+            title.append(f"  {_rows(table, language)}", style="dim")
     return title
 
 
-def _rows(whole: SectionTable, table: SectionTable, language: Language) -> str:
-    return language.text(_OF, shown=len(table.rows), total=whole.total_rows)
+def _rows(table: SectionTable, language: Language) -> str:
+    return language.text(_OF, shown=len(table.rows), total=table.total_rows)
 
 
 def _messages(section: Section, shown: Section) -> Iterator[Message]:

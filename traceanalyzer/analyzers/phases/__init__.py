@@ -1,0 +1,159 @@
+"""Which parts of the program did people mark, and what does each take of the host and of the device?
+
+Marks are what `record_function`, frameworks and the profiler wrote into the trace as named ranges: `## forward ##`,
+`Optimizer.step#SGD.step`, `step[DECODE bs=32]`. They are the first split that people look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.phases import inferred
+from traceanalyzer.analyzers.phases.costs import costs
+from traceanalyzer.analyzers.phases.figures import PhaseTimes, TimesByName, figures, most_expensive, times
+from traceanalyzer.analyzers.phases.forest import forest, mark_rows
+from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
+from traceanalyzer.analyzers.phases.rows import names_of, paths, sums
+from traceanalyzer.analyzers.phases.windows import windows
+from traceanalyzer.report.message import Message, Text
+
+ROWS = 200
+"""Rows that are listed, those of the most host time (own choice: nobody reads more)."""
+
+PLACES = 400
+"""Places of the tree that are listed, those of the most host time (own choice)."""
+
+_NO_MARKS = Text(
+    "skip-no-marks",
+    "the trace has no ranges that people or frameworks set, and no training whose passes could be inferred",
+)
+
+
+class Phase(PhaseTimes, frozen=True):
+    """All marks of one name, or a phase of training that no mark tells. Inclusive times hold the marks inside."""
+
+    name: str
+    """Name of the mark as recorded; with `*` for numbers where it stands for many names that differ in these only."""
+    names: int
+    """Number of different names that the row stands for."""
+    is_inferred: bool
+    """Whether no mark says so, but what autograd did; the name is `forward` or `backward` then."""
+
+
+class PhasePlace(PhaseTimes, frozen=True):
+    """Marks of one name inside the same other marks. Inclusive times hold the marks inside."""
+
+    name: str
+    """Name of the mark as in the rows."""
+    parent: int | None
+    """Position in the tree of the place around it; null at the top."""
+
+
+class HiddenPhases(msgspec.Struct, frozen=True):
+    """What is not listed, because there is too much of it."""
+
+    count: int
+    """Number of rows or places."""
+    calls: int
+    """Number of marks in them."""
+    host_self_ns: int
+    """Their host time in ns without the marks inside."""
+    device_self_ns: int | None
+    """Device time in ns of what was launched in them; null where no launch is known."""
+
+
+class Phases(msgspec.Struct, frozen=True):
+    """The marks of the program, and where there are none, the phases of training that autograd tells."""
+
+    rows: tuple[Phase, ...]
+    """One row per name, the most host time first, at most 200; then what is inferred."""
+    tree: tuple[PhasePlace, ...]
+    """Marks by the marks around them: parents before their children, siblings in the order of their first mark. What
+    a thread of autograd's own marks lies within the mark that waits for it."""
+    steps: int | None
+    """Number of steps that times are divided by: all that the profiler marked, else those of the program; null where
+    nothing tells steps apart."""
+    steps_from: str | None
+    """What tells the steps: `ProfilerStep`, or what the program repeats; null without steps."""
+    marks: int
+    """Number of marks."""
+    empty: int
+    """Number of marks without any duration."""
+    crossing: int
+    """Number of marks that a step begins or ends within."""
+    clipped: int
+    """Number of marks that start inside another of their thread and end after it; inside counts until its end."""
+    device_ns: int | None
+    """Device time in ns of everything whose launch is known; null where no launch is."""
+    unmarked_device_ns: int | None
+    """The part of it that was launched in no mark; null where no launch is known."""
+    kinds: tuple[StepKind, ...]
+    """Steps that a server marked, by kind; empty for what is no server."""
+    hidden_rows: HiddenPhases
+    """Names that are not listed."""
+    hidden_places: HiddenPhases
+    """Places of the tree that are not listed."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say of phases, or None."""
+    return None if len(mark_rows(context)) or inferred.is_training(context) else _NO_MARKS()
+
+
+def analyze(context: Context) -> Phases:
+    """The marks by name and as a tree."""
+    found, steps, cost = context.once(forest), context.once(windows), context.once(costs)
+    label, on_device = context.once(names_of), cost.device_ns > 0
+    names = [*label.names]
+    rows = figures(context, sums(context, label.of_mark, len(names)))
+    places = paths(found, label.of_mark)
+    place_names = [names[number] for number in places.label.tolist()]
+    tree = figures(context, sums(context, places.of_mark, len(places), places.depth))
+    listed = most_expensive(rows, names, ROWS)
+    shown = sorted(most_expensive(tree, place_names, PLACES, places.parent.tolist()))
+    position = {place: number for number, place in enumerate(shown)}
+    return Phases(
+        rows=(
+            *(Phase(names[row], int(label.counts[row]), False, **rows[row]) for row in listed),
+            *_inferred(context),
+        ),
+        tree=tuple(
+            PhasePlace(place_names[place], position.get(int(places.parent[place])), **tree[place]) for place in shown
+        ),
+        steps=steps.count or None,
+        steps_from=steps.found_by,
+        marks=len(found),
+        empty=int((found.dur_ns == 0).sum()),
+        crossing=int(steps.cut(found.start_ns, found.start_ns + found.dur_ns).sum()),
+        clipped=found.clipped,
+        device_ns=cost.device_ns if on_device else None,
+        unmarked_device_ns=cost.unmarked_device_ns if on_device else None,
+        kinds=kinds(context),
+        hidden_rows=_hidden(rows, listed, on_device=on_device),
+        hidden_places=_hidden(tree, shown, on_device=on_device),
+    )
+
+
+def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> HiddenPhases:
+    """Count what is not listed."""
+    kept = set(listed)
+    rest = [row for number, row in enumerate(rows) if number not in kept]
+    return HiddenPhases(
+        count=len(rest),
+        calls=sum(row["calls"] for row in rest),
+        host_self_ns=sum(row["host_self_ns"] for row in rest),
+        device_self_ns=sum(row["device_self_ns"] for row in rest) if on_device else None,
+    )
+
+
+def _inferred(context: Context) -> Iterator[Phase]:
+    """The passes of a training that no mark tells."""
+    steps, on_device = context.once(windows).count, context.once(costs).device_ns > 0
+    for phase in inferred.missing_phases(context):
+        found = inferred.spans(context, phase)
+        if found.calls:
+            row = inferred.columns(context, found)
+            yield Phase(phase, 1, True, **times(row, steps, on_device=on_device))

@@ -1,0 +1,169 @@
+"""The forward and the backward pass of a training that has no marks for them, by what autograd did.
+
+A forward pass lasts from the first operator that extends the graph of autograd to the last one before a backward
+pass, an optimizer, a wait for a batch or a step begins. A backward pass lasts while autograd evaluates. In traces
+of 2021 operators have no numbers that tell who extends the graph: then it is the longest run of operators before a
+backward pass that nothing of this interrupts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.modules.owners import device_time, owners
+from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
+from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks
+from traceanalyzer.analyzers.phases.forest import forest, mark_rows
+from traceanalyzer.analyzers.phases.threads import critical_threads, engines
+from traceanalyzer.analyzers.phases.windows import windows
+from traceanalyzer.analyzers.sums import group, members, sum_by
+from traceanalyzer.knowledge import marks
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Array, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+FORWARD, BACKWARD = "forward", "backward"
+_NAMES = {
+    FORWARD: re.compile(r"forward|fwd", re.IGNORECASE),
+    BACKWARD: re.compile(r"backward|bwd", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True)
+class Spans:
+    """When threads were in a phase; of one thread they do not overlap."""
+
+    thread: I64
+    start_ns: I64
+    end_ns: I64
+    calls: int
+
+
+def is_training(context: Context) -> bool:
+    """Whether autograd computed gradients."""
+    return bool(context.in_scope(context.once(backward).start_ns).any())
+
+
+def missing_phases(context: Context) -> list[str]:
+    """Which of the two passes of a training no mark tells."""
+    if not is_training(context):
+        return []
+    host, names = context.trace.host, context.trace.names
+    marked = [names[code] for code in np.unique(host.name[mark_rows(context)]).tolist()]
+    return [phase for phase, pattern in _NAMES.items() if not any(map(pattern.search, marked))]
+
+
+def spans(context: Context, phase: str) -> Spans:
+    """When the program was in the forward or the backward pass."""
+    found = _forward(context) if phase == FORWARD else _backward(context)
+    kept = context.in_scope(found.start_ns) & (found.end_ns > found.start_ns)
+    calls = found.calls if kept.all() else int(kept.sum())
+    return Spans(found.thread[kept], found.start_ns[kept], found.end_ns[kept], calls)
+
+
+def _backward(context: Context) -> Spans:
+    """The evaluations of each pass on each thread, from the first to the last."""
+    tree, passes = context.host.tree, context.once(backward)
+    nodes = np.flatnonzero(context.once(owners).is_evaluation)
+    segment = np.searchsorted(passes.start_ns, tree.start_ns[nodes], side="right") - 1
+    return _spanned(tree.thread[nodes], segment, tree.start_ns[nodes], tree.end_ns[nodes])
+
+
+def _forward(context: Context) -> Spans:
+    """The operators that extended the graph, with those around them, between two events that end a forward pass."""
+    host, tree = context.host, context.host.tree
+    is_operator = (host.kind == NodeKind.OPERATOR) | (host.kind == NodeKind.PYTHON)
+    around = tree.nearest(is_operator & (entries(tree.nearest(is_operator), tree.parent, NO_PARENT) == NO_PARENT))
+    nodes = context.once(graph).node
+    nodes = nodes if len(nodes) else _before_backward(context)
+    outer = np.where(around[nodes] == NO_PARENT, nodes, around[nodes])
+    ends = _ends_of_forward(context)
+    segment = np.searchsorted(ends, tree.start_ns[nodes], side="right")
+    low, high = np.append(np.iinfo(np.int64).min, ends)[segment], np.append(ends, np.iinfo(np.int64).max)[segment]
+    start, end = np.maximum(tree.start_ns[outer], low), np.minimum(tree.end_ns[outer], high)
+    return _spanned(tree.thread[nodes], segment, start, end)
+
+
+def _before_backward(context: Context) -> I64:
+    """Where operators have no numbers: those of the longest run of operators before each backward pass."""
+    host, tree, passes = context.host, context.host.tree, context.once(backward)
+    calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
+    evaluations = context.once(owners).is_evaluation
+    threads = [*context.once(engines).values()] or np.unique(tree.thread[evaluations])
+    plain = host.is_row(context.trace) & np.isin(tree.thread, threads)
+    outermost = plain & (entries(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
+    nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
+    run = np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right")
+    first, of_node = group(run)
+    time = sum_by(of_node, (tree.end_ns - tree.start_ns)[nodes], len(first))
+    following = np.searchsorted(passes.start_ns, tree.start_ns[nodes[first]], side="right")
+    order = np.lexsort((time, following))
+    longest = order[np.append(np.diff(following[order]) > 0, True)[: len(order)]]
+    found: I64 = nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
+    return found
+
+
+def _ends_of_forward(context: Context) -> I64:
+    """Times at which a forward pass is over, ascending."""
+    host, passes, steps = context.trace.host, context.once(backward), context.once(windows)
+    waits = host.start_ns[context.kind == NodeKind.DATALOADER]
+    borders = (passes.start_ns, passes.end_ns, *context.once(optimizer_starts), waits, steps.start_ns, steps.end_ns)
+    return np.unique(np.concatenate(borders))
+
+
+def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
+    """From the first start to the last end of each segment on each thread."""
+    first, of_node = group(thread, segment)
+    low, high = start[first].copy(), end[first].copy()
+    np.minimum.at(low, of_node, start)
+    np.maximum.at(high, of_node, end)
+    return Spans(thread[first].astype(np.int64), low, high, len(np.unique(segment)))
+
+
+def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
+    """The sums of a phase, as `Sums` has them of marks."""
+    found_marks, launches, critical = context.once(forest), context.trace.launches, context.once(critical_threads)
+    device, of_launch = context.once(device_time), context.once(launch_marks)
+    in_steps = context.once(windows).contain(launches.start_ns)
+    total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
+    launching = np.flatnonzero(device)
+    for thread, rows in members(found.thread):
+        start, end = found.start_ns[rows], found.end_ns[rows]
+        own = launching[launches.thread[launching] == thread]
+        span = _span(start, end, launches.start_ns[own])
+        own, span = own[span >= 0], span[span >= 0]
+        mark = of_launch[own]
+        nested = (entries(found_marks.thread, mark, NO_PARENT) == thread) & (
+            entries(found_marks.start_ns, mark, 0) >= start[span]
+        )
+        for name, counted in (("device", np.ones(len(own), np.bool_)), ("device_self", ~nested)):
+            total[name] += int(device[own][counted].sum())
+            total[f"{name}_in_steps"] += int(device[own][counted & in_steps[own]].sum())
+        inside = (found_marks.thread == thread) & (_span(start, end, found_marks.start_ns) >= 0)
+        marked = Intervals.union(found_marks.start_ns[inside], found_marks.end_ns[inside])
+        total["marked"] += int(marked.within(start, end).sum())
+        if thread in critical:
+            total["idle"] += int(context.once(device_idle).within(start, end).sum())
+    host = int((found.end_ns - found.start_ns).sum())
+    return total | {
+        "calls": found.calls,
+        "recursive_calls": 0,
+        "depth": 0,
+        "threads": len(np.unique(found.thread)),
+        "host": host,
+        "host_self": host - total["marked"],
+        "idle_self": None,
+        "has_idle": bool(np.isin(found.thread, critical).any()),
+    }
+
+
+def _span(start: I64, end: I64, times: I64) -> I64:
+    """The span that contains each point in time, -1 for none."""
+    row = np.searchsorted(start, times, side="right") - 1
+    found: I64 = np.where((row >= 0) & (times < entries(end, row, 0)), row, -1)
+    return found

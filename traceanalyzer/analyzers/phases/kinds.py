@@ -1,0 +1,158 @@
+"""Steps of a server by kind: what its own marks say of prompts, generation and batches, and what each kind takes.
+
+Where marks of several frameworks lie within each other (SGLang has written vLLM's, too), they are one step: its times
+are those of the outermost mark, and what the marks say counts in the order of the table of frameworks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.phases.costs import costs
+from traceanalyzer.analyzers.phases.forest import Forest, forest
+from traceanalyzer.analyzers.sums import members
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS, StepMark
+from traceanalyzer.trace.table import I64, UNKNOWN, Array
+
+_NUMBERS = ("requests", "tokens", "context_requests", "generation_requests")
+
+
+class StepKind(msgspec.Struct, frozen=True):
+    """All steps of one kind that a framework marked."""
+
+    kind: str | None
+    """`prefill`, `decode`, `mixed`, `capture` (of a graph) or `diffusion`; null where the mark does not tell."""
+    framework: str
+    """Id of the framework whose mark tells the kind."""
+    steps: int
+    """Number of steps."""
+    median_requests: float | None
+    """Median number of requests of a step, by the marks; null where none tells."""
+    max_requests: int | None
+    """Most requests of a step; null where no mark tells."""
+    context_requests: int | None
+    """Requests whose prompts are computed, summed over the steps; null where some mark does not tell."""
+    generation_requests: int | None
+    """Requests that generate tokens, summed over the steps; null where some mark does not tell."""
+    median_tokens: float | None
+    """Median number of tokens that a step computes, by the marks; null where none tells."""
+    tokens: int | None
+    """Tokens computed in all steps; null where some mark does not tell."""
+    host_ns: int
+    """Duration of the marks in ns."""
+    median_host_ns: float
+    """Median duration of a mark in ns."""
+    device_ns: int | None
+    """Device time in ns of what was launched in the marks, each in full; null where no launch is known."""
+    median_device_ns: float | None
+    """Median of it over the marks in ns; null where no launch is known."""
+    idle_ns: int | None
+    """Time in ns in which no device works while the program is in the marks; null where unknown."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a mark says, one value per step; `UNKNOWN` where it does not tell."""
+
+    kind: I64
+    """Position of the kind among the kinds that occur."""
+    framework: I64
+    """Position of the framework in the table."""
+    requests: I64
+    tokens: I64
+    context_requests: I64
+    generation_requests: I64
+
+
+def kinds(context: Context) -> tuple[StepKind, ...]:
+    """The kinds of steps, the one of the most host time first; empty for what is no server."""
+    found, cost = context.once(forest), context.once(costs)
+    codes, of_mark = np.unique(found.name, return_inverse=True)
+    known = [_read(context.trace.names[code]) for code in codes.tolist()]
+    is_step = np.array([mark is not None for mark in known], np.bool_)[of_mark] if known else np.zeros(0, np.bool_)
+    rows = np.flatnonzero(is_step)
+    if not len(rows):
+        return ()
+    names = sorted({mark.phase for _, mark in filter(None, known) if mark.phase is not None})
+    roots, step = _outermost(found, rows)
+    said = _combined(_columns(known, names, of_mark[rows]), step, len(roots))
+    device = found.sums(cost.device_self)[roots] if cost.device_ns else None
+    has_idle = cost.has_idle[roots]
+    result = []
+    for _, own in members(said.framework * (len(names) + 1) + said.kind + 1):
+        host = found.dur_ns[roots[own]]
+        result.append(
+            StepKind(
+                kind=None if said.kind[own[0]] == UNKNOWN else names[said.kind[own[0]]],
+                framework=FRAMEWORKS[said.framework[own[0]]].id,
+                steps=len(own),
+                median_requests=_median(said.requests[own]),
+                max_requests=int(most) if (most := said.requests[own].max()) != UNKNOWN else None,
+                context_requests=_total(said.context_requests[own]),
+                generation_requests=_total(said.generation_requests[own]),
+                median_tokens=_median(said.tokens[own]),
+                tokens=_total(said.tokens[own]),
+                host_ns=int(host.sum()),
+                median_host_ns=float(np.median(host)),
+                device_ns=None if device is None else int(device[own].sum()),
+                median_device_ns=None if device is None else float(np.median(device[own])),
+                idle_ns=int(cost.idle[roots[own]].sum()) if has_idle[own].all() else None,
+            )
+        )
+    return tuple(sorted(result, key=lambda row: (-row.host_ns, row.kind or "", row.framework)))
+
+
+def _read(name: str) -> tuple[int, StepMark] | None:
+    """The first framework that knows a mark, by its position in the table, and what the mark says."""
+    for position, framework in enumerate(FRAMEWORKS):
+        if framework.step_mark is not None and (mark := framework.step_mark(name)) is not None:
+            return position, mark
+    return None
+
+
+def _outermost(found: Forest, rows: I64) -> tuple[I64, I64]:
+    """The marks of steps that lie in no other, and for each mark of a step which of them it lies in."""
+    reach = np.maximum.accumulate(found.after[rows])
+    outer = np.append(True, rows[1:] >= reach[:-1])
+    return rows[outer], np.cumsum(outer) - 1
+
+
+def _columns(known: list[tuple[int, StepMark] | None], kinds: list[str], of_mark: I64) -> _Said:
+    """What each of some marks says."""
+    table = [
+        (UNKNOWN,) * 6
+        if read is None
+        else (
+            UNKNOWN if read[1].phase is None else kinds.index(read[1].phase),
+            read[0],
+            *(UNKNOWN if (value := getattr(read[1], number)) is None else value for number in _NUMBERS),
+        )
+        for read in known
+    ]
+    return _Said(*np.array(table, np.int64)[of_mark].T)
+
+
+def _combined(said: _Said, step: I64, count: int) -> _Said:
+    """Of the marks of a step the one of the first framework in the table counts; others tell what it does not."""
+    order = np.lexsort((np.arange(len(step)), said.framework, step))
+    columns: dict[str, Array] = {}
+    for field in fields(said):
+        values = getattr(said, field.name)[order]
+        tells = values != UNKNOWN
+        first = np.unique(step[order][tells], return_index=True)
+        columns[field.name] = np.full(count, UNKNOWN, np.int64)
+        columns[field.name][first[0]] = values[tells][first[1]]
+    return _Said(**columns)
+
+
+def _median(values: I64) -> float | None:
+    known = values[values != UNKNOWN]
+    return float(np.median(known)) if len(known) else None
+
+
+def _total(values: I64) -> int | None:
+    return int(values.sum()) if (values != UNKNOWN).all() else None

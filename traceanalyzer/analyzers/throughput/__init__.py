@@ -1,0 +1,48 @@
+"""How much does the program get done: samples and tokens per second, and which share of the device's peak?
+
+Everything is of typical steps, as they were recorded; whatever is not certain is unknown, with the reason.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from traceanalyzer.analyzers import missing as reasons
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.throughput.batches import Samples, samples
+from traceanalyzer.analyzers.throughput.tokens import Tokens, tokens
+from traceanalyzer.analyzers.throughput.typical import typical
+from traceanalyzer.analyzers.throughput.utilization import Utilization, utilization
+from traceanalyzer.report.message import Message
+
+
+class Throughput(msgspec.Struct, frozen=True):
+    """What one process of the program gets done in a typical step, as recorded."""
+
+    steps: int
+    """Number of typical steps."""
+    step_ns: float | None
+    """Mean duration of a typical step in ns; null where the program's steps are not known."""
+    samples: Samples
+    """Samples per second."""
+    tokens: Tokens
+    """Tokens per second."""
+    utilization: Utilization
+    """Share of the device's peak that products need."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why nothing can be said of throughput, or None."""
+    return reasons.steps(context)
+
+
+def analyze(context: Context) -> Throughput:
+    """Samples, tokens and products of typical steps."""
+    steps = context.once(typical)
+    return Throughput(
+        steps=len(steps),
+        step_ns=steps.length_ns / len(steps) if len(steps) else None,
+        samples=samples(context),
+        tokens=tokens(context),
+        utilization=utilization(context),
+    )

@@ -1,0 +1,71 @@
+"""What events of devices that are no GPUs of CUDA, ROCm or XPU stand for: work, transfers, waiting.
+
+Sources: Kineto's `ActivityType.h` for MTIA and HPU; Ascend's profiler, whose `trace_view.json` gives events of devices
+no category but a `Task Type` (the names of its task scheduler); Gaudi's, which names the engine in `HW event name`.
+Intel's XPU needs nothing here: its plug-in writes `kernel`, `gpu_memcpy` and `gpu_memset` as CUDA's does.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from traceanalyzer.trace.tables import Vendor
+
+NAMES = {Vendor.MTIA: "MTIA", Vendor.NPU: "NPU", Vendor.HPU: "HPU"}
+"""Vendors' names of their kinds of device, as torch and process labels write them."""
+
+
+class TaskKind(StrEnum):
+    """What a device does while an event lasts."""
+
+    WORK = "work"
+    COMMUNICATION = "communication"
+    TRANSFER = "transfer"
+    WAITING = "waiting"
+    """A queue waits for an event of another one or of the host; nothing runs because of it."""
+    CONTROL = "control"
+    """Bookkeeping of a queue, or an envelope around tasks that have events of their own."""
+
+
+BUSY = (TaskKind.WORK, TaskKind.COMMUNICATION, TaskKind.TRANSFER)
+"""Kinds that keep a device busy."""
+
+_NOT_WORK = (
+    (TaskKind.WAITING, re.compile(r"(.*_)?WAIT(_.*)?", re.IGNORECASE)),
+    (
+        TaskKind.CONTROL,
+        re.compile(
+            r"(event|notify)_(record|reset)\w*|capture_(record|wait)\w*|write_value\w*|mem_write_value|place_?holder\w*"
+            r"|condition_sqe|end_sqe|model_(execute|maintaince|maintenance|end_graph|to_aicpu)\w*|stream_\w+|label_\w+"
+            r"|profiler_\w+|profiling_\w+|maintenance|create_\w+|nop",
+            re.IGNORECASE,
+        ),
+    ),
+    (TaskKind.COMMUNICATION, re.compile(r"rocce\w*|rdma\w*|hccl|communication|hcom_\w*", re.IGNORECASE)),
+    (TaskKind.TRANSFER, re.compile(r"memcpy\w*|memset\w*|(pcie_)?s?dma\w*", re.IGNORECASE)),
+)
+_ENGINES = (
+    (TaskKind.WORK, re.compile(r"TPC|MME")),
+    (TaskKind.TRANSFER, re.compile(r"DMA")),
+    (TaskKind.COMMUNICATION, re.compile(r"NIC|STM_[0-9]_(RX|TX|QPC)")),
+)
+
+
+def task_kind(vendor: Vendor, name: str, task: str) -> TaskKind:
+    """What a device does during an event; what nothing tells of is work, because programs name their own kernels.
+
+    Args:
+        vendor: Whose device it is.
+        name: Name of the event.
+        task: The type of task or the engine as recorded; empty where the writer does not say.
+    """
+    if vendor is Vendor.HPU and task:
+        return next((kind for kind, engine in _ENGINES if engine.search(task.upper())), TaskKind.WORK)
+    found = kind_by_name(task or name)
+    return kind_by_name(name) if found is TaskKind.WORK and name.startswith("hcom_") else found
+
+
+def kind_by_name(name: str) -> TaskKind:
+    """What a device does during an event of which no more than the name, or the type of task, is known."""
+    return next((kind for kind, pattern in _NOT_WORK if pattern.fullmatch(name)), TaskKind.WORK)

@@ -1,0 +1,109 @@
+"""Events of devices that write no kernels: which they are, and where they ran.
+
+MTIA's have a category of their own. Gaudi writes calls of the host and events of the device as `hpu_op`; those of the
+device name the engine, or stand under process 0, which is the device. Ascend's have no category but a type of task.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import compress
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.readers.kineto.events import Event
+from traceanalyzer.readers.kineto.values import integers
+from traceanalyzer.trace.table import I64, U8, UNKNOWN, Array
+from traceanalyzer.trace.tables import Vendor
+
+BY_CONTENT = frozenset({"", "hpu_op"})
+"""Categories of which some events are those of devices."""
+
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_DEVICES = 1024
+"""Greater numbers of processes are no devices."""
+
+_PACKED = 31
+"""Ascend's writer packs the device into the lowest five bits of the process; small numbers are those of layers."""
+
+
+def vendor(category: object, pid: object, task_type: object, engine: object) -> Vendor | None:
+    """Whose device an event belongs to; None for everything else.
+
+    Args:
+        category: Category of the event, as written.
+        pid: Its process.
+        task_type: Its argument `Task Type`; empty where absent.
+        engine: Its argument `HW event name`; empty where absent.
+    """
+    if not category:
+        return Vendor.NPU if task_type and isinstance(task_type, str) else None
+    match category.lower() if isinstance(category, str) else None:
+        case "mtia_ccp_events":
+            return Vendor.MTIA
+        case "hpu_op" if engine or str(pid) == "0":
+            return Vendor.HPU
+        case _:
+            return None
+
+
+def told_apart(events: Sequence[Event], groups: Array, unclear: Array) -> Array:
+    """The groups of events, where those that only their content tells to be a device's have that group."""
+    if "X" not in map(attrgetter("ph"), compress(events, unclear.tobytes())):  # most files: instants of the allocator
+        return groups
+    slices = (row for row in np.flatnonzero(unclear).tolist() if events[row].ph == "X")
+    rows = [row for row in slices if _vendor(events[row]) is not None]
+    groups = groups.copy()
+    groups[rows] = TableGroup.ACCELERATOR
+    return groups
+
+
+def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, Array]:
+    """The columns that tell what and where, for events of devices.
+
+    Args:
+        events: The events.
+        encode: Gives texts their codes among the names.
+    """
+    args = [event.args for event in events]
+    vendors: U8 = np.array([_vendor(event) for event in events], np.uint8)
+    tasks = [arg.task_type or arg.engine for arg in args]
+    pids, tids = (_numbers([getattr(event, key) for event in events]) for key in ("pid", "tid"))
+    device, stream = integers(args, "device"), integers(args, "stream")
+    return {
+        "vendor": vendors,
+        "task": np.array([encode(str(task or "")) for task in tasks], np.int32),
+        "device": np.where(_is_device(device), device, _device(vendors, pids)).astype(np.int32),
+        "stream": np.where(stream == UNKNOWN, tids, stream),
+        "correlation": integers(args, "correlation"),
+    }
+
+
+def _vendor(event: Event) -> Vendor | None:
+    return vendor(event.cat, event.pid, event.args.task_type, event.args.engine)
+
+
+def _device(vendors: U8, pids: I64) -> I64:
+    """The device that a process stands for."""
+    packed = vendors == Vendor.NPU
+    is_known = np.where(packed, pids >= _DEVICES, _is_device(pids))
+    return np.where(is_known, np.where(packed, pids & _PACKED, pids), UNKNOWN)
+
+
+def _is_device(numbers: I64) -> Array:
+    found: Array = (numbers >= 0) & (numbers < _DEVICES)
+    return found
+
+
+def _numbers(values: list[Any]) -> I64:
+    """Numbers, or what a text says that is one, as in `stream 7`."""
+    return np.array([_number(value) for value in values], np.int64)
+
+
+def _number(value: object) -> int:
+    text = str(value).removeprefix("stream ")
+    return int(text) if _NUMBER.fullmatch(text) else UNKNOWN
