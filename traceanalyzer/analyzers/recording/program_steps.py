@@ -67,6 +67,11 @@ class ProgramSteps:
         names = tuple(self.names[row] for row in rows.tolist())
         return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by)
 
+    @property
+    def every(self) -> Steps:
+        """All steps, those that do not count as well."""
+        return Steps(self.names, self.start_ns, self.end_ns, self.found_by)
+
 
 def program_steps(context: Context) -> ProgramSteps:
     """The steps of the program, computed once."""
