@@ -59,8 +59,13 @@ def said(path: Path) -> tuple[Any, list[tuple[str, str]], list[tuple[str, str, i
     report = analyze(trace)
     # Open: the copy of this trace has a row of `repeats` that its source lacks, for a reason that is not known yet.
     is_open = report.trace is not None and (path.name, report.trace.events) in UNEXPLAINED
-    left_out = {"repeats"} if is_open else set()
-    told = msgspec.structs.replace(report, analyses={k: v for k, v in report.analyses.items() if k not in left_out})
+    # A copy does not say which marks are of a forward or a backward pass, so there these are inferred.
+    left_out = {"phases"} | ({"repeats"} if is_open else set())
+    told = msgspec.structs.replace(
+        report,
+        analyses={k: v for k, v in report.analyses.items() if k not in left_out},
+        skipped=tuple(skipped for skipped in report.skipped if skipped.id not in left_out),
+    )
     findings = sorted((finding.rule, finding.severity) for finding in report.findings)
     found = [(evidence.id, evidence.kind, evidence.events) for evidence in frameworks(Context(trace))]
     return numbers(msgspec.to_builtins(told)), findings, found
