@@ -13,6 +13,9 @@ _ACCELERATOR = re.compile(
     re.IGNORECASE,
 )
 
+COUNTERS = "cuda_profiler_range"
+"""Category of the events of CUPTI's range profiler, which hold hardware counters."""
+
 PASSES = ("forward", "backward")
 _PASSES = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ("forward|fwd", "backward|bwd"))
 

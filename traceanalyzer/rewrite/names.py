@@ -170,7 +170,13 @@ class Names:
         """Replace a category that the reader does not know."""
         lower = name.lower()
         is_public = name in CATEGORIES or name in known.CATEGORIES
-        return name if is_public else lower if lower in CATEGORIES else self._secret.hide(name, "category")
+        return (
+            name
+            if is_public
+            else lower
+            if lower in CATEGORIES or lower == marks.COUNTERS
+            else self._secret.hide(name, "category")
+        )
 
     def phase(self, name: str) -> str:
         """Replace a phase that no viewer knows."""
