@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from making import MS, SHAPED, document, row, table
+from tests.analyzers.tables.making import MS, SHAPED, document, row, table
 
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all, group
