@@ -180,7 +180,7 @@ def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:
     typical = steps.typical
     if not len(typical) or not int((typical.end_ns - typical.start_ns).sum()):
         return None
-    own = resources.over(context, typical)
+    own = resources.over(context, typical, among=steps.every)
     parts = divide(context, typical)
     return TypicalStep(len(typical), parts, own, _idle(context, typical, own.device))
 

@@ -142,10 +142,11 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
 
 
 def _calls(context: Context) -> int:
-    """Number of outermost operators, annotations and calls that launched something."""
+    """Number of outermost operators and calls that launched something; annotations around them do not count."""
+    host, parent = context.host, context.host.tree.parent
     node = context.links.node[np.unique(context.links.launch[context.links.launch != NO_PARENT])]
-    outermost = context.host.tree.nearest(context.host.tree.parent == NO_PARENT)
-    return len(np.unique(outermost[node[node != NO_PARENT]]))
+    is_outermost = (parent == NO_PARENT) | (host.category[parent] == Category.ANNOTATION)
+    return len(np.unique(host.tree.nearest(is_outermost)[node[node != NO_PARENT]]))
 
 
 def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
@@ -173,9 +174,10 @@ def _requests(context: Context) -> Iterator[WorkloadEvidence]:
     for number in np.flatnonzero(counts >= _REQUESTS).tolist():
         own = rows[group == number]
         before = np.maximum.accumulate(np.append(-1, host.end_ns[own]))[:-1]
-        overlapping = int((host.start_ns[own] < before).sum())
-        several = len(np.unique(host.thread[own])) > 1
-        if several and overlapping >= _IN_FLIGHT * len(own):
+        overlaps = host.start_ns[own] < before
+        if len(np.unique(host.thread[own])) == 1:
+            overlaps &= host.end_ns[own] > before  # on one thread, a mark within another is a part of it
+        if int(overlaps.sum()) >= _IN_FLIGHT * len(own):
             best = max(best or (0, ""), (len(own), context.trace.names[int(codes[number])]))
     if best is not None:
         yield WorkloadEvidence("requests-in-flight", best[1], best[0])
