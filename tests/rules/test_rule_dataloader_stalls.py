@@ -10,7 +10,6 @@ from tests.rules.situations.dataloader_stalls import (
     fires,
     fires_at_the_start_of_an_epoch,
     trap_handful_of_steps,
-    waiting,
 )
 
 RULE = "dataloader-stalls"

@@ -77,7 +77,7 @@ def test_one_wait_for_the_loader_is_a_one_off(position: int) -> None:
 
 
 def test_waits_for_the_loader_that_come_again_are_the_programs_usual_work() -> None:
-    """Workers that are too slow deliver in bursts: the median step waits for nothing, and the run waits all the time."""
+    """Slow workers deliver in bursts: the median step waits for nothing, and the run waits all the time."""
     trace = waiting(9, 0, 4, 8)
     assert reasons(trace) == ["loader", *[None] * 8]
     assert recorded(trace).typical_step_ns == (6 * 100 + 2 * 200) * US / 8
