@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.builders import TraceBuilder, distributed_info
+from tests.builders import A100, Device, TraceBuilder, distributed_info
 from tests.builders.damage import clean
 from tests.reading import read, read_built
 from traceanalyzer.analyzers import quality
@@ -35,8 +35,8 @@ def test_a_sound_trace_raises_no_doubt() -> None:
     assert doubts(sound()) == {}
 
 
-def unmarked() -> TraceBuilder:
-    trace = TraceBuilder()
+def unmarked(*devices: Device) -> TraceBuilder:
+    trace = TraceBuilder(devices=devices)
     trace.op("aten::mm", 10, 50, shapes=[[8, 8]], types=["float"])
     return trace
 
@@ -100,12 +100,58 @@ def cut_at_the_end() -> TraceBuilder:
     return trace
 
 
+def unlike() -> TraceBuilder:
+    """Three steps, one of which is half again as long."""
+    trace = sound(steps=2)
+    trace.step(2, 200, 150)
+    trace.launch_kernel("gemm", 240, 30, at=220)
+    return trace
+
+
+def annotated() -> TraceBuilder:
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.annotation("train_step", 100 * number, 100)
+        trace.op("aten::mm", 100 * number + 10, 50, shapes=[[8, 8]], types=["float"])
+        trace.launch_kernel("gemm", 100 * number + 40, 30, at=100 * number + 20)
+    return trace
+
+
+def begun_late() -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 20, shapes=[[8, 8]], types=["float"])
+    trace.launch_kernel("gemm", 5000, 100, at=10)
+    return trace
+
+
+def removed() -> TraceBuilder:
+    """Half of a recording is empty, although the runtime made 500 calls in it."""
+    trace = sound()
+    trace.op("aten::mm", 8000, 50, shapes=[[8, 8]], types=["float"])
+    trace.launch("cudaLaunchKernel", 8010, 5, correlation=100_000)
+    trace.kernel("gemm", 8020, 30, correlation=100_000)
+    return trace
+
+
+def counters() -> TraceBuilder:
+    trace = sound()
+    trace.add("cuda_profiler_range", "smsp__inst_executed", (10, 20), (0, 7), {})
+    return trace
+
+
 @pytest.mark.parametrize(
     ("doubt", "make", "count"),
     [
         ("q-no-steps", unmarked, 1),
+        ("q-one-step", lambda: unmarked(A100), 1),
         ("q-few-steps", lambda: sound(steps=2), 2),
-        ("q-warmup-included", lambda: sound(first=151), 1),
+        ("q-warmup-included", lambda: sound(steps=3, first=151), 1),
+        ("q-steps-inferred", annotated, 4),
+        ("q-steps-left-out", lambda: sound(first=151), 1),
+        ("q-unlike-steps-count", unlike, 1),
+        ("q-unrecorded-work", begun_late, 1),
+        ("q-removed-events", removed, 1),
+        ("q-hardware-counters", counters, 1),
         ("q-last-step-cut", cut_at_the_end, 1),
         ("q-no-gpu-events", launches_only, 3),
         ("q-shapes-missing", without_shapes, 1),
@@ -122,7 +168,11 @@ def test_each_doubt_has_a_trace_that_raises_it(doubt: str, make: Callable[[], Tr
 
 
 def test_a_first_step_of_half_again_the_others_is_no_warm_up() -> None:
-    assert "q-warmup-included" not in doubts(sound(first=150))
+    assert "q-warmup-included" not in doubts(sound(steps=3, first=150))
+
+
+def test_a_first_step_that_is_left_out_is_no_warm_up_of_the_mean() -> None:
+    assert doubts(sound(first=151)) == {"q-steps-left-out": 1}
 
 
 def test_one_rank_alone_is_the_whole_run() -> None:
@@ -138,7 +188,23 @@ def test_a_cut_and_a_repaired_file_raise_doubts() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [unmarked, launches_only, with_stack, overlapping, graphs, homeless_kernels, cut_at_the_end]
+    "make",
+    [
+        unmarked,
+        lambda: unmarked(A100),
+        lambda: sound(first=151),
+        launches_only,
+        with_stack,
+        overlapping,
+        graphs,
+        homeless_kernels,
+        cut_at_the_end,
+        annotated,
+        unlike,
+        begun_late,
+        removed,
+        counters,
+    ],
 )
 def test_every_doubt_has_words(make: Callable[[], TraceBuilder]) -> None:
     doubts = quality.analyze(Context(read_built(make())))

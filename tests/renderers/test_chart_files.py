@@ -14,7 +14,7 @@ from tests.renderers import readback
 from tests.renderers.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import chart_assets, chart_files, charts, language
+from traceanalyzer.renderers import chart_assets, chart_files, charts, language, plots
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
 from traceanalyzer.renderers.markdown import DocumentPicture, render
 
@@ -88,13 +88,13 @@ def test_a_line_of_many_steps_has_no_legend_of_parts() -> None:
 def test_png_without_glyphs_becomes_svg(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = Bars("chart-b", "Idle \U0010fffd", "Why", ("a",), ("1 ms",), Series("Idle", "runtime", (1.0,)))
     assert chart_files.draw(chart, EN, "png")[0] == "svg"
-    monkeypatch.setattr(charts, "fonts_with", lambda _: None)
+    monkeypatch.setattr(plots, "fonts_with", lambda _: None)
     assert chart_files.draw(BARS, EN, "png")[0] == "svg"
 
 
 def test_fonts_are_those_that_have_the_glyphs() -> None:
-    assert charts.fonts_with(frozenset("abc \n")) == ("DejaVu Sans",)
-    assert charts.fonts_with(frozenset("a\U0010fffd")) is None
+    assert plots.fonts_with(frozenset("abc \n")) == ("DejaVu Sans",)
+    assert plots.fonts_with(frozenset("a\U0010fffd")) is None
 
 
 # Of a report

@@ -10,7 +10,7 @@ import pytest
 
 from tests.analyzers.throughput.loops import Loop
 from tests.reading import read_built
-from traceanalyzer.analyzers.throughput import Throughput
+from traceanalyzer.analyzers.throughput import ThroughputFigures
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers import key_averages
 from traceanalyzer.renderers import definitions, html, json, markdown, sections, spreadsheet, terminal
@@ -79,7 +79,7 @@ def test_every_format_has_it(report: Report) -> None:
 
 def test_it_reads_back_as_it_was(report: Report) -> None:
     again = msgspec.json.decode(json.render(report), type=Report)
-    assert again.result("throughput", Throughput) == report.analyses["throughput"]
+    assert again.result("throughput", ThroughputFigures) == report.analyses["throughput"]
 
 
 def test_both_shares_are_explained_in_a_sentence(report: Report) -> None:

@@ -10,7 +10,6 @@ from tests.rules.situations.dataloader_stalls import (
     fires,
     fires_at_the_start_of_an_epoch,
     trap_handful_of_steps,
-    waiting,
 )
 
 RULE = "dataloader-stalls"
@@ -26,8 +25,7 @@ def test_what_is_beyond_the_median_is_divided_by_the_steps() -> None:
 
 def test_a_late_first_batch_is_told_as_such() -> None:
     (finding,) = findings(fires_at_the_start_of_an_epoch(), RULE)
-    assert finding.saving is not None
-    assert finding.saving.wall_ns_per_step[1] == pytest.approx(19_900_000 / 20)
+    assert (finding.saving, finding.severity) == (None, "low"), "a typical step has no first batch"
     assert [e.observed for e in finding.evidence] == [200]
 
 
@@ -52,9 +50,8 @@ def test_edge_first_medians() -> None:
 
 
 def test_edge_gain_share() -> None:
-    trace = waiting([20_000] + [100] * 19)
-    (finding,) = findings(trace, RULE)
+    (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     share = finding.saving.wall_share[1]
-    assert findings(trace, RULE, {"gain_share": share - 1e-6})
-    assert findings(trace, RULE, {"gain_share": share + 1e-6}) == []
+    assert findings(fires(), RULE, {"gain_share": share - 1e-6})
+    assert findings(fires(), RULE, {"gain_share": share + 1e-6}) == []

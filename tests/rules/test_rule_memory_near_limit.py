@@ -16,6 +16,13 @@ def test_is_a_risk_without_a_saving() -> None:
     assert [round(e.observed, 2) for e in finding.evidence] == [0.97], "only what crossed the threshold"
 
 
+def test_a_recording_with_hardly_any_work_is_no_reason_to_worry_much() -> None:
+    (finding,) = findings(training(0.80, 0.97, kernel=499), RULE)
+    assert finding.severity == "medium"
+    (finding,) = findings(training(0.80, 0.97, kernel=500), RULE)
+    assert finding.severity == "high"
+
+
 def test_edge_used_share() -> None:
     assert findings(training(0.5, 0.9), RULE) == []
     assert findings(training(0.5, 0.9001), RULE)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from traceanalyzer.analyzers.launches.recording_start import earlier_work_ns
 
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
-from tests.reading import read_built
 from tests.rules.judging import report, skipped
-from traceanalyzer.analyzers.context import Context
 
 KERNEL = "ampere_sgemm_128x64_nn"
 
@@ -36,9 +33,10 @@ def captured(*, launches: int, kernels: int = 2, replays: int = 0) -> TraceBuild
 def test_a_capture_is_not_bound_by_the_host() -> None:
     found = report(captured(launches=300))
     (headline,) = found.headlines
-    assert headline.bound == "none"
+    assert headline.bound == "capture"
     assert "holds the capture of graphs (302 launch calls, but work on the device: 2)" in headline.message.text
     assert "kernels do not run while they are captured" in (skipped(captured(launches=300), "gpu-underutilized") or "")
+    assert found.findings == ()
 
 
 @pytest.mark.parametrize("trace", [captured(launches=300, replays=2), captured(launches=20), captured(launches=0)])
@@ -63,14 +61,33 @@ def begun_late(*, before: int, beside: int = 0, steps: int = 40) -> TraceBuilder
 
 def test_work_from_before_the_recording_is_no_idle_time() -> None:
     trace = begun_late(before=8000)
-    # the launch of the first kernel returns at 10 + 20 + 5 us, and the kernel starts at 8000.9 us
-    assert earlier_work_ns(Context(read_built(trace))) == 8_000_900 - 35_000
     found = report(trace)
     (headline,) = found.headlines
-    assert headline.bound == "none"
-    assert "began in the middle of the device's work: for 7.966 ms of" in headline.message.text
-    assert "before its first recorded event" in (skipped(trace, "gpu-underutilized") or "")
+    # the whole recording is one step, which begins when the device begins with what was recorded
+    assert (headline.bound, headline.message.id) == ("gpu-compute", "headline-typical-gpu-compute")
+    assert "is idle 1 %" in headline.message.text
     assert "gpu-underutilized" not in {finding.rule for finding in found.findings}
+    warnings = {warning.message.id: warning.message.text for warning in found.warnings}
+    assert "7.966 ms" in warnings["q-unrecorded-work"], "from 10 + 20 + 5 us until 8000.9 us"
+
+
+def marked_late(before: int, *, length: int = 10_000) -> TraceBuilder:
+    """A marked step whose first kernel starts so many microseconds after its launch; it stands where it was marked."""
+    trace = TraceBuilder()
+    trace.step(1, 0, length)
+    trace.op("aten::mm", 0, 20)
+    trace.launch_kernel(KERNEL, before + 15, length - before - 15, at=10, call_dur=5)
+    return trace
+
+
+@pytest.mark.parametrize(("before", "told"), [(2100, True), (1990, False)])
+def test_work_from_before_in_a_marked_step_is_told_from_a_fifth_on(before: int, told: bool) -> None:
+    trace = marked_late(before)
+    trace.launch_kernel(KERNEL, 9_990, 5, at=9_980, stream=8)
+    (headline,) = report(trace).headlines
+    assert (headline.message.id == "headline-typical-earlier-work") is told
+    assert ("finishes earlier work 21 %" in headline.message.text) is told
+    assert "is idle" not in headline.message.text
 
 
 @pytest.mark.parametrize(
@@ -79,12 +96,52 @@ def test_work_from_before_the_recording_is_no_idle_time() -> None:
     ids=["at once", "less than a millisecond", "a recorded kernel ran meanwhile", "capture"],
 )
 def test_other_delays_are_no_earlier_work(trace: TraceBuilder) -> None:
-    assert earlier_work_ns(Context(read_built(trace))) == 0
+    assert "q-unrecorded-work" not in {warning.message.id for warning in report(trace).warnings}
 
 
 def test_a_short_wait_in_a_long_recording_changes_no_headline() -> None:
     (headline,) = report(begun_late(before=2000, steps=400)).headlines
     assert headline.bound == "gpu-compute"
+
+
+def working(kernels: int, dur: int) -> TraceBuilder:
+    """One step with kernels at its end, most of which the host spends in one operator."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 5000)
+    trace.op("aten::mm", 5000, 5000)
+    for number in range(kernels):
+        start = 4000 + (dur + 10) * number
+        trace.launch_kernel(KERNEL, start + 8, dur, at=start, call_dur=5)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "says"),
+    [
+        (working(1, 3000), "one kernel in 3.000 ms"),
+        (working(2, 499), "2 kernels in 998.0 us"),
+        (working(2, 500), ""),
+    ],
+)
+def test_hardly_any_work_is_bound_by_nothing(trace: TraceBuilder, says: str) -> None:
+    (headline,) = report(trace).headlines
+    assert (headline.message.id == "headline-hardly-any-work") is bool(says)
+    assert says in headline.message.text
+    assert (headline.bound == "none") is bool(says)
+
+
+@pytest.mark.parametrize(("hole", "told"), [(2000, True), (1900, False)])
+def test_a_recording_without_half_of_its_events(hole: int, told: bool) -> None:
+    """100 kernels of 7 us on each side of a time without events, in which the runtime numbered 400 calls more."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 2000 + hole)
+    for number in range(200):
+        start, ident = (10 * number, number + 1) if number < 100 else (10 * number + hole, number + 500)
+        trace.launch("cudaLaunchKernel", start, 2, correlation=ident)
+        trace.kernel(KERNEL, start + 3, 7, correlation=ident)
+    (headline,) = report(trace).headlines
+    assert (headline.message.id == "headline-removed-events") is told
+    assert (f"for {hole:,} of {2000 + hole:,} us" in headline.message.text) is told
 
 
 def late(extra: int, *, transfer: int = 200) -> tuple[TraceBuilder, ...]:

@@ -117,7 +117,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("passes", passes.Passes, passes.analyze, passes.missing),
     Analyzer("conversions", device_copies.Conversions, device_copies.analyze, device_copies.missing),
     Analyzer("chains", chains.Chains, chains.analyze, chains.missing),
-    Analyzer("throughput", throughput.Throughput, throughput.analyze, throughput.missing),
+    Analyzer("throughput", throughput.ThroughputFigures, throughput.analyze, throughput.missing),
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )
 

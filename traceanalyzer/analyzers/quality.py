@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.recording.holes import holes
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_marked, program_steps
 from traceanalyzer.analyzers.recording.workload import workload
 from traceanalyzer.analyzers.steps import NESTED
+from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -29,9 +30,6 @@ _FEW_STEPS = 3
 
 _OWN_LOOP = frozenset({"training", "inference", "micro-benchmark", "start-up"})
 """Kinds of programs whose author writes the loop, and so can mark its steps."""
-
-_COUNTERS = "cuda_profiler_range"
-"""Category of the events of CUPTI's range profiler, which hold hardware counters."""
 
 _WARM_UP = 1.5
 """A first step of more than this times the median of the others is still warming up (own choice)."""
@@ -114,7 +112,7 @@ def _typical(context: Context) -> Iterator[Loss]:
 
 def _recording(context: Context) -> Iterator[Loss]:
     trace = context.trace
-    if any(loss.params.get("category") == _COUNTERS for loss in trace.losses):
+    if any(loss.params.get("category") == marks.COUNTERS for loss in trace.losses):
         yield Loss("q-hardware-counters", 1)
     launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
     if launching and not len(trace.device):

@@ -60,10 +60,17 @@ def analyze(context: Context) -> StepResources:
     return over(context, context.steps)
 
 
-def over(context: Context, steps: Steps) -> StepResources:
-    """Compute the time of each resource per step of some steps, which need not be consecutive."""
+def over(context: Context, steps: Steps, among: Steps | None = None) -> StepResources:
+    """Compute the time of each resource per step of some steps, which need not be consecutive.
+
+    Args:
+        context: The trace.
+        steps: The steps.
+        among: All steps, if these are some of them: what runs in any of these runs in no time outside of the steps.
+    """
     trace = context.trace
     within = Intervals.union(steps.start_ns, steps.end_ns)
+    inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
     device, busy = _busiest(context, within)
     kernels, collectives = _kernels(context, device)
     loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
@@ -85,7 +92,7 @@ def over(context: Context, steps: Steps) -> StepResources:
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
         recorded_device_ns=int(context.trace.device.dur_ns[recorded].sum()),
-        outside_device_ns=_outside(context, recorded, within),
+        outside_device_ns=_outside(context, recorded, inside),
         unread_device=unread_device.sign(context),
     )
 

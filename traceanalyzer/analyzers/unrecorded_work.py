@@ -7,7 +7,9 @@ of work in front that was not recorded; each counts only while nothing that was 
 * a call waits for the device although the recording launched nothing that it could wait for;
 * a copy starts late within its own call, and the copies of later calls do not.
 
-That the host works meanwhile does not keep the device waiting, so none of this time is idle time of the program.
+None counts where the program loads code or takes memory before its first work, because it has just begun to use the
+device, which takes its time as well. That the host works meanwhile does not keep the device waiting, so none of this
+time is idle time of the program.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def _of_device(context: Context, number: int) -> Intervals:
     busy = Intervals.union(device.start_ns[own], device.end_ns[own])
     spans = [*_late_starts(context, linked, busy), *_waits_for_nothing(context, linked, first)]
     spans += _late_copies(context, linked, first)
-    empty = [(start, end) for start, end in spans if _is_empty(busy, start, end)]
+    begun = _first_use_ns(context)
+    empty = [(start, end) for start, end in spans if _is_empty(busy, start, end) and begun > max(first, end)]
     bounds = np.array(empty, np.int64).reshape(-1, 2)
     return Intervals.union(bounds[:, 0], bounds[:, 1]) - busy
 
@@ -70,6 +73,19 @@ def _is_empty(busy: Intervals, start: int, end: int) -> bool:
     """Whether a span is long, and hardly anything that was recorded runs in it."""
     ran = int(busy.within(np.array([start]), np.array([end]))[0])
     return end - start >= LEAST_NS and end - start - ran >= _EMPTY * (end - start)
+
+
+def _first_use_ns(context: Context) -> int:
+    """When a call first loads code for the device, or takes long to get memory of it; else never."""
+    launches, names = context.trace.launches, context.trace.names
+    loads = names.where(host_activity.is_loading)[launches.name]
+    takes = names.where(_takes_memory)[launches.name] & (launches.dur_ns >= LEAST_NS)
+    return int(launches.start_ns[loads | takes].min(initial=np.iinfo(np.int64).max))
+
+
+def _takes_memory(name: str) -> bool:
+    """Whether a call takes memory; one that frees it waits for the device."""
+    return host_activity.is_allocation(name) and not host_activity.is_free(name)
 
 
 def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[int, int]]:

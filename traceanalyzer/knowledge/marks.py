@@ -13,6 +13,12 @@ _ACCELERATOR = re.compile(
     re.IGNORECASE,
 )
 
+COUNTERS = "cuda_profiler_range"
+"""Category of the events of CUPTI's range profiler, which hold hardware counters."""
+
+PASSES = ("forward", "backward")
+_PASSES = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ("forward|fwd", "backward|bwd"))
+
 COLLECTIVES = frozenset(
     f"{backend}:{operation}"
     for backend in ("nccl", "gloo")
@@ -49,6 +55,11 @@ def is_optimizer_step(name: str) -> bool:
 def is_optimizer(name: str) -> bool:
     """Whether it is any call of an optimizer: its step, or `Optimizer.zero_grad#<class>.zero_grad`."""
     return name.startswith("Optimizer.")
+
+
+def passes(name: str) -> tuple[str, ...]:
+    """The passes of a training, of `PASSES`, that a mark names: `## forward ##`, `fwd+bwd`."""
+    return tuple(own for own, pattern in zip(PASSES, _PASSES, strict=True) if pattern.search(name))
 
 
 def is_wrapper(name: str) -> bool:

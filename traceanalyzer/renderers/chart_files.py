@@ -14,7 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from traceanalyzer._version import __version__
-from traceanalyzer.renderers import charts
+from traceanalyzer.renderers import charts, plots
 from traceanalyzer.renderers.charts import PALETTE, Bars, Chart, Series
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.wrapping import wrap
@@ -73,16 +73,16 @@ def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
         language: For the ticks.
         form: `svg`, or `png`, which becomes SVG where no font of this machine has all glyphs.
     """
-    fonts = charts.fonts_with(_characters(chart, language)) if form == "png" else None
+    fonts = plots.fonts_with(_characters(chart, language)) if form == "png" else None
     words = _words(chart)
-    with _quiet(), charts.drawn(chart, language, charts.WIDE, words.height, fonts or ()) as figure:
+    with _quiet(), plots.drawn(chart, language, charts.WIDE, words.height, fonts or ()) as figure:
         _write(words, figure)
         if fonts:
             data = io.BytesIO()
-            figure.savefig(data, format="png", dpi=_SHARP * charts.DPI, metadata={"Software": _SOFTWARE})
+            figure.savefig(data, format="png", dpi=_SHARP * plots.DPI, metadata={"Software": _SOFTWARE})
             return "png", data.getvalue()
         text = io.StringIO()
-        figure.savefig(text, format="svg", metadata=charts.SILENT)
+        figure.savefig(text, format="svg", metadata=plots.SILENT)
     return "svg", _alone(text.getvalue(), chart).encode("utf-8")
 
 
@@ -135,7 +135,7 @@ def _cells(part: Series) -> int:
 
 
 def _write(words: Words, figure: Figure) -> None:
-    width, height = (inches * charts.DPI for inches in figure.get_size_inches())
+    width, height = (inches * plots.DPI for inches in figure.get_size_inches())
 
     def put(x: float, y: float, text: str, color: str, weight: str = "normal") -> None:
         size = charts.SIZE + (2 if weight == "bold" else 0)

@@ -66,7 +66,9 @@ def deciding_field(template: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Convert a value to what JSON holds, so that a report that is read back is the same."""
-    return msgspec.to_builtins(value) if isinstance(value, Message | tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return msgspec.to_builtins(value) if isinstance(value, Message) else value
 
 
 class _Filler(string.Formatter):

@@ -134,7 +134,9 @@ class Names:
         if marks.is_backward(name):
             stem, separator, number = name.rpartition("Backward")
             return self._secret.hide(stem + separator, "function") + separator + number
-        return self._secret.hide(name, "range")
+        hidden = self._secret.hide(name, "_".join(marks.passes(name)) or "range")
+        # What a mark looks like tells it from an operator, where the trace calls both operators.
+        return f"# {hidden}" if marks.is_mark_among_operators(name) else hidden
 
     def _optimizer_range(self, name: str) -> str:
         for call in _OPTIMIZERS:
@@ -168,7 +170,13 @@ class Names:
         """Replace a category that the reader does not know."""
         lower = name.lower()
         is_public = name in CATEGORIES or name in known.CATEGORIES
-        return name if is_public else lower if lower in CATEGORIES else self._secret.hide(name, "category")
+        return (
+            name
+            if is_public
+            else lower
+            if lower in CATEGORIES or lower == marks.COUNTERS
+            else self._secret.hide(name, "category")
+        )
 
     def phase(self, name: str) -> str:
         """Replace a phase that no viewer knows."""

@@ -49,7 +49,7 @@ OVERHEADS = frozenset(
 )  # fmt: skip
 """Names of the profiler's overhead, and kinds of synchronization."""
 
-CATEGORIES = _words("mtia_ccp_events")
+CATEGORIES = _words("mtia_ccp_events cuda_profiler_range")
 """Kinds of events that kineto writes and no analysis reads, but that tell what ran."""
 
 BUILTIN_OWNERS = _words(

@@ -57,7 +57,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in found.rows if row.kind != "allocation"]
     if not rows:
         return
-    time = facts.step_ns * facts.steps
+    time = facts.recorded_steps_ns
     if found.steps == 1:
         yield from _only(found, rows, time, limits)
         return

@@ -14,7 +14,7 @@ What to do:
 
 How the saving is estimated:
     At most the exposed part of these waits beyond the median, over all steps. At least nothing: if the workers are
-    too slow on the whole, a longer queue runs empty too.
+    too slow on the whole, a longer queue runs empty too. A late first batch has no saving: a typical step has none.
 
 When it is wrong:
     A handful of waits has no usual length, so fewer than ten are not judged. The first batches after a start come
@@ -72,12 +72,18 @@ def _judge(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Iterato
     if loader.first_ns > limits["first_medians"] * usual:
         evidence.append(Evidence(_FIRST(), loader.first_ns / usual, limits["first_medians"], "number", where))
         excess, calls = excess + loader.first_excess_ns, calls + 1
-    per_step = facts.host_per_step(excess)
-    if not evidence or per_step < limits["gain_share"] * facts.step_ns:
+    if not evidence or facts.host_per_step(excess) < limits["gain_share"] * facts.step_ns:
         return
-    change = TimeSaved("loader", (0.0, per_step), _BASIS(), (0.0, per_step), {"loader": per_step})
+    change = _change(facts.host_per_step(loader.excess_ns if loader.p95_ns > limits["p95_medians"] * usual else 0))
     params = {"calls": calls, "all": loader.calls, "usual": loader.median_ns, "excess": excess}
-    yield Draft(tuple(evidence), change, params, ceiling="high")
+    yield Draft(tuple(evidence), change, params, severity="low", ceiling="high")
+
+
+def _change(per_step: float) -> TimeSaved | None:
+    """What long waits cost in each step; a late first batch is no part of a typical step, so it has no price."""
+    if not per_step:
+        return None
+    return TimeSaved("loader", (0.0, per_step), _BASIS(), (0.0, per_step), {"loader": per_step})
 
 
 RULE = Rule(

@@ -25,10 +25,15 @@ _FEW_TOKENS = 100
 
 A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
 do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
-_OF_HOST = frozenset({"profiler_overhead", "synchronization", "launch_bound", "host_code"})
+_OF_HOST = frozenset({"allocation", "profiler_overhead", "synchronization", "launch_bound", "host_code"})
 
 _COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
 _COMMUNICATES = Text("headline-device-communicates", "communicates {share:percent}", note="part of a list: the GPU ...")
+_EARLIER_SHARE = Text(
+    "headline-device-earlier",
+    "finishes earlier work {share:percent}",
+    note="part of a list: the GPU ...; work that was launched before the recording began",
+)
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
 _DEVICE = Text("headline-device", "the GPU {doing}", note="doing is a list: computes 65 %, is idle 35 %")
 
@@ -82,6 +87,22 @@ _UNEXPLAINED = Text(
     "Why the GPU does nothing for {part:part} of {unit}, the recording does not show; {device}.",
     note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
+_LOADING = Text(
+    "headline-typical-start-up",
+    "Bound by start-up: for {part:part} of {unit} the GPU waits while code is loaded or compiled; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_EARLIER = Text(
+    "headline-typical-earlier-work",
+    "The recording began in the middle of the GPU's work: for {part:part} of {unit} the GPU most likely finished what "
+    "was launched before; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_PAUSES = Text(
+    "headline-typical-pauses",
+    "For {part:part} of {unit} the GPU pauses between kernels that wait in its queue already; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
 _ALSO_UNEXPLAINED = Text(
     "headline-also-unexplained",
     "{headline} Nothing recorded explains {part:part}.",
@@ -90,7 +111,10 @@ _ALSO_UNEXPLAINED = Text(
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
+_WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
+"""What is said of idle time that no resource causes."""
 _CAUSES = {
+    "allocation": Text("headline-cause-allocation", "it takes or frees memory of the GPU", note="it is the CPU"),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
     "synchronization": Text(
         "headline-cause-synchronization",
@@ -107,7 +131,7 @@ _CAUSES = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Bottleneck:
     """What bounds a typical step."""
 
     bound: str
@@ -116,7 +140,7 @@ class Verdict:
     """Share of the step that the bound takes; None if nothing bounds it."""
 
 
-def verdict(facts: Facts, recording: Recording) -> Verdict | None:
+def verdict(facts: Facts, recording: Recording) -> Bottleneck | None:
     """What bounds the typical step; None where no device event was understood."""
     typical = recording.typical
     if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
@@ -126,43 +150,44 @@ def verdict(facts: Facts, recording: Recording) -> Verdict | None:
     return _of_waiting_gpu(facts, recording, typical)
 
 
-def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Verdict:
+def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Bottleneck:
     """The largest loss, if it is worth naming; time that nothing explains is said as well."""
     step, losses = typical.resources.step_ns, _losses(facts, typical)
     said = {"unit": _unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
-    unknown = _idle(typical, "unknown", "pending")
     if losses[bound] < _WORTH * step:
-        if unknown >= _WORTH * step:
-            return Verdict("none", _UNEXPLAINED(part=(unknown, step), **said), None)
-        return Verdict("none", _NOTHING(step=step, **said), losses[bound] / step)
+        time, text = max(((_idle(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0])
+        if time >= _WORTH * step:
+            return Bottleneck("none", text(part=(time, step), **said), None)
+        return Bottleneck("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
+    unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
         message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
-    return Verdict(bound, message, losses[bound] / step)
+    return Bottleneck(bound, message, losses[bound] / step)
 
 
 def _of_loss(bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
     if bound == "host":
         return _HOST(cause=_cause(typical), **said)
-    return {"input": _INPUT, "communication": _COMMUNICATION}[bound](**said)
+    return {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}[bound](**said)
 
 
-def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Verdict:
+def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Bottleneck:
     """What a device that works nearly all the time does for longest: it computes, or it communicates."""
     step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
     compute = (typical.resources.gpu_ns or 0.0) - communication
     said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
     if communication > compute:
         message = _COMMUNICATION(part=(communication, step), **said)
-        return Verdict("communication", message, communication / step)
+        return Bottleneck("communication", message, communication / step)
     said["part"] = (compute, step)
     tokens = _decoded_tokens(recording)
     if tokens is not None and tokens < _FEW_TOKENS:
-        return Verdict("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
+        return Bottleneck("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
     bound = gpu_bound(facts)
     text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
-    return Verdict("gpu-compute" if bound == UNNAMED else bound, text(**said), compute / step)
+    return Bottleneck("gpu-compute" if bound == UNNAMED else bound, text(**said), compute / step)
 
 
 def _unit(recording: Recording) -> Message:
@@ -180,7 +205,7 @@ def _decoded_tokens(recording: Recording) -> int | None:
 
 
 def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
-    """Time of {unit} in which the device does not compute, by what would end it."""
+    """Time of a typical step in which the device does not compute, by what would end it."""
     own = typical.resources
     host = _idle(typical, *_OF_HOST)
     # Where events are missing, what the host did is chance.
@@ -189,6 +214,7 @@ def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
         "input": own.exposed_loader_ns,
         "host": known,
         "communication": (own.exposed_communication_ns or 0.0) + _idle(typical, "communication"),
+        "start-up": _idle(typical, "compilation"),
     }
 
 
@@ -206,6 +232,12 @@ def _device(typical: TypicalStep) -> Message:
     """What the device does in a typical step, in shares of it."""
     own = typical.resources
     busy, communication = own.gpu_ns or 0.0, own.exposed_communication_ns or 0.0
-    shares = ((_COMPUTES, busy - communication), (_COMMUNICATES, communication), (_IDLE, own.step_ns - busy))
+    earlier = _idle(typical, "unrecorded_work")
+    shares = (
+        (_COMPUTES, busy - communication),
+        (_COMMUNICATES, communication),
+        (_EARLIER_SHARE, earlier),
+        (_IDLE, own.step_ns - busy - earlier),
+    )
     shown = [(text, time / own.step_ns) for text, time in shares]
     return _DEVICE(doing=tuple(text(share=share) for text, share in shown if round(100 * share) or text is _COMPUTES))

@@ -104,6 +104,8 @@ class ProfilerTable:
     """The table says that it leaves out nested events."""
     complete: bool = True
     """The end of the table was seen. Rows beyond torch's row_limit are missing from complete tables too."""
+    loops: tuple[int, ...] = ()
+    """How often the loops of a program that stands above the table run, the nearest first."""
     losses: tuple[Loss, ...] = ()
     """What could not be read in this table; `params` holds the line of its header."""
 

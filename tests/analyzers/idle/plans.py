@@ -111,7 +111,9 @@ def _cause(
 ) -> str:
     by = ended_by[0] if ended_by else None
     if by is not None and by.start + by.dur <= gap[0]:
-        return "device_gap" if gap[1] - gap[0] < 30 else "unknown"
+        return "device_gap" if gap[1] - gap[0] < 30 else "pending"
+    if by is not None and by.start + by.dur <= time and gap[1] - by.start - by.dur >= 30:
+        return "pending"
     doing = _doing(plan, time, {by.thread}) if by is not None else None
     doing = doing or _doing(plan, time, launching or set(THREADS))
     if doing in EXPLICIT:

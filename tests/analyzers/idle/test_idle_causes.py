@@ -60,10 +60,24 @@ def test_a_loader_wait_costs_nothing_while_work_is_queued() -> None:
     assert causes(trace) == {"launch_bound": 5, "device_gap": 5}
 
 
-def test_a_long_pause_before_a_queued_kernel_is_unknown() -> None:
+def test_a_long_pause_before_a_queued_kernel_is_pending() -> None:
     trace = step()
     trace.launch_kernel("second", 50, 150, at=6, call_dur=5)
-    assert causes(trace) == {"launch_bound": 5, "unknown": 30}
+    assert causes(trace) == {"launch_bound": 5, "pending": 30}
+
+
+def test_what_was_launched_in_a_gap_and_starts_long_afterwards_is_pending() -> None:
+    trace = step()
+    trace.launch_kernel("second", 100, 100, at=40, call_dur=5)
+    # 20 to 40 nothing, 40 to 45 the call; then 55 us in which the host is not what the device waits for
+    assert causes(trace) == {"launch_bound": 5 + 5, "host_code": 20, "pending": 55}
+
+
+@pytest.mark.parametrize(("start", "wanted"), [(74, {"launch_bound": 39}), (75, {"launch_bound": 10, "pending": 30})])
+def test_the_way_to_the_device_takes_less_than_30_us(start: int, wanted: dict[str, int]) -> None:
+    trace = step()
+    trace.launch_kernel("second", start, 200 - start, at=40, call_dur=5)
+    assert causes(trace) == wanted | {"host_code": 20}
 
 
 def test_a_launch_call_that_is_still_open_has_not_queued_its_kernel() -> None:
@@ -153,8 +167,8 @@ def test_loading_and_compiling_is_compilation() -> None:
 def test_a_call_of_a_millisecond_loads_code() -> None:
     trace = step(length=3000)
     trace.launch_kernel("second", 1100, 1900, at=30, call_dur=1000)
-    # 20 to 30 nothing, 30 to 1030 within the call, then on the way to the device.
-    assert causes(trace) == {"compilation": 1000, "host_code": 10, "launch_bound": 75}
+    # 20 to 30 nothing, 30 to 1030 within the call, then 70 us until the device starts; the first launch takes 5.
+    assert causes(trace) == {"compilation": 1000, "host_code": 10, "launch_bound": 5, "pending": 70}
 
 
 def test_the_profiler_is_charged_for_its_own_overhead() -> None:

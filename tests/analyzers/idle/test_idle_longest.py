@@ -76,7 +76,7 @@ def test_a_queued_kernel_was_held_up_by_no_wait() -> None:
     trace.launch("cudaStreamSynchronize", 10, 30)
     trace.launch_kernel("second", 200, 200, at=6, call_dur=2)
     (gap,) = longest(trace)
-    assert (gap.cause, gap.drained_by) == ("unknown", None)
+    assert (gap.cause, gap.drained_by) == ("pending", None)
 
 
 def test_what_another_launching_thread_did_is_told_with_its_number() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from making import row
 
+from tests.analyzers.tables.making import row
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloader, is_sync
 
 

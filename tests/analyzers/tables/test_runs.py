@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from making import MS, SHAPED, document, row, table
 
+from tests.analyzers.tables.making import MS, SHAPED, document, row, table
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all, group
 from traceanalyzer.pipeline import analyze as report_on
@@ -185,7 +185,8 @@ def test_doubts_name_their_run() -> None:
 
 
 def test_doubts_of_several_tables_are_said_once() -> None:
-    results, _ = tables.run(document(*(table(row("aten::mm", 50 + n), cpu=100 + n) for n in range(3))))
+    printed = document(*(table(row("aten::mm", 50 + n), cpu=100 + n) for n in range(3)))
+    results, _ = tables.run(printed, group(printed))
     told, steps = tables.doubts(results)
     assert (told.id, told.count, told.params["all"]) == ("q-tables-truncated", 3, 3)
     assert told.params["share"] == pytest.approx(0.5)  # 50 of 100 ms are hidden in the first, a little less in others
@@ -195,7 +196,8 @@ def test_doubts_of_several_tables_are_said_once() -> None:
 def test_a_doubt_about_one_of_several_tables_names_it() -> None:
     whole = table(row("ProfilerStep*", 100, calls=2))
     cut = table(row("ProfilerStep*", 30, calls=2), cpu=60)
-    results, _ = tables.run(document(whole, cut))
+    printed = document(whole, cut)
+    results, _ = tables.run(printed, group(printed))
     assert [(doubt.id, doubt.params["run"]) for doubt in tables.doubts(results)] == [("q-table-truncated", "run-2")]
 
 

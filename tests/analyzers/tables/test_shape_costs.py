@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from making import MS, row
 
+from tests.analyzers.tables.making import MS, row
 from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost, analyze
 
 

@@ -10,7 +10,7 @@ from tests.reading import read_built
 from traceanalyzer.analyzers import throughput
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, _program_steps
-from traceanalyzer.analyzers.throughput import Throughput
+from traceanalyzer.analyzers.throughput import ThroughputFigures
 
 STEP = 1000
 BF16 = "c10::BFloat16"
@@ -66,7 +66,7 @@ class Loop(TraceBuilder):
         self.now += dur + 10
 
 
-def analyze(trace: TraceBuilder, reasons: Sequence[str | None] | None = None) -> Throughput:
+def analyze(trace: TraceBuilder, reasons: Sequence[str | None] | None = None) -> ThroughputFigures:
     """The analysis of a trace, with its steps left out for these reasons if some are given."""
     context = Context(read_built(trace))
     if reasons is not None:

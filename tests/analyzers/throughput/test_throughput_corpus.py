@@ -8,14 +8,14 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
-from traceanalyzer.analyzers.throughput import Throughput
+from traceanalyzer.analyzers.throughput import ThroughputFigures
 from traceanalyzer.pipeline import analyze, load
 
 pytestmark = pytest.mark.corpus
 
 
-def of(corpus: Path, name: str) -> Throughput:
-    found = corpus_files.report_of(corpus / "corpus" / f"{name}.json.gz").result("throughput", Throughput)
+def of(corpus: Path, name: str) -> ThroughputFigures:
+    found = corpus_files.report_of(corpus / "corpus" / f"{name}.json.gz").result("throughput", ThroughputFigures)
     assert found is not None
     return found
 

@@ -11,7 +11,7 @@ from tests.builders import TraceBuilder
 from tests.reading import plain, read_built
 from tests.renderers.samples import EVERY, report_of
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import chart_data, charts
+from traceanalyzer.renderers import chart_data, charts, plots
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
 from traceanalyzer.renderers.html import bar_charts, page
 from traceanalyzer.renderers.language import ENGLISH
@@ -39,8 +39,8 @@ each_width = pytest.mark.parametrize("width", [charts.WIDE, charts.NARROW])
 @each_chart
 @each_width
 def test_the_same_chart_gives_the_same_bytes(chart: Chart, width: int) -> None:
-    first = charts.svg(chart, ENGLISH, width)
-    assert first == charts.svg(chart, ENGLISH, width)
+    first = plots.svg(chart, ENGLISH, width)
+    assert first == plots.svg(chart, ENGLISH, width)
     assert "dc:date" not in first
     assert ET.fromstring(first).get("width") == f"{width}pt"
 

@@ -9,12 +9,13 @@ CAPACITY = A100.memory
 """Of the builder's default device."""
 
 
-def training(allocated: float, reserved: float) -> TraceBuilder:
-    """Two records of memory, at shares of the device's capacity."""
+def training(allocated: float, reserved: float, *, kernel: int = 2000) -> TraceBuilder:
+    """Two records of memory, at shares of the device's capacity, and two kernels."""
     trace = TraceBuilder()
-    trace.step(0, 0, 100)
+    trace.step(0, 0, 100 + 2 * kernel)
     trace.op("aten::empty", 10, 20)
-    trace.launch_kernel("fill_kernel", 40, 20, at=15)
+    trace.launch_kernel("fill_kernel", 40, kernel, at=15)
+    trace.launch_kernel("fill_kernel", 40 + kernel, kernel, at=25)
     size = int(allocated * CAPACITY)
     trace.memory(size, at=20, allocated=size, reserved=int(reserved * CAPACITY), device=0)
     return trace

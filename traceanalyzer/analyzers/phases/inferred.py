@@ -8,7 +8,6 @@ backward pass that nothing of this interrupts.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,11 +26,7 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
-FORWARD, BACKWARD = "forward", "backward"
-_NAMES = {
-    FORWARD: re.compile(r"forward|fwd", re.IGNORECASE),
-    BACKWARD: re.compile(r"backward|bwd", re.IGNORECASE),
-}
+FORWARD, BACKWARD = marks.PASSES
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,8 @@ def missing_phases(context: Context) -> list[str]:
         return []
     host, names = context.trace.host, context.trace.names
     marked = [names[code] for code in np.unique(host.name[mark_rows(context)]).tolist()]
-    return [phase for phase, pattern in _NAMES.items() if not any(map(pattern.search, marked))]
+    told = {phase for name in marked for phase in marks.passes(name)}
+    return [phase for phase in marks.PASSES if phase not in told]
 
 
 def spans(context: Context, phase: str) -> Spans:

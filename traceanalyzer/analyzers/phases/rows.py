@@ -103,7 +103,7 @@ def _inside(group: I64, start: I64, end: I64) -> Bool:
 
 
 @dataclass(frozen=True)
-class Paths:
+class MarkPaths:
     """Places in the tree of names, parents before their children, siblings in the order of their first mark."""
 
     of_mark: I64
@@ -116,7 +116,7 @@ class Paths:
         return len(self.label)
 
 
-def paths(found: Forest, label: I64) -> Paths:
+def paths(found: Forest, label: I64) -> MarkPaths:
     """Find the places: marks with the same names around them are one, and so is a mark directly inside its like."""
     place = np.full(len(found) + 1, NO_PARENT, np.int64)
     around_label = entries(label, found.parent, NO_PARENT)
@@ -146,7 +146,7 @@ def _levels(depth: I64) -> list[I64]:
     return np.split(order, np.flatnonzero(np.diff(depth[order])) + 1) if len(order) else []
 
 
-def _in_order(place: I64, parent: I64, label: I64, first: I64) -> Paths:
+def _in_order(place: I64, parent: I64, label: I64, first: I64) -> MarkPaths:
     """Number the places depth first; a level at a time came before."""
     children: dict[int, list[int]] = {}
     for number in np.lexsort((label, first)).tolist():
@@ -161,4 +161,4 @@ def _in_order(place: I64, parent: I64, label: I64, first: I64) -> Paths:
         waiting.extend((child, depth + 1) for child in reversed(children.get(number, [])))
     position = np.empty(len(order) + 1, np.int64)
     position[order], position[NO_PARENT] = np.arange(len(order)), NO_PARENT
-    return Paths(position[place], label[order], position[parent[order]], np.array(depths, np.int64))
+    return MarkPaths(position[place], label[order], position[parent[order]], np.array(depths, np.int64))

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.recording import workload
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence, frameworks, main_framework
 from traceanalyzer.analyzers.recording.holes import holes
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, ProgramSteps, program_steps
-from traceanalyzer.analyzers.recording.workload import Evidence
+from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, divide
 from traceanalyzer.analyzers.steps import Steps
@@ -90,7 +90,7 @@ class Recording(msgspec.Struct, frozen=True):
     workload: str
     """Kind of program: `training`, `inference`, `serving`, `graph-capture`, `start-up`, `micro-benchmark` or
     `fragment` (events were cut or removed)."""
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[WorkloadEvidence, ...]
     """Why it is called that."""
     framework: str | None
     """Id of the framework that the program runs in; null if none was recognized."""
@@ -180,7 +180,7 @@ def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:
     typical = steps.typical
     if not len(typical) or not int((typical.end_ns - typical.start_ns).sum()):
         return None
-    own = resources.over(context, typical)
+    own = resources.over(context, typical, among=steps.every)
     parts = divide(context, typical)
     return TypicalStep(len(typical), parts, own, _idle(context, typical, own.device))
 

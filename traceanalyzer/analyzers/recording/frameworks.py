@@ -22,11 +22,13 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
 from traceanalyzer.knowledge.frameworks.ddp import DDP
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tables import Category, Vendor
 
 _MODULE = "nn.Module: "
 _BUILT_IN = "<built-in "
 _NEVER = 1 << 62
+_OF_MTIA = "mtia_ccp_events"
+"""Category of events of MTIA devices."""
 
 
 class _Kind(IntEnum):
@@ -94,8 +96,10 @@ def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
                 yield name, kind, events, first
             elif not name.startswith(_BUILT_IN):
                 yield name, _Kind.MODULE if name.startswith(_MODULE) else kind, events, first
-    for category, events in trace.info.unsupported.items():
-        yield category, _Kind.CATEGORY, events, 0
+    categories = {**trace.info.unsupported, _OF_MTIA: int((trace.accelerator.vendor == Vendor.MTIA).sum())}
+    for category, events in categories.items():
+        if events:
+            yield category, _Kind.CATEGORY, events, 0
 
 
 def _only_on_devices(trace: Trace) -> I32:

@@ -11,6 +11,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import UNKNOWN
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _LEAST_NS = 1_000_000
@@ -25,6 +26,8 @@ def holes(context: Context) -> Intervals:
     trace, tree = context.trace, context.host.tree
     leaves = np.ones(len(tree), np.bool_)
     leaves[tree.parent[tree.parent != NO_PARENT]] = False
+    around = context.links.node[context.links.node != NO_PARENT]
+    leaves[around[context.host.category[around] == Category.ANNOTATION]] = False
     tables = (trace.launches, trace.device, trace.frames)
     start = np.concatenate((tree.start_ns[leaves], *(table.start_ns for table in tables)))
     end = np.concatenate((tree.end_ns[leaves], *(table.end_ns for table in tables)))

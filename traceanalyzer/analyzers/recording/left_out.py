@@ -44,6 +44,8 @@ def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
         for step in outliers:
             excess = float(duration[step]) - median
             found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
+        if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
+            found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
     if _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
         found[0] = EARLIER_WORK
     tail = _tails(context, steps)

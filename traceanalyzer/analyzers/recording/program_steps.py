@@ -33,7 +33,7 @@ _REPEATS = 3
 _TILES = 0.5
 """Share of the time of the main thread that the annotation must fill."""
 _OVERLAP = 0.1
-"""Share of marks that may start within an earlier one; beyond it they are requests in flight, not steps."""
+"""Share of marks that may outlast an earlier one in which they start; beyond it they are requests in flight."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class ProgramSteps:
         rows = np.flatnonzero(self.is_typical)
         names = tuple(self.names[row] for row in rows.tolist())
         return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by)
+
+    @property
+    def every(self) -> Steps:
+        """All steps, those that do not count as well."""
+        return Steps(self.names, self.start_ns, self.end_ns, self.found_by)
 
 
 def program_steps(context: Context) -> ProgramSteps:
@@ -123,6 +128,8 @@ def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None
     codes = np.unique(trace.host.name[annotation])
     said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
     rows = annotation[np.isin(trace.host.name[annotation], [*said])]
+    if _are_in_flight(context, rows):
+        return None, ()
     rows = _outermost(context, rows)
     if not len(rows):
         return None, ()
@@ -136,6 +143,13 @@ def _outermost(context: Context, rows: I64) -> I64:
     start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
     before = np.maximum.accumulate(np.append(-1, end))[:-1]
     return rows[start >= before]
+
+
+def _are_in_flight(context: Context, rows: I64) -> bool:
+    """Whether many of some host rows start in an earlier one and outlast it: requests that are served together."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    before = np.maximum.accumulate(np.append(-1, end))[:-1]
+    return int(((start < before) & (end > before)).sum()) > _OVERLAP * len(rows)
 
 
 def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str) -> Steps:
@@ -161,7 +175,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
     filled = []
     for number in repeated.tolist():
         outer = _outermost(context, rows[group == number])
-        if len(outer) >= _REPEATS:
+        if len(outer) >= _REPEATS and not _are_in_flight(context, rows[group == number]):
             filled.append((int(trace.host.dur_ns[outer].sum()), -number, outer))
     best = max(filled, key=lambda entry: entry[:2], default=None)
     if best is None or best[0] < _TILES * span:
@@ -213,7 +227,7 @@ def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> St
     if len(start) < 2:
         return None
     end = np.append(start[1:], max(end_ns, int(start[-1])))
-    raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by)
+    raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
     launched = launched_in(context.trace, context.links, raw)[-1]
     if len(launched):
         end[-1] = max(int(context.trace.device.end_ns[launched].max()), int(start[-1]))
@@ -225,7 +239,7 @@ def _whole(context: Context) -> Steps:
     steps = context.steps
     if not is_foreign(context):
         ends = np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0))
-        return replace(steps, end_ns=ends) if len(steps) == 1 else steps
+        return replace(steps, end_ns=ends, found_by=WHOLE) if len(steps) == 1 else steps
     trace, own = context.trace, context.kind != NodeKind.STEP
     start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
     end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))

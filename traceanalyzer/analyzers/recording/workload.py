@@ -37,7 +37,7 @@ _IN_FLIGHT = 0.2
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class WorkloadEvidence(msgspec.Struct, frozen=True):
     """One reason for what is said of the program."""
 
     kind: str
@@ -50,12 +50,12 @@ class Evidence(msgspec.Struct, frozen=True):
     """Time in ns that it is about; null if it is about none."""
 
 
-def workload(context: Context) -> tuple[str, tuple[Evidence, ...]]:
+def workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     """The kind of program and the reasons, found once."""
     return context.once(_workload)
 
 
-def _workload(context: Context) -> tuple[str, tuple[Evidence, ...]]:
+def _workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     for kind, find in _KINDS:
         reasons = tuple(find(context))
         if reasons:
@@ -87,24 +87,24 @@ def startup_ns(context: Context) -> int:
     return sum(int(times.sum()) for times in timeline.within(found.start_ns, found.end_ns, labels))
 
 
-def _capture(context: Context) -> Iterator[Evidence]:
+def _capture(context: Context) -> Iterator[WorkloadEvidence]:
     found = graph_capture(context)
     if found is not None and found.is_most:
-        yield Evidence("captures", count=found.captures)
-        yield Evidence("launches-without-events", count=found.launch_calls)
+        yield WorkloadEvidence("captures", count=found.captures)
+        yield WorkloadEvidence("launches-without-events", count=found.launch_calls)
 
 
-def _micro_benchmark(context: Context) -> Iterator[Evidence]:
+def _micro_benchmark(context: Context) -> Iterator[WorkloadEvidence]:
     for found in _of_role(context, "benchmark"):
-        yield Evidence("benchmark-marks", found.name, found.events)
+        yield WorkloadEvidence("benchmark-marks", found.name, found.events)
     if len(context.trace.device) and is_hardly_any(context) and _trains(context):
-        yield Evidence("hardly-any-device-work", time_ns=device_busy_ns(context))
+        yield WorkloadEvidence("hardly-any-device-work", time_ns=device_busy_ns(context))
     elif _backward(context) is not None and not _is_repeated(context):
-        yield Evidence("backward-without-optimizer", _backward(context))
+        yield WorkloadEvidence("backward-without-optimizer", _backward(context))
 
 
 def _of_role(context: Context, *roles: str) -> Iterator[FrameworkEvidence]:
-    """Evidence of the frameworks with some role, the most specific first."""
+    """WorkloadEvidence of the frameworks with some role, the most specific first."""
     role = {known.id: known.role for known in FRAMEWORKS}
     return (found for found in frameworks(context) if role[found.id] in roles)
 
@@ -120,51 +120,52 @@ def _is_repeated(context: Context) -> bool:
     return wrapped is not None or bool(np.isin(context.kind, of_training).any())
 
 
-def _fragment(context: Context) -> Iterator[Evidence]:
+def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
     trace, found = context.trace, program_steps(context)
     removed = holes(context)
     length = int((found.end_ns - found.start_ns).sum())
     if removed.length >= _HOLES_SHARE * max(length, 1):
-        yield Evidence("removed-events", time_ns=removed.length)
+        yield WorkloadEvidence("removed-events", time_ns=removed.length)
     if is_foreign(context):
-        yield Evidence("foreign-steps")
+        yield WorkloadEvidence("foreign-steps")
     sign = unread_device.sign(context)
     if sign is not None and not len(trace.launches):
-        yield Evidence("no-device-events", sign)
+        yield WorkloadEvidence("no-device-events", sign)
     operators = int((trace.host.category == Category.OPERATOR).sum())
     collectives = trace.names.where(marks.is_collective)[trace.host.name]
     if not len(trace.device) and collectives.any() and operators < _FEW_OPERATORS:
-        yield Evidence("only-collectives", count=int(collectives.sum()))
+        yield WorkloadEvidence("only-collectives", count=int(collectives.sum()))
     if len(trace.device) and not operators and not (context.links.launch != NO_PARENT).any():
-        yield Evidence("kernels-without-launches", count=len(trace.device))
+        yield WorkloadEvidence("kernels-without-launches", count=len(trace.device))
     if found.found_by == WHOLE and not len(trace.frames) and _calls(context) == 1:
-        yield Evidence("one-call")
+        yield WorkloadEvidence("one-call")
 
 
 def _calls(context: Context) -> int:
-    """Number of outermost operators, annotations and calls that launched something."""
+    """Number of outermost operators and calls that launched something; annotations around them do not count."""
+    host, parent = context.host, context.host.tree.parent
     node = context.links.node[np.unique(context.links.launch[context.links.launch != NO_PARENT])]
-    outermost = context.host.tree.nearest(context.host.tree.parent == NO_PARENT)
-    return len(np.unique(outermost[node[node != NO_PARENT]]))
+    is_outermost = (parent == NO_PARENT) | (host.category[parent] == Category.ANNOTATION)
+    return len(np.unique(host.tree.nearest(is_outermost)[node[node != NO_PARENT]]))
 
 
-def _start_up(context: Context) -> Iterator[Evidence]:
+def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
     found = program_steps(context)
     if next(_requests(context), None) is not None:
         return  # what starts up serves nothing
     time, whole = startup_ns(context), int((found.end_ns - found.start_ns).sum())
     if whole and time >= STARTUP_SHARE * whole:
-        yield Evidence("loading", time_ns=time)
+        yield WorkloadEvidence("loading", time_ns=time)
 
 
-def _serving(context: Context) -> Iterator[Evidence]:
+def _serving(context: Context) -> Iterator[WorkloadEvidence]:
     for found in _of_role(context, "serving"):
-        yield Evidence("framework", found.name, found.events)
+        yield WorkloadEvidence("framework", found.name, found.events)
     if not _trains(context):
         yield from _requests(context)
 
 
-def _requests(context: Context) -> Iterator[Evidence]:
+def _requests(context: Context) -> Iterator[WorkloadEvidence]:
     """The annotation that is open most often several times at once."""
     host = context.trace.host
     rows = np.flatnonzero(host.category == Category.ANNOTATION)
@@ -173,30 +174,31 @@ def _requests(context: Context) -> Iterator[Evidence]:
     for number in np.flatnonzero(counts >= _REQUESTS).tolist():
         own = rows[group == number]
         before = np.maximum.accumulate(np.append(-1, host.end_ns[own]))[:-1]
-        overlapping = int((host.start_ns[own] < before).sum())
-        several = len(np.unique(host.thread[own])) > 1
-        if several and overlapping >= _IN_FLIGHT * len(own):
+        overlaps = host.start_ns[own] < before
+        if len(np.unique(host.thread[own])) == 1:
+            overlaps &= host.end_ns[own] > before  # on one thread, a mark within another is a part of it
+        if int(overlaps.sum()) >= _IN_FLIGHT * len(own):
             best = max(best or (0, ""), (len(own), context.trace.names[int(codes[number])]))
     if best is not None:
-        yield Evidence("requests-in-flight", best[1], best[0])
+        yield WorkloadEvidence("requests-in-flight", best[1], best[0])
 
 
-def _training(context: Context) -> Iterator[Evidence]:
+def _training(context: Context) -> Iterator[WorkloadEvidence]:
     optimizer = np.flatnonzero(context.kind == NodeKind.OPTIMIZER)
     if len(optimizer):
-        yield Evidence(
+        yield WorkloadEvidence(
             "optimizer-steps", context.trace.names[int(context.trace.host.name[optimizer[0]])], len(optimizer)
         )
     backward = _backward(context)
     if backward is not None:
-        yield Evidence("backward-operators", backward)
+        yield WorkloadEvidence("backward-operators", backward)
     for found in _of_role(context, "training"):
-        yield Evidence("training-framework", found.name, found.events)
+        yield WorkloadEvidence("training-framework", found.name, found.events)
 
 
-def _forward_only(context: Context) -> Iterator[Evidence]:
+def _forward_only(context: Context) -> Iterator[WorkloadEvidence]:
     if len(context.trace.host) or len(context.trace.device):
-        yield Evidence("no-backward")
+        yield WorkloadEvidence("no-backward")
 
 
 def _backward(context: Context) -> str | None:
@@ -215,7 +217,7 @@ def _is_backward(name: str) -> bool:
     return _BACKWARD.search(name) is not None
 
 
-_KINDS: tuple[tuple[str, Callable[[Context], Iterator[Evidence]]], ...] = (
+_KINDS: tuple[tuple[str, Callable[[Context], Iterator[WorkloadEvidence]]], ...] = (
     ("graph-capture", _capture),
     ("micro-benchmark", _micro_benchmark),
     ("fragment", _fragment),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence
-from traceanalyzer.analyzers.recording.workload import Evidence
+from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
 from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
@@ -50,22 +50,22 @@ def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
             yield FrameworkEvidence(known.id, "mark", found[0].name, events, len({row.name for row in found}))
 
 
-def _workload(rows: list[TableRow], found: tuple[FrameworkEvidence, ...]) -> tuple[str, tuple[Evidence, ...]]:
+def _workload(rows: list[TableRow], found: tuple[FrameworkEvidence, ...]) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     """The kind of program and why; without a backward pass it is inference."""
     roles = {known.id: known.role for known in FRAMEWORKS}
     for framework in found:
         if roles[framework.id] == "serving":
-            return "serving", (Evidence("framework", framework.name, framework.events),)
+            return "serving", (WorkloadEvidence("framework", framework.name, framework.events),)
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
     if backward is None and optimizer is None:
-        return "inference", (Evidence("no-backward"),)
+        return "inference", (WorkloadEvidence("no-backward"),)
     trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains:
-        return "micro-benchmark", (Evidence("backward-without-optimizer", backward),)
+        return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
     reasons = []
     if optimizer is not None:
-        reasons.append(Evidence("optimizer-steps", optimizer.name, optimizer.calls))
+        reasons.append(WorkloadEvidence("optimizer-steps", optimizer.name, optimizer.calls))
     if backward is not None:
-        reasons.append(Evidence("backward-operators", backward))
+        reasons.append(WorkloadEvidence("backward-operators", backward))
     return "training", tuple(reasons)

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import msgspec
 
+from traceanalyzer.analyzers.tables import printed_steps, shape_costs
 from traceanalyzer.analyzers.tables import rows as joined
-from traceanalyzer.analyzers.tables import shape_costs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader, is_sync
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
@@ -69,7 +69,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     steps: int
     """Number of steps of the profile; 1 where no row tells it."""
     steps_from: str | None
-    """The row whose calls are the number of steps; null where none was found."""
+    """The row whose calls are the number of steps, or a loop of the program above the table, such as `range(100)`; null
+    where none was found."""
     cpu_ns: int | None
     """Self CPU time of all events in ns, summed over threads; null where it is not printed."""
     device_ns: int | None
@@ -201,7 +202,7 @@ def analyze(view: RunView) -> PrintedRun:
     rows = view.by_name
     cpu = _first(table.totals.self_cpu_ns for table in view.tables)
     device = _first(table.totals.self_device_ns for table in view.tables)
-    steps, steps_from = _steps(rows)
+    steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
     largest = max((value for value in (cpu, device) if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
     spans = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.ANNOTATION and not row.self_cpu_ns)
@@ -249,18 +250,6 @@ def _batch_size(rows: list[TableRow]) -> int | None:
     tensors = [(name, shape) for name, shapes in calls for shape in shapes if len(shape) >= 3]
     first = {shape[0] for _, shape in tensors}
     return first.pop() if len(first) == 1 and any("bmm" not in name.lower() for name, _ in tensors) else None
-
-
-def _steps(rows: list[tuple[TableRow, RowKind]]) -> tuple[int, str | None]:
-    """Number of steps: calls of the profiler's steps, else of the optimizer's, else of the loader's; else 1."""
-    for prefix in ("ProfilerStep", "Optimizer.step", "enumerate(DataLoader)#"):
-        named = [row for row, _ in rows if row.name.startswith(prefix) and row.calls]
-        if named:
-            if prefix == "ProfilerStep" and all("#" in row.name for row in named):
-                return len({row.name for row in named}), "ProfilerStep"  # one row a step before torch 1.9
-            best = max(named, key=lambda row: (row.self_cpu_ns or 0, row.calls or 0))
-            return best.calls or 1, best.name
-    return 1, None
 
 
 def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:

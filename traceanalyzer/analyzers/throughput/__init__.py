@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.throughput.utilization import Utilization, utilizat
 from traceanalyzer.report.message import Message
 
 
-class Throughput(msgspec.Struct, frozen=True):
+class ThroughputFigures(msgspec.Struct, frozen=True):
     """What one process of the program gets done in a typical step, as recorded."""
 
     steps: int
@@ -36,10 +36,10 @@ def missing(context: Context) -> Message | None:
     return reasons.steps(context)
 
 
-def analyze(context: Context) -> Throughput:
+def analyze(context: Context) -> ThroughputFigures:
     """Samples, tokens and products of typical steps."""
     steps = context.once(typical)
-    return Throughput(
+    return ThroughputFigures(
         steps=len(steps),
         step_ns=steps.length_ns / len(steps) if len(steps) else None,
         samples=samples(context),

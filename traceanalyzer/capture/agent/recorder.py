@@ -9,7 +9,7 @@ from typing import Any
 
 from . import clock, facts, steps
 from .endings import deferred_signals
-from .recording import Recording
+from .recording import ProfilerRun
 from .saving import save
 from .seen import Seen
 from .tools import Tools
@@ -51,7 +51,7 @@ class Recorder:
         self._source: str | None = None
         self._thread: int | None = None
         self._count = 0
-        self._recording: Recording | None = None
+        self._recording: ProfilerRun | None = None
         self._recorded_steps = 0
         self._trace: Path | None = None
         self._facts: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class Recorder:
 
     def _start(self, warmup: int) -> None:
         with deferred_signals():
-            self._recording = Recording(
+            self._recording = ProfilerRun(
                 self._tools,
                 warmup=warmup,
                 active=self._settings.steps,

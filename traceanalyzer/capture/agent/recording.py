@@ -9,7 +9,7 @@ from . import quiet
 from .tools import Tools
 
 
-class Recording:
+class ProfilerRun:
     """A `torch.profiler.profile` that is driven step by step.
 
     Args:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from . import cleaning, tracefile
-from .recording import Recording
+from .recording import ProfilerRun
 
 SUFFIX = ".json.gz"
 TABLES_SUFFIX = ".key_averages.txt"
 
 
 def save(
-    recording: Recording,
+    recording: ProfilerRun,
     folder: Path,
     rank: int,
     facts: Mapping[str, Any],

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .recording import Recording
+from .recording import ProfilerRun
 from .tools import Tools
 
 _DRIVERS = {
@@ -25,12 +25,12 @@ class WholeRun:
     """A recording that starts at once, or with the program's device, and ends when told to or after a time limit."""
 
     def __init__(self, tools: Tools) -> None:
-        self.held: Recording | None = None
+        self.held: ProfilerRun | None = None
         """What was recorded, after the end."""
         self.was_cut = False
         """The time limit ended it."""
         self._tools = tools
-        self._running: Recording | None = None
+        self._running: ProfilerRun | None = None
         self._is_over = tools.settings.limit_s <= 0
         self._callbacks: list[Any] = []
         self._ended = _thread.allocate_lock()
@@ -59,7 +59,7 @@ class WholeRun:
         if self._is_over or self._tools.rivals.is_on or threading.current_thread() is not threading.main_thread():
             return
         try:
-            self._running = Recording(self._tools, activities=activities)
+            self._running = ProfilerRun(self._tools, activities=activities)
             self._running.start()
         except Exception:  # then there is none
             self._running, self._is_over = None, True

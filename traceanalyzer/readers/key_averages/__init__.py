@@ -6,9 +6,11 @@ The format: `_build_table` in `torch/autograd/profiler_util.py`; tables of torch
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from traceanalyzer.readers.key_averages.cleaning import decode
 from traceanalyzer.readers.key_averages.lines import Lines
+from traceanalyzer.readers.key_averages.loops import read_loops
 from traceanalyzer.readers.key_averages.openings import next_opening
 from traceanalyzer.readers.key_averages.rates import read_rates
 from traceanalyzer.readers.key_averages.tables import read_tables
@@ -41,6 +43,7 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     """
     lines = unwrap(Lines.of(text))
     tables, losses, spans = read_tables(lines)
+    tables = [replace(table, loops=own) for table, own in zip(tables, read_loops(lines, spans), strict=True)]
     rates, beyond = read_rates(lines, spans)
     counts: Counter[str] = Counter()
     first: dict[str, Loss] = {}

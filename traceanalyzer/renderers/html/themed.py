@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from traceanalyzer.renderers import charts
+from traceanalyzer.renderers import charts, plots
 from traceanalyzer.renderers.charts import Chart
 from traceanalyzer.renderers.language import Language
 
@@ -30,7 +30,7 @@ _GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
 def draw(chart: Chart, language: Language, width: int) -> Markup:
     """The chart as an element of the page. A page that is made again with less detail has the same charts."""
     # The text is what matplotlib wrote a moment ago, so there is nothing to fear from its XML.
-    root = ET.fromstring(charts.svg(chart, language, width))  # noqa: S314
+    root = ET.fromstring(plots.svg(chart, language, width))  # noqa: S314
     _strip(root)
     prefix = f"{chart.id}-{width}-"
     used = {reference for element in root.iter() for reference in _references(element)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.recording import RecordedStep, Recording
-from traceanalyzer.analyzers.recording.workload import Evidence
+from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
@@ -148,7 +148,7 @@ def _facts(found: Recording) -> Iterator[Fact]:
         yield Fact(_STARTUP, found.startup_ns, "ns")
 
 
-def _reason(evidence: Evidence) -> Message | Text:
+def _reason(evidence: WorkloadEvidence) -> Message | Text:
     text = _EVIDENCE.get(evidence.kind)
     if text is None:
         return word({}, evidence.kind)
@@ -160,7 +160,7 @@ def _steps(found: Recording, top: int) -> SectionTable | None:
     if not any(step.reason or step.phase for step in found.steps):
         return None
     rows = tuple(map(_row, found.steps[:top]))
-    used = [number for number in range(len(_COLUMNS)) if any(row[number] is not None for row in rows)]
+    used = [number for number in range(len(_COLUMNS)) if any(row[number] not in (None, "") for row in rows)]
     columns = tuple(_COLUMNS[number] for number in used)
     return SectionTable(
         "recording_steps", columns, tuple(tuple(row[number] for number in used) for row in rows), len(found.steps)
@@ -172,8 +172,8 @@ def _row(step: RecordedStep) -> tuple[object, ...]:
         step.name,
         step.duration_ns,
         step.is_typical,
-        word(STEP_REASONS, step.reason) if step.reason else None,
-        word(_PHASES, step.phase) if step.phase else None,
+        word(STEP_REASONS, step.reason) if step.reason else "",
+        word(_PHASES, step.phase) if step.phase else "",
         step.requests,
         step.tokens,
     )

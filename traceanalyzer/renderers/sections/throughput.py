@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
-from traceanalyzer.analyzers.throughput import Throughput
+from traceanalyzer.analyzers.throughput import ThroughputFigures
 from traceanalyzer.analyzers.throughput.tokens import TokenRate
 from traceanalyzer.analyzers.throughput.utilization import Utilization
 from traceanalyzer.renderers.names import clean
@@ -115,7 +115,7 @@ _Row = tuple[Text | Message, float, Message]
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """What a trace tells where it is certain, and what a text says of itself."""
-    found = report.result("throughput", Throughput)
+    found = report.result("throughput", ThroughputFigures)
     if found is not None:
         tables = (
             _table("throughput", _RATE, tuple(_rates(found))),
@@ -140,7 +140,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 def facts(report: Report) -> Iterator[Fact]:
     """What is known of a trace, without what it follows from."""
-    found = report.result("throughput", Throughput)
+    found = report.result("throughput", ThroughputFigures)
     if found is not None:
         yield from (Fact(label, value, "number") for label, value, _ in _rates(found) if isinstance(label, Text))
         shares = found.utilization
@@ -162,7 +162,7 @@ def _table(name: str, column: SectionColumn, rows: tuple[_Row, ...]) -> SectionT
     return SectionTable(name, (_MEASURE, column, _BASIS), rows, len(rows))
 
 
-def _rates(found: Throughput) -> Iterator[_Row]:
+def _rates(found: ThroughputFigures) -> Iterator[_Row]:
     samples = found.samples
     if samples.per_s is not None:
         text = _BY_SETTING if samples.source == "capture" else _BY_SHAPES
@@ -188,7 +188,7 @@ def _token_rows(rate: TokenRate) -> Iterator[_Row]:
         yield _GENERATED, rate.generated_per_s, _BY_REQUESTS(requests=rate.requests_per_step)
 
 
-def _messages(found: Throughput) -> Iterator[Message]:
+def _messages(found: ThroughputFigures) -> Iterator[Message]:
     products = found.utilization
     text = _UNKNOWN.get(products.unknown or "")
     if text is not None:

@@ -191,6 +191,14 @@ class Facts:
         return sum(times) / self.steps
 
     @property
+    def recorded_steps_ns(self) -> float:
+        """Time of all recorded steps, those that the typical step leaves out as well."""
+        recording = self.find("recording", Recording)
+        if recording is None:
+            return self.step_ns * self.steps
+        return float(sum(step.duration_ns for step in recording.steps))
+
+    @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
         startup = self.idle_per_step("compilation", "allocation")
