@@ -19,6 +19,7 @@ class Topic(StrEnum):
     PHASES = "phases"
     STEPS = "steps"
     GPU = "gpu"
+    ACCELERATORS = "accelerators"
     OPERATORS = "operators"
     KERNELS = "kernels"
     HOST = "host"

@@ -137,7 +137,7 @@ def test_steps_that_are_left_out_do_not_count() -> None:
         loop.begin()
         loop.product(size, 900)
     found = analyze(loop, reasons=(None, None, None, "edge"))
-    assert (found.steps, found.step_ns) == (3, 1_000_000)
+    assert (found.steps, found.typical_step_ns) == (3, 1_000_000)
     assert found.utilization.mfu == pytest.approx(FLOPS / 312e12 / 1e-3)
 
 
@@ -175,7 +175,7 @@ def test_without_steps_there_is_no_time_to_divide_by() -> None:
     loop = Loop()
     loop.product(SIZE, 900)
     found = analyze(loop)
-    assert (found.steps, found.step_ns, found.utilization.unknown) == (0, None, "no-steps")
+    assert (found.steps, found.typical_step_ns, found.utilization.unknown) == (0, None, "no-steps")
 
 
 QUERY = [2, 4, 128, 64]

@@ -189,7 +189,7 @@ def test_a_finding_says_everything() -> None:
 def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that() -> None:
     small = finding("fp32-matmul", latent=True, blocked_by="loader", saving=saving(0, 40_000, "gpu", arithmetic=False))
     page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(small,)))
-    assert "Latent: saves nothing before this is relieved: DataLoader" in page.text
+    assert "Latent: saves nothing until this resource is no longer the bottleneck: DataLoader" in page.text
     assert "No saving yet" in page.text
     assert "up to 40.00 us" not in page.text
 

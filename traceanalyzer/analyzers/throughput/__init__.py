@@ -21,7 +21,7 @@ class ThroughputFigures(msgspec.Struct, frozen=True):
 
     steps: int
     """Number of typical steps."""
-    step_ns: float | None
+    typical_step_ns: float | None
     """Mean duration of a typical step in ns; null where the program's steps are not known."""
     samples: Samples
     """Samples per second."""
@@ -41,7 +41,7 @@ def analyze(context: Context) -> ThroughputFigures:
     steps = context.once(typical)
     return ThroughputFigures(
         steps=len(steps),
-        step_ns=steps.length_ns / len(steps) if len(steps) else None,
+        typical_step_ns=steps.length_ns / len(steps) if len(steps) else None,
         samples=samples(context),
         tokens=tokens(context),
         utilization=utilization(context),

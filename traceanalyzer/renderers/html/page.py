@@ -66,6 +66,7 @@ GROUPS: dict[str, Text] = {
     "timeline": Text("html-group-timeline", "Timeline of one step"),
     Topic.STEPS: Text("html-group-steps", "Steps"),
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
+    Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
     Topic.OPERATORS: Text("html-group-operators", "Operators"),
     Topic.KERNELS: Text("html-group-kernels", "Kernels"),
     Topic.HOST: Text("html-group-host", "Host, launches and copies"),

@@ -73,7 +73,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         messages=tuple(_messages(found)),
         tables=(_devices(found, top), *_tasks(found, top)),
         terms=_TERMS,
-        topic=Topic.GPU,
+        topic=Topic.ACCELERATORS,
         is_essential=True,
     )
 
