@@ -13,6 +13,7 @@ from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import FIXTURES, TRAINING, report_of
 from traceanalyzer.renderers import markdown, render, sections, terminal
 from traceanalyzer.renderers.names import clean
+from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.renderers.terminal import elements
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -43,6 +44,9 @@ def names(report: Report) -> set[str]:
         found |= {report.trace.steps_from or "", *report.trace.options.__struct_fields__}
     roof = (plain(report).get("roofline") or {}).get("roof") or {}
     found |= {roof.get("name", ""), roof.get("source", "")}
+    recording = plain(report).get("recording") or {}
+    found |= {clean(evidence["name"] or "") for evidence in recording.get("evidence", ())}
+    found |= {recording.get("framework") or "", framework_title(recording.get("framework") or "")}
     for run in plain(report).get("runs", ()):
         found |= {run["id"], clean(run["title"] or ""), run["steps_from"] or ""}
     return found | set(_cells(report))
@@ -57,6 +61,8 @@ def _cells(report: Report) -> Iterator[str]:
                     if isinstance(value, str) and column.unit == "":
                         yield clean(value)
                         yield elements.NOISE.sub("", clean(value))
+                    elif isinstance(value, Message):  # a name with a word beside it: forward (inferred)
+                        yield from (clean(param) for param in value.params.values() if isinstance(param, str))
 
 
 def escaped(text: str, report: Report) -> set[str]:
