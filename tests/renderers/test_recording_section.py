@@ -6,13 +6,13 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.rules.judging import report
+from traceanalyzer.analyzers.recording.left_out import REASONS
+from traceanalyzer.analyzers.recording.workload import WORKLOADS
 from traceanalyzer.renderers import render
 from traceanalyzer.renderers.sections.recording import WORKLOADS as WORDS
 from traceanalyzer.renderers.sections.recording import build
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.warnings import STEP_REASONS
-from traceanalyzer.analyzers.recording.left_out import REASONS
-from traceanalyzer.analyzers.recording.workload import WORKLOADS
 
 people = pytest.mark.parametrize("layout", ["terminal", "markdown", "html"])
 
