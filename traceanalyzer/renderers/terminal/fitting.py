@@ -48,7 +48,11 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
     for first in range(len(optional) - 1, -1, -1):
         left_out = optional[first:]
         yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)
-    yield replace(least, has_essential=False), tuple(section for section in shown if section.is_essential), tuple(optional)
+    yield (
+        replace(least, has_essential=False),
+        tuple(section for section in shown if section.is_essential),
+        tuple(optional),
+    )
 
 
 def cut(section: Section, level: Level) -> Section:
