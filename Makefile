@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CATALOGS := $(patsubst %.po,%.json,$(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po))
 
-.PHONY: help demo test test-torch lint types contracts docs check check-full benchmark mutate format clean
+.PHONY: help demo test test-torch lint types contracts docs check check-full advice benchmark mutate format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up
 	$(BIN)/python scripts/locales.py --check
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/goldens.py --check
+
+advice: $(READY) $(CATALOGS) ## Reports of the corpus into build/advice, and what experts say of them (needs TRACEANALYZER_CORPUS)
+	$(BIN)/python scripts/advise_corpus.py
 
 benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000

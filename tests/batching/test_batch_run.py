@@ -130,7 +130,7 @@ def test_nothing_found(tmp_path: Path) -> None:
 def test_pages_of_others_are_not_overwritten(tmp_path: Path) -> None:
     source = population(tmp_path / "in", 1, 0)
     index = write(tmp_path / "out" / "index.html", b"mine")
-    with pytest.raises(OutputError, match=r"index\.html is there"):
+    with pytest.raises(OutputError, match=r"index\.html exists"):
         batch(source, tmp_path / "out")
     assert index.read_bytes() == b"mine"
     batch(source, tmp_path / "out", force=True)

@@ -50,7 +50,7 @@ def test_a_saved_report_is_as_good_as_its_trace(tmp_path: Path) -> None:
 
 def test_a_report_in_memory_is_a_side() -> None:
     assert diff(report(training()), report(training(SLOWER))).verdict.outcome == "slower"
-    with pytest.raises(UsageError, match="give two"):
+    with pytest.raises(UsageError, match="name two"):
         diff(report(training()))
 
 

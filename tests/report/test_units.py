@@ -134,3 +134,26 @@ def test_shares_have_two_digits(value: float) -> None:
 @given(integers)
 def test_counts_are_exact(value: int) -> None:
     assert split(units.render(value, "count")) == (value, "")
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "text"),
+    [
+        (31e6, 149e6, "31 of 149 ms (21 %)"),
+        (31_400_000, 149_400_000, "31 of 149 ms (21 %)"),
+        (3e6, 20e6, "3 of 20 ms (15 %)"),
+        (3e6, 19_999_999, "3,000 of 20,000 us (15 %)"),
+        (12, 19, "12 of 19 ns (63 %)"),
+        (25e9, 20e9, "25 of 20 s (125 %)"),
+        (0, 0, "0 of 0 ns (0 %)"),
+    ],
+)
+def test_a_part_and_its_whole_share_a_unit_in_which_the_whole_is_twenty_or_more(
+    own: float, whole: float, text: str
+) -> None:
+    assert units.render((own, whole), "part") == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.676, "68 %"), (0.004, "0 %"), (1.0, "100 %"), (0.995, "100 %")])
+def test_shares_in_sentences_are_whole(share: float, text: str) -> None:
+    assert units.render(share, "percent") == text

@@ -29,7 +29,7 @@ def test_names_tell_the_same_without_shapes() -> None:
 def test_a_table_does_not_know_the_gpu() -> None:
     (finding,) = findings(fires_in_a_table(), RULE)
     assert finding.confidence == "C"
-    assert "is not known" in finding.summary.text
+    assert "is unknown" in finding.summary.text
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((30e6, 56.25e6))
 

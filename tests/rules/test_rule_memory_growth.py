@@ -37,4 +37,4 @@ def test_edge_steps() -> None:
 
 
 def test_a_table_has_no_levels() -> None:
-    assert "no levels" in (skipped(fires_in_a_table(), RULE) or "")
+    assert "no memory levels" in (skipped(fires_in_a_table(), RULE) or "")

@@ -59,7 +59,7 @@ def test_where_no_name_tells_the_generation_the_finding_says_so() -> None:
         printed([("sgemm_128x64_nn_kernel", "60.000ms"), ("elementwise_kernel<1>", "40.000ms")]), RULE
     )
     assert finding.confidence == "C"
-    assert "is not known" in finding.summary.text
+    assert "is unknown" in finding.summary.text
 
 
 def test_mixed_precision_with_a_part_left_in_fp32() -> None:

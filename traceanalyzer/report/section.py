@@ -70,6 +70,8 @@ class Fact:
     label: Text
     value: Any
     unit: str
+    is_essential: bool = False
+    """Whether it is shown where there is room for few."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What was recorded: which kind of program, in which framework, its typical step, and what the recording leaves out.
+"""Which kind of program was recorded, in which framework, what is its typical step, and what is not recorded of it?
 
 Headline, findings and savings are about the typical step: the mean over the steps that no edge of the recording and no
 one-off makes different (docs/metrics/recording.md). The step breakdown and the tables keep all steps.

@@ -133,9 +133,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _facts(found: Recording) -> Iterator[Fact]:
-    yield Fact(_PROGRAM, word(WORKLOADS, found.workload), "")
+    yield Fact(_PROGRAM, word(WORKLOADS, found.workload), "", is_essential=True)
     if found.framework:
-        yield Fact(_FRAMEWORK, framework_title(found.framework), "")
+        yield Fact(_FRAMEWORK, framework_title(found.framework), "", is_essential=True)
     if found.evidence:
         yield Fact(_BECAUSE, tuple(map(_reason, found.evidence)), "")
     if found.typical_step_ns is not None:

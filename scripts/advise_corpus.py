@@ -1,0 +1,57 @@
+"""Writes the reports that experts wrote expectations for, and compares them, where there is a corpus.
+
+TRACEANALYZER_CORPUS names a folder with `corpus/` (traces), `documents/` (printed tables), `expected/advice/` (one
+expectation for each) and `tools/advice.py`, which compares them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import traceanalyzer as ta
+from traceanalyzer.errors import TraceAnalyzerError
+
+OUT = Path("build/advice")
+FOLDERS = ("corpus", "documents")
+COMPRESSED = (".gz", ".json", ".txt")
+
+
+def main() -> int:
+    """Write the reports and run the comparison; its exit code is that of this program."""
+    folder = os.environ.get("TRACEANALYZER_CORPUS")
+    tool = Path(folder or ".", "tools", "advice.py")
+    if not folder or not tool.is_file():
+        print("advice: TRACEANALYZER_CORPUS names no folder with tools/advice.py; nothing to compare", file=sys.stderr)
+        return 2
+    expected = Path(folder, "expected", "advice")
+    files = {_name(path): path for part in FOLDERS for path in sorted(Path(folder, part).iterdir()) if path.is_file()}
+    OUT.mkdir(parents=True, exist_ok=True)
+    for wanted in sorted(expected.glob("*.toml")):
+        _write(files.get(wanted.stem), OUT / f"{wanted.stem}.json")
+    return subprocess.run([sys.executable, str(tool), "--all", str(OUT), str(expected)], check=False).returncode
+
+
+def _name(path: Path) -> str:
+    """Name of a file without what tells its format."""
+    name = path.name
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _write(source: Path | None, target: Path) -> None:
+    """Write one report; none is left from an earlier run where there is no file, or it cannot be read."""
+    target.unlink(missing_ok=True)
+    if source is None:
+        return
+    try:
+        target.write_text(ta.render(ta.analyze(ta.load(source)), "json"), "utf-8")
+    except TraceAnalyzerError as error:
+        print(f"advice: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
