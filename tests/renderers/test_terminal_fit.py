@@ -201,4 +201,4 @@ def test_a_title_says_how_many_rows_are_not_shown() -> None:
 def test_rows_are_taken_away_one_by_one() -> None:
     """A language with longer words shows nearly as many rows as English."""
     kept = [level.rows for level in LEVELS if level.rows is not None]
-    assert kept == [4, 3, 2]
+    assert kept == [4, 3, 2, 2], "the last one shows fewer messages"

@@ -37,6 +37,12 @@ _EARLIER_SHARE = Text(
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
 _DEVICE = Text("headline-device", "the GPU {doing}", note="doing is a list: computes 65 %, is idle 35 %")
 
+_REST = Text(
+    "headline-device-rest",
+    "in the rest it {doing}",
+    note="it is the GPU; doing is a list: communicates 26 %, is idle 5 %",
+)
+
 _INPUT = Text(
     "headline-typical-input",
     "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader; {device}.",
@@ -181,7 +187,7 @@ def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Bo
     if communication > compute:
         message = _COMMUNICATION(part=(communication, step), **said)
         return Bottleneck("communication", message, communication / step)
-    said["part"] = (compute, step)
+    said |= {"part": (compute, step), "device": _rest(typical)}
     tokens = _decoded_tokens(recording)
     if tokens is not None and tokens < _FEW_TOKENS:
         return Bottleneck("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
@@ -231,13 +237,21 @@ def _cause(typical: TypicalStep) -> Message:
 def _device(typical: TypicalStep) -> Message:
     """What the device does in a typical step, in shares of it."""
     own = typical.resources
-    busy, communication = own.gpu_ns or 0.0, own.exposed_communication_ns or 0.0
+    computes = _COMPUTES(share=((own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0)) / own.step_ns)
+    return _DEVICE(doing=(computes, *_beside_computing(typical)))
+
+
+def _rest(typical: TypicalStep) -> Message:
+    """What the device does while it does not compute."""
+    return _REST(doing=_beside_computing(typical) or (_IDLE(share=0.0),))
+
+
+def _beside_computing(typical: TypicalStep) -> tuple[Message, ...]:
+    own = typical.resources
     earlier = _idle(typical, "unrecorded_work")
     shares = (
-        (_COMPUTES, busy - communication),
-        (_COMMUNICATES, communication),
+        (_COMMUNICATES, own.exposed_communication_ns or 0.0),
         (_EARLIER_SHARE, earlier),
-        (_IDLE, own.step_ns - busy - earlier),
+        (_IDLE, own.step_ns - (own.gpu_ns or 0.0) - earlier),
     )
-    shown = [(text, time / own.step_ns) for text, time in shares]
-    return _DEVICE(doing=tuple(text(share=share) for text, share in shown if round(100 * share) or text is _COMPUTES))
+    return tuple(text(share=time / own.step_ns) for text, time in shares if round(100 * time / own.step_ns))

@@ -134,10 +134,10 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 def _facts(found: Recording) -> Iterator[Fact]:
     yield Fact(_PROGRAM, word(WORKLOADS, found.workload), "")
-    if found.evidence:
-        yield Fact(_BECAUSE, tuple(map(_reason, found.evidence)), "")
     if found.framework:
         yield Fact(_FRAMEWORK, framework_title(found.framework), "")
+    if found.evidence:
+        yield Fact(_BECAUSE, tuple(map(_reason, found.evidence)), "")
     if found.typical_step_ns is not None:
         yield Fact(_TYPICAL, found.typical_step_ns, "ns")
     if found.window is not None and found.window.unrecorded_work_ns:

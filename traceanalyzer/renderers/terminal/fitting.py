@@ -20,6 +20,8 @@ class Level:
     is_brief: bool = False
     """Whether findings only say what they save and what to do."""
     has_facts: bool = True
+    essential: int = 2
+    """Facts that an essential section keeps without them: which program was recorded, in which framework."""
     messages: int = 50
     """Most messages of a section."""
     lines: int | None = None
@@ -46,10 +48,11 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
     for first in range(len(optional) - 1, -1, -1):
         left_out = optional[first:]
         yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)
+    yield replace(least, essential=0), tuple(section for section in shown if section.is_essential), tuple(optional)
 
 
 def cut(section: Section, level: Level) -> Section:
     """Cut a section to a level; a table with one row per figure is not a ranking, and is kept."""
     tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
-    facts = section.facts if level.has_facts else ()
+    facts = section.facts if level.has_facts else section.facts[: level.essential] if section.is_essential else ()
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)
