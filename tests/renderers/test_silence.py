@@ -19,7 +19,7 @@ def quiet() -> Report:
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
 @pytest.mark.parametrize(
-    ("code", "says"), [("en", "rules could not be applied"), ("ru", "судить не смогли"), ("zh", "条规则无法判断")]
+    ("code", "says"), [("en", "rules could not be applied"), ("ru", "применить не удалось"), ("zh", "条规则无法应用")]
 )
 def test_rules_that_could_not_judge_are_counted(form: str, code: str, says: str) -> None:
     found = quiet()

@@ -18,6 +18,7 @@ from tests.renderers.samples import HOSTILE, TRAINING, names, report_of
 from tests.renderers.test_hostile_names import controls
 from tests.renderers.test_markdown_limit import grown
 from traceanalyzer.renderers import language, render, sections, terminal
+from traceanalyzer.renderers.terminal.elements import paragraph
 from traceanalyzer.renderers.terminal.fitting import LEVELS, LINES, attempts, cut
 from traceanalyzer.renderers.wrapping import wrap
 from traceanalyzer.report.message import Text
@@ -180,6 +181,12 @@ def test_chinese_breaks_between_characters() -> None:
     assert wrap("受限于主机：每步中有（一）", 10) == ["受限于主", "机：每步中", "有（一）"]
     assert wrap("a b", 1) == ["a", "b"]
     assert wrap("", 10) == [""]
+
+
+def test_a_number_keeps_its_unit_on_the_line() -> None:
+    assert wrap("it takes 94\u00a0%", 12) == ["it takes", "94\u00a0%"]
+    assert paragraph("it takes 94\u00a0%", 12).plain == "it takes\n94 %"
+    assert paragraph("it\u00a0\x1b takes\u00a0\u00a0it", 40).plain == "it \ufffd takes  it"
 
 
 def test_a_title_says_how_many_rows_are_not_shown() -> None:

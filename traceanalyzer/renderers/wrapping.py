@@ -1,4 +1,7 @@
-"""Wraps text to lines of at most this many cells: Chinese breaks between characters, other scripts at blanks."""
+"""Wraps text to lines of at most this many cells: Chinese breaks between characters, other scripts at blanks.
+
+A blank that does not break, as before the unit of a number, is no such blank.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ _CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
 _OPENING = "〈《「『【〔〖〘〚（［｛"
 """Characters that must not end a line."""
 
+NO_BREAK = "\u00a0"
 _PIECE = re.compile(
-    rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[^\s{_WIDE}]+[{_CLOSING}]*|\s+",
+    rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|(?:{NO_BREAK}|[^\s{_WIDE}])+[{_CLOSING}]*|[^\S{NO_BREAK}]+",
 )
 
 

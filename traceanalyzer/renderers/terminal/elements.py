@@ -14,7 +14,7 @@ from rich.text import Text as RichText
 from traceanalyzer.renderers.cards import Card, card
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, clipped, shorten
-from traceanalyzer.renderers.wrapping import wrap
+from traceanalyzer.renderers.wrapping import NO_BREAK, wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.section import SectionColumn, SectionPart, SectionTable
@@ -56,7 +56,8 @@ def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines:
         style: As rich names it.
         lines: How many there may be; None is as many as it takes.
     """
-    wrapped = wrap(clipped(text, _LONGEST), max(1, width - indent))
+    cleaned = NO_BREAK.join(clipped(part, _LONGEST) for part in text.split(NO_BREAK))
+    wrapped = [line.replace(NO_BREAK, " ") for line in wrap(shorten(cleaned, _LONGEST), max(1, width - indent))]
     if lines is not None and len(wrapped) > lines:
         wrapped = wrapped[:lines]
         wrapped[-1] = wrap(wrapped[-1], max(1, width - indent - 3))[0] + "..."
