@@ -91,7 +91,7 @@ def test_copying_as_csv_what_is_shown_in_its_order(text: str, opened: Callable[.
     shown.page.keyboard.press("Enter")
     shown.wait_until("document.querySelector('#section-operators .csv').textContent === 'Copied'")
     head, *rows = csv.reader(io.StringIO(clipboard(shown)))
-    assert head[:3] == ["Operator", "Calls", "Device self (ns)"]
+    assert head[:3] == ["Operator", "Calls", "Device self [ns]"]
     assert [row[0] for row in rows] == names
     assert [float(row[1]) for row in rows] == calls
     assert all(row[2].isdigit() for row in rows)
@@ -227,7 +227,7 @@ def test_hovering_and_clicking_a_slice_tell_its_name(text: str, opened: Callable
     shown.page.mouse.move(*at)
     tip = shown.find("#waterfall .tip")
     assert tip.is_visible()
-    assert "ProfilerStep#" in tip.inner_text()
+    assert "enumerate(DataLoader)#" in tip.inner_text()
     shown.page.mouse.click(*at)
     assert shown.find("#waterfall .chosen").inner_text() == tip.inner_text()
 

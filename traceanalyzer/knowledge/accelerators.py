@@ -32,7 +32,7 @@ BUSY = (TaskKind.WORK, TaskKind.COMMUNICATION, TaskKind.TRANSFER)
 """Kinds that keep a device busy."""
 
 _NOT_WORK = (
-    (TaskKind.WAITING, re.compile(r"(.*_)?WAIT(_.*)?", re.IGNORECASE)),
+    (TaskKind.WAITING, re.compile(r"(?:[^_]{0,64}_){0,8}WAIT(?:_[^_]{0,64}){0,8}", re.IGNORECASE)),
     (
         TaskKind.CONTROL,
         re.compile(

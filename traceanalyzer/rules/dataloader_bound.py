@@ -64,7 +64,7 @@ _BASIS_WORKERS = Text(
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     breakdown = facts.need("step_breakdown", StepBreakdown)
-    average = breakdown.average
+    average = facts.step_parts
     if average is None or not average.duration_ns:
         return
     share = average.dataloader_ns / average.duration_ns

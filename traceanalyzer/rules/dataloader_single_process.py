@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
-from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
@@ -55,7 +54,7 @@ _BASIS_TABLE = Text(
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     loaders = facts.need("dataloader", DataLoader).loaders
-    average = facts.need("step_breakdown", StepBreakdown).average
+    average = facts.step_parts
     own = [loader for loader in loaders if loader.in_process]
     exposed = sum(loader.exposed_ns for loader in loaders)
     if average is None or not average.duration_ns or not own or not exposed:

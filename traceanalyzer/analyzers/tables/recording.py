@@ -13,7 +13,7 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.trace.document import TableRow
 
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|_backward\w*$")
+_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d{0,2}\Z|_backward")
 _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
 

@@ -38,7 +38,6 @@ _PLAIN = frozenset(
 """Classes of kernels that hold no products."""
 _PLAIN_TRITON = re.compile(r"triton_(poi|per|red|for)_")
 """Kernels that torch.compile generates without a product."""
-_CHECKPOINT = re.compile(r"Checkpoint\w*Backward")
 """Functions of autograd that repeat a part of the forward pass before they differentiate it."""
 
 
@@ -164,7 +163,7 @@ def repeated(context: Context) -> Bool:
     call = host.tree.nearest(forward | is_evaluation)
     call = np.where(entries(forward & ~is_evaluation, call, False), call, NO_PARENT)
     nodes = np.flatnonzero((within != NO_PARENT) & (call != NO_PARENT))
-    in_checkpoint = context.trace.names.where(lambda name: _CHECKPOINT.search(name) is not None)[host.name]
+    in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
     made = np.flatnonzero(forward & (within == NO_PARENT))
     again = in_checkpoint[within[nodes]] | _same(context, call[nodes], made)
     found = np.zeros(len(host.tree), np.bool_)
@@ -179,3 +178,8 @@ def _same(context: Context, nodes: I64, others: I64) -> Bool:
     _, kind = group(host.name[both], shapes[host.row[both]])
     found: Bool = np.isin(kind[: len(nodes)], kind[len(nodes) :])
     return found
+
+
+def _is_of_checkpoint(name: str) -> bool:
+    """Whether it is the function of autograd that computes a checkpointed part again: `CheckpointFunctionBackward`."""
+    return "Checkpoint" in name and "Backward" in name.partition("Checkpoint")[2]

@@ -14,6 +14,7 @@ from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTa
 from traceanalyzer.report.warnings import STEP_REASONS
 
 TITLE = Text("recording-title", "What was recorded")
+_STEPS = Text("recording-steps-title", "Steps of the program")
 _PROGRAM = Text("recording-program", "Program")
 _BECAUSE = Text("recording-because", "Because of")
 _FRAMEWORK = Text("recording-framework", "Framework")
@@ -116,20 +117,15 @@ def framework_title(id: str) -> str:  # noqa: A002 - the contract's word
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Build the section on the kind of program, and the table of steps where they differ."""
+    """Build the section on the kind of program, and a detail with the steps where they differ."""
     found = report.result("recording", Recording)
     if found is None:
         return
+    facts = tuple(_facts(found))
+    yield Section("recording", TITLE, facts=facts, topic=Topic.STEPS, terms=_TERMS, is_essential=True)
     table = _steps(found, top)
-    yield Section(
-        "recording",
-        TITLE,
-        facts=tuple(_facts(found)),
-        tables=(table,) if table else (),
-        topic=Topic.STEPS,
-        terms=_TERMS,
-        is_essential=True,
-    )
+    if table is not None:
+        yield Section("recording-steps", _STEPS, tables=(table,), topic=Topic.STEPS, is_detail=True)
 
 
 def _facts(found: Recording) -> Iterator[Fact]:

@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.idle.repeated_steps import StepIdle
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
 from traceanalyzer.knowledge.gpus import Gpu
@@ -113,6 +114,14 @@ class Facts:
         if recording is not None:
             return recording.typical.resources if recording.typical else None
         return self.find("resources", StepResources)
+
+    @property
+    def step_parts(self) -> Average | None:
+        """Duration and parts of the typical step of a trace."""
+        recording, breakdown = self.find("recording", Recording), self.find("step_breakdown", StepBreakdown)
+        if recording is not None and recording.typical is not None:
+            return recording.typical.parts
+        return breakdown.average if breakdown else None
 
     def need_step_resources(self) -> StepResources:
         """Like `step_resources`, but raises `Missing` if there is no step.
