@@ -73,6 +73,7 @@ def kept(table: str) -> set[str]:
         "operators": {"operators-device-self", "operators-device-share", "operators-host-self"},
         "kernels": {"kernels-total", "kernels-share", "kernels-mean"},
         "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
+        "phases_kinds": {"phases-kind-host-median", "phases-kind-device-median"},
         "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
         "accelerators": {
             "accelerators-busy",

@@ -32,7 +32,6 @@ BUSY = (TaskKind.WORK, TaskKind.COMMUNICATION, TaskKind.TRANSFER)
 """Kinds that keep a device busy."""
 
 _NOT_WORK = (
-    (TaskKind.WAITING, re.compile(r"(?:[^_]{0,64}_){0,8}WAIT(?:_[^_]{0,64}){0,8}", re.IGNORECASE)),
     (
         TaskKind.CONTROL,
         re.compile(
@@ -68,4 +67,6 @@ def task_kind(vendor: Vendor, name: str, task: str) -> TaskKind:
 
 def kind_by_name(name: str) -> TaskKind:
     """What a device does during an event of which no more than the name, or the type of task, is known."""
+    if "WAIT" in name.upper().split("_"):
+        return TaskKind.WAITING
     return next((kind for kind, pattern in _NOT_WORK if pattern.fullmatch(name)), TaskKind.WORK)
