@@ -63,7 +63,7 @@ def test_it_says_how_long_a_typical_step_is(screen: str, whole: Any) -> None:
 
 
 def test_it_says_what_was_recorded(screen: str) -> None:
-    assert "  Program: training\n" in section(screen, "What was recorded")
+    assert "  Program: training" in section(screen, "What was recorded")
 
 
 def test_it_says_where_a_step_goes(screen: str, whole: Any) -> None:

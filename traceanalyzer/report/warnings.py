@@ -344,6 +344,9 @@ STEP_REASONS = {
     "loading": Text("step-reason-loading", "loading or compilation of code", note="why a step is unlike others"),
     "allocation": Text("step-reason-allocation", "allocation of memory", note="why a step is unlike others"),
     "loader": Text("step-reason-loader", "a long wait for the DataLoader", note="why a step is unlike others"),
+    "other-phase": Text(
+        "step-reason-other-phase", "another phase than most steps", note="why a step is unlike others; prefill, decode"
+    ),
     "unknown": Text("step-reason-unknown", "an unknown cause", note="why a step is unlike others"),
 }
 """Why a step is no typical one, by the reasons of the analysis `recording`."""

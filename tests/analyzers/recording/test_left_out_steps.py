@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzers.recording.reading import US, recorded
 from tests.builders import TraceBuilder
+from traceanalyzer.analyzers.recording import left_out
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -133,3 +134,10 @@ def test_one_step_has_nothing_to_be_compared_with() -> None:
     found = recorded(steps(100))
     assert [(step.is_typical, step.reason) for step in found.steps] == [(True, None)]
     assert not found.all_steps_count
+
+
+def test_a_prefill_among_decode_steps_is_another_phase() -> None:
+    reasons_before = [None, "unknown", "unknown", "loading"]
+    phases = ["decode", "prefill", "decode", "prefill"]
+    assert left_out.of_phases(reasons_before, phases) == (None, "other-phase", "unknown", "loading")
+    assert left_out.of_phases(["unknown", None], [None, None]) == ("unknown", None)

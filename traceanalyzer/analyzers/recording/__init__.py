@@ -51,8 +51,8 @@ class RecordedStep(msgspec.Struct, frozen=True):
     is_typical: bool
     """Whether the step counts for the typical step."""
     reason: str | None
-    """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader` or
-    `unknown`; null for typical steps."""
+    """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader`,
+    `other-phase` or `unknown`; null for typical steps."""
     phase: str | None = None
     """What a server does in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark tells."""
     requests: int | None = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -12,15 +15,16 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
-EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, UNKNOWN = (
+EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN = (
     "earlier-work",
     "recording-end",
     "loading",
     "allocation",
     "loader",
+    "other-phase",
     "unknown",
 )
-REASONS = (EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, UNKNOWN)
+REASONS = (EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN)
 FEWEST = 3
 """With fewer steps left than this, all count."""
 _OUTLIER = 0.2
@@ -52,6 +56,20 @@ def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
     if float(tail[-1] - np.median(tail[:-1])) >= _EDGE * median:
         found[-1] = RECORDING_END
     return tuple(found)
+
+
+def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tuple[str | None, ...]:
+    """The same reasons, where a step without a known one is in another phase than most: a prefill among decode steps.
+
+    Args:
+        reasons: Of each step, as `reasons` gives them.
+        phases: Of each step; None where its mark does not tell.
+    """
+    usual = Counter(phases).most_common(1)[0][0] if phases else None
+    return tuple(
+        OTHER_PHASE if reason == UNKNOWN and phase is not None and phase != usual else reason
+        for reason, phase in zip(reasons, phases, strict=True)
+    )
 
 
 def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:

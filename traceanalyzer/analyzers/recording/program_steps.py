@@ -85,7 +85,8 @@ def _program_steps(context: Context) -> ProgramSteps:
     framework, marks = _of_framework(context)
     if framework is not None:
         steps = _after_earlier_work(context, framework)
-        return replace(_as_program(context, steps, left_out.reasons(context, steps)), marks=marks)
+        found = left_out.of_phases(left_out.reasons(context, steps), [mark.phase if mark else None for mark in marks])
+        return replace(_as_program(context, steps, found), marks=marks)
     for find in (_repeated_annotation, _between_loads, _between_optimizer_steps, _between_graphs):
         repeated = find(context)
         if repeated is not None:

@@ -17,7 +17,7 @@ from traceanalyzer.renderers.terminal.elements import fit, paragraph
 from traceanalyzer.renderers.terminal.fitting import LINES, Level, attempts, cut
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionTable
+from traceanalyzer.report.section import Section, SectionTable, Topic
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
 
@@ -33,6 +33,8 @@ _TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}"
 _OF = Text("terminal-of", "{shown:count} of {total:count}", "rows of a table")
 _MORE_MESSAGES = Text("terminal-more-messages", "{hidden:count} more in the other formats.")
 _LEFT_OUT = Text("terminal-left-out", "More in the other formats: {titles}.", "titles of sections")
+_SENTENCE = 6
+"""Lines of what a screen begins with, such as the headline: a sentence without its end says nothing."""
 _INDENT = 2
 
 
@@ -140,8 +142,9 @@ def _header(report: Report, width: int, language: Language) -> str:
 def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:
     shown = cut(section, level)
     yield _title(shown, console.width, language)
+    lines = _SENTENCE if section.topic is Topic.SUMMARY and level.lines else level.lines
     for message in _messages(section, shown):
-        yield paragraph(language.say(message), console.width, _INDENT, lines=level.lines)
+        yield paragraph(language.say(message), console.width, _INDENT, lines=lines)
     if shown.parts:
         yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
     for fact in shown.facts:
