@@ -186,6 +186,9 @@ def test_chinese_breaks_between_characters() -> None:
 def test_a_number_keeps_its_unit_on_the_line() -> None:
     assert wrap("it takes 94\u00a0%", 12) == ["it takes", "94\u00a0%"]
     assert paragraph("it takes 94\u00a0%", 12).plain == "it takes\n94 %"
+    assert paragraph("it takes 94 %", 12).plain == "it takes\n94 %"
+    assert paragraph("takes 2.5 ms.", 12).plain == "takes\n2.5 ms."
+    assert paragraph("of 12 steps is", 8).plain == "of 12\nsteps is", "no unit"
     assert paragraph("it\u00a0\x1b takes\u00a0\u00a0it", 40).plain == "it \ufffd takes  it"
 
 

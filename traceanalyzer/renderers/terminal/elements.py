@@ -32,6 +32,8 @@ _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 """Words that begin the names of most kernels and say nothing."""
 
+_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mun]?s|B|[KMGT]iB)(?![A-Za-z]))")
+"""The blank of a quantity in an English text, whose amounts are not set apart."""
 _LONGEST = 2000
 """Most characters of a paragraph (own choice: a screen)."""
 
@@ -56,6 +58,7 @@ def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines:
         style: As rich names it.
         lines: How many there may be; None is as many as it takes.
     """
+    text = _BEFORE_UNIT.sub(NO_BREAK, text)
     cleaned = NO_BREAK.join(clipped(part, _LONGEST) for part in text.split(NO_BREAK))
     wrapped = [line.replace(NO_BREAK, " ") for line in wrap(shorten(cleaned, _LONGEST), max(1, width - indent))]
     if lines is not None and len(wrapped) > lines:
