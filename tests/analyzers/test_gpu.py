@@ -81,6 +81,13 @@ def test_sm_efficiency_needs_blocks() -> None:
     assert (found.est_sm_efficiency, found.est_achieved_occupancy) == (None, None)
 
 
+def test_an_occupancy_that_no_device_has_gives_no_mean() -> None:
+    trace = window()
+    trace.kernel("damaged", 0, 30, occupancy=Decimal("1e308"))
+    trace.kernel("b", 30, 10, occupancy=50)
+    assert only(trace).est_achieved_occupancy is None
+
+
 def test_occupancy_is_weighted_by_duration_and_zero_counts() -> None:
     trace = window()
     trace.kernel("a", 0, 30, occupancy=80)

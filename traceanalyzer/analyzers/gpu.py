@@ -6,6 +6,8 @@ only; est. SM efficiency weights them by the share of multiprocessors that their
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
@@ -98,7 +100,9 @@ def _sm_efficiency(start: I64, end: I64, blocks: F64, window: tuple[int, int]) -
 def _mean(values: F64, weights: I64) -> float | None:
     known = ~np.isnan(values)
     weight = int(weights[known].sum())
-    return float((values[known] * weights[known]).sum()) / weight if weight else None
+    with np.errstate(over="ignore"):  # a damaged file may say anything
+        total = float((values[known] * weights[known]).sum())
+    return total / weight if weight and math.isfinite(total) else None
 
 
 def _tensor_core_shares(context: Context, rows: Bool) -> tuple[float | None, float | None]:
