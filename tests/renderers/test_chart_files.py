@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import TraceBuilder
 from tests.builders.damage import clean
 from tests.reading import read_built
 from tests.renderers import readback
 from tests.renderers.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import chart_assets, chart_files, charts, language, plots
+from traceanalyzer.renderers import chart_assets, chart_data, chart_files, charts, language, plots
 from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
 from traceanalyzer.renderers.markdown import DocumentPicture, render
 
@@ -139,3 +140,10 @@ def test_memory_of_one_moment_is_no_curve() -> None:
     report = analyze(read_built(trace))
     assert report.result("memory", MemoryUse) is not None
     assert not [asset for asset in chart_assets.draw(report, EN, "svg", "r") if asset.section == "memory"]
+
+
+def test_steps_without_any_length_are_not_drawn() -> None:
+    trace = TraceBuilder()
+    trace.step(1, 10, 0)
+    trace.step(2, 20, 0)
+    assert "steps" not in dict(chart_data.build(analyze(read_built(trace)), language.ENGLISH))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
@@ -172,5 +174,7 @@ def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | No
     """Means weighted by duration over the rows that have a value; None for groups without any."""
     known = ~np.isnan(values)
     weight = np.bincount(groups[known], weights=dur[known], minlength=count)
-    summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)
-    return [s / w if w else None for s, w in zip(summed.tolist(), weight.tolist(), strict=True)]
+    with np.errstate(over="ignore"):  # a damaged file may say anything
+        summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)
+    pairs = zip(summed.tolist(), weight.tolist(), strict=True)
+    return [s / w if w and math.isfinite(s) else None for s, w in pairs]

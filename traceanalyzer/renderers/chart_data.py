@@ -48,7 +48,7 @@ def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
         shown = (
             breakdown.steps if len(breakdown.steps) > 1 else (breakdown.inferred.steps if breakdown.inferred else ())
         )
-        if len(shown) > 1:
+        if len(shown) > 1 and any(step.duration_ns for step in shown[:_MOST_STEPS]):
             yield "steps" if shown is breakdown.steps else "inferred-steps", _steps(shown, language)
     idle = report.result("idle", Idle)
     for device in idle.devices[:_MOST_DEVICES] if idle else ():
