@@ -18,7 +18,7 @@ from traceanalyzer.rules import special_headlines, typical_headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
-from traceanalyzer.rules.typical_headline import Bottleneck
+from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
 """Share of a step from which on a working GPU bounds it (own choice: four fifths)."""
@@ -157,7 +157,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
 
 
-def _of_typical_step(facts: Facts) -> Bottleneck | None:
+def _of_typical_step(facts: Facts) -> StepBound | None:
     """For a trace with events of a device."""
     recording = facts.find("recording", Recording)
     if recording is None or facts.is_startup:
@@ -165,23 +165,23 @@ def _of_typical_step(facts: Facts) -> Bottleneck | None:
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    return Bottleneck(found.bound, _qualified(facts, _of_one_rank(facts, found.bound, found.message)), found.share)
+    return StepBound(found.bound, _qualified(facts, _of_one_rank(facts, found.bound, found.message)), found.share)
 
 
-def _of_parts(facts: Facts) -> Bottleneck:
+def _of_parts(facts: Facts) -> StepBound:
     """For printed tables, runs of several ranks, and traces without a device or of a start-up."""
     found = _of_table(facts) if facts.table is not None else _of_run(facts)
     bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
     if bound is None:
         largest = max(found.times.values(), default=0.0)
         share = largest / facts.step_ns if facts.step_ns else None
-        return Bottleneck("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
+        return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = found.times[bound] / facts.step_ns
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "communication":
         late = special_headlines.late_rank(facts, found.times[bound])
         message = late or _of_one_rank(facts, bound, message)
-    return Bottleneck("gpu-compute" if bound == UNNAMED else bound, _qualified(facts, message), share)
+    return StepBound("gpu-compute" if bound == UNNAMED else bound, _qualified(facts, message), share)
 
 
 def _of_one_rank(facts: Facts, bound: str, message: Message) -> Message:

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.typical_headline import Bottleneck
+from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
 """Share of its time from which on a working device bounds the program, as for GPUs."""
@@ -62,26 +62,26 @@ _LATE_RANK = Text(
 )
 
 
-def of_trace(facts: Facts) -> Bottleneck | None:
+def of_trace(facts: Facts) -> StepBound | None:
     """The sentence for a recording that is no program's usual work; None for all others."""
     figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
     if figures is not None and figures.capture is not None and figures.capture.is_most:
         capture = figures.capture
-        return Bottleneck("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
+        return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
     if figures is None and (found := _accelerator(facts)) is not None:
         return found
     if recording is None or recording.window is None:
         return None
     removed, whole = recording.window.removed_ns, recording.window.end_ns - recording.window.start_ns
     if removed >= _MOSTLY * whole > 0:
-        return Bottleneck("none", _REMOVED(part=(removed, whole)), None)
+        return StepBound("none", _REMOVED(part=(removed, whole)), None)
     if recording.has_hardly_any_work and not facts.is_startup:
         kernels = figures.kernels if figures else 0
-        return Bottleneck("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
+        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
     return None
 
 
-def _accelerator(facts: Facts) -> Bottleneck | None:
+def _accelerator(facts: Facts) -> StepBound | None:
     """What the busiest device does that is no GPU, where there is no GPU."""
     found = facts.find("accelerators", Accelerators)
     if found is None or not found.devices:
@@ -99,13 +99,13 @@ def _accelerator(facts: Facts) -> Bottleneck | None:
             transfer=use.transfer_ns,
             communication=use.communication_ns,
         )
-        return Bottleneck("none", message, None)
+        return StepBound("none", message, None)
     computes = use.work_ns >= use.communication_ns
     text, bound = (_COMPUTING, "gpu-compute") if computes else (_COMMUNICATING, "communication")
     task = use.tasks[0]
     part = (use.work_ns if computes else use.communication_ns, use.span_ns)
     said = text(vendor=use.vendor, device=device, part=part, task=task.name, time=task.total_ns)
-    return Bottleneck(bound, said, part[0] / part[1])
+    return StepBound(bound, said, part[0] / part[1])
 
 
 def late_rank(facts: Facts, communication_ns: float) -> Message | None:

@@ -137,7 +137,7 @@ _CAUSES = {
 
 
 @dataclass(frozen=True)
-class Bottleneck:
+class StepBound:
     """What bounds a typical step."""
 
     bound: str
@@ -146,7 +146,7 @@ class Bottleneck:
     """Share of the step that the bound takes; None if nothing bounds it."""
 
 
-def verdict(facts: Facts, recording: Recording) -> Bottleneck | None:
+def verdict(facts: Facts, recording: Recording) -> StepBound | None:
     """What bounds the typical step; None where no device event was understood."""
     typical = recording.typical
     if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
@@ -156,7 +156,7 @@ def verdict(facts: Facts, recording: Recording) -> Bottleneck | None:
     return _of_waiting_gpu(facts, recording, typical)
 
 
-def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Bottleneck:
+def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
     """The largest loss, if it is worth naming; time that nothing explains is said as well."""
     step, losses = typical.resources.step_ns, _losses(facts, typical)
     said = {"unit": _unit(recording), "device": _device(typical)}
@@ -164,13 +164,13 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
     if losses[bound] < _WORTH * step:
         time, text = max(((_idle(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0])
         if time >= _WORTH * step:
-            return Bottleneck("none", text(part=(time, step), **said), None)
-        return Bottleneck("none", _NOTHING(step=step, **said), losses[bound] / step)
+            return StepBound("none", text(part=(time, step), **said), None)
+        return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
     unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
         message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
-    return Bottleneck(bound, message, losses[bound] / step)
+    return StepBound(bound, message, losses[bound] / step)
 
 
 def _of_loss(bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
@@ -179,21 +179,21 @@ def _of_loss(bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Messa
     return {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}[bound](**said)
 
 
-def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> Bottleneck:
+def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
     """What a device that works nearly all the time does for longest: it computes, or it communicates."""
     step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
     compute = (typical.resources.gpu_ns or 0.0) - communication
     said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
     if communication > compute:
         message = _COMMUNICATION(part=(communication, step), **said)
-        return Bottleneck("communication", message, communication / step)
+        return StepBound("communication", message, communication / step)
     said |= {"part": (compute, step), "device": _rest(typical)}
     tokens = _decoded_tokens(recording)
     if tokens is not None and tokens < _FEW_TOKENS:
-        return Bottleneck("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
+        return StepBound("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
     bound = gpu_bound(facts)
     text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
-    return Bottleneck("gpu-compute" if bound == UNNAMED else bound, text(**said), compute / step)
+    return StepBound("gpu-compute" if bound == UNNAMED else bound, text(**said), compute / step)
 
 
 def _unit(recording: Recording) -> Message:
