@@ -35,3 +35,11 @@ def test_a_table_cannot_tell() -> None:
 def test_edge_forward_passes() -> None:
     assert findings(inference(1, grad=True), RULE) == []
     assert findings(inference(2, grad=True), RULE)
+
+
+def test_a_training_of_which_only_forward_passes_were_kept_is_no_inference() -> None:
+    trace = inference(4, grad=True)
+    assert "trains" not in (skipped(trace, RULE) or "")
+    trace.annotation("## start_sparse_data_dist ##", 0, 1)  # of TorchRec's pipeline for training
+    assert findings(trace, RULE) == []
+    assert "trains" in (skipped(trace, RULE) or "")

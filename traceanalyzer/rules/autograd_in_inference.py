@@ -29,10 +29,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _AT_MOST = 0.02
@@ -42,6 +43,7 @@ _SUBJECT = Text(
     "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"
 )
 _NO_TABLE = Text("autograd-in-inference-no-table", "a printed table does not show whether gradients were recorded")
+_TRAINS = Text("autograd-in-inference-trains", "the program trains, even if the recording holds no backward pass")
 _BASIS = Text(
     "autograd-in-inference-basis",
     "at most {most:share} of the host time of these operators; the lower end is 0, because the gain is mostly memory",
@@ -53,6 +55,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if passes is None:  # nothing has a number of autograd, so gradients are off
         facts.need("operators", object)
         return
+    recording = facts.find("recording", Recording)
+    if recording is not None and recording.workload == "training":
+        raise Missing(_TRAINS())
     if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
         return
     where = (CodePlace("time", "forward", value=passes.graph_host_ns, unit="ns", start_ns=passes.graph_start_ns),)
