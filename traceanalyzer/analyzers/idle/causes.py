@@ -115,9 +115,7 @@ def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
     queued = np.flatnonzero(~late)
     short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
     times[queued, np.where(short, DEVICE, PENDING)] = gaps.length[queued]
-    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
-    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
-    until = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    until = _launched_by(context, gaps)
     times[late, PENDING] = (gaps.end_ns - until)[late]
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
@@ -126,6 +124,24 @@ def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
         rows = np.flatnonzero(late & (thread == number))
         times[rows] += _on_host(context, starved.take(rows), timelines(context)[number], blame_waits=blame_waits)
     return times
+
+
+def starved(context: Context, gaps: Gaps) -> Intervals:
+    """When a device did nothing because the host had not launched anything that it could do.
+
+    Their length is the time of all causes but unrecorded work, pending work and pauses of the device's own.
+    """
+    shown, _ = _recorded_parts(context, gaps)
+    late = fed_late(context, shown)
+    return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
+
+
+def _launched_by(context: Context, gaps: Gaps) -> I64:
+    """Until when each gap that was fed late is the host's: until the call that ends it returns."""
+    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
+    found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    return found
 
 
 def fed_late(context: Context, gaps: Gaps) -> Bool:
