@@ -62,9 +62,9 @@ ROLES: tuple[HostRole, ...] = (
             r"(?:load|read|decode|open)_(?:image|video|audio|jpeg|png|wav|frame)s?(?:_\w+)?|imread|imdecode",
         ),
         files=_any(
-            r"(?:^|/)(?:image|video|audio)_process\w*\.py: ",
+            r"(?:^|/)(?:image|video|audio)_process\w*\.py: (?!_?post_?process)",
             r"(?:^|/)image_transforms\.py: ",
-            r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!forward$)",
+            r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!_?post_?process|forward$)",
             r"(?:^|/)feature_extraction_\w+\.py: ",
             r"(?:^|/)torchvision/(?:transforms|io)/",
             r"(?:^|/)(?:albumentations|imgaug|PIL|cv2|av|decord|torchcodec|imageio|skimage|librosa)/",

@@ -56,6 +56,13 @@ _PASSING = re.compile(
 )
 """Functions of libraries that say nothing of what is done: they pass a call on, or wait for one."""
 
+_THIN = re.compile(
+    r"(?:^|[/\\])torch[/\\](?:(?:nn[/\\])?functional|_tensor|_ops|_VF|_jit_internal|_meta_registrations|overrides|hub"
+    r"|cuda[/\\](?:__init__|streams|graphs)|autograd[/\\]\w+|_dynamo[/\\]eval_frame|_compile|_higher_order_ops[/\\]\w+"
+    r"|_inductor[/\\](?:output_code|utils)|_functorch[/\\](?:_aot_autograd[/\\])?\w+|utils[/\\]_\w+)\.py$"
+)
+"""Files of PyTorch whose functions are calls of an operator or the runtime, whose caller is the owner."""
+
 _ANONYMOUS = re.compile(r"<(?!module>)\w+>")
 """Functions without a name, `<lambda>` or `<listcomp>`, which belong to the function around them."""
 
@@ -92,7 +99,9 @@ def is_telling_library(name: str) -> bool:
     frame = parse(name)
     if frame is None or _is_own_path(frame.path) or frame.path.startswith("<"):
         return False
-    return not _is_standard(frame.path) and _PASSING.fullmatch(frame.function) is None
+    if _is_standard(frame.path) or _THIN.search(frame.path) is not None:
+        return False
+    return _PASSING.fullmatch(frame.function) is None
 
 
 def _is_own_path(path: str) -> bool:

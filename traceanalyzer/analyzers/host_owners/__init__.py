@@ -9,18 +9,29 @@ Other analyses ask `owner_index` which owner a moment, a call or a launch has.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners.calls import OwnerCall, longest_calls
-from traceanalyzer.analyzers.host_owners.costs import Costs, owner_costs, role_costs
-from traceanalyzer.analyzers.host_owners.labels import Owner
+from traceanalyzer.analyzers.host_owners.calls import OwnerCall, OwnerPart, largest_parts, longest_calls
+from traceanalyzer.analyzers.host_owners.costs import owner_costs, role_costs
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, OwnerTimeline, owner_index
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tree import NO_PARENT
 
-__all__ = ["HostOwner", "HostOwners", "OwnerCall", "OwnerIndex", "OwnerTimeline", "analyze", "missing", "owner_index"]
+__all__ = [
+    "HostOwner",
+    "HostOwners",
+    "OwnerCall",
+    "OwnerIndex",
+    "OwnerPart",
+    "OwnerTimeline",
+    "analyze",
+    "missing",
+    "owner_index",
+]
 
 ROWS = 200
 """Owners that are listed, those with the most time of their own (own choice: nobody reads more)."""
@@ -73,8 +84,10 @@ class HostOwner(OwnerTimes, frozen=True, kw_only=True):
     """File of the function, or of that of a module's forward pass; null where no stack tells."""
     line: int | None
     """Line of the function in the file; null where no stack tells."""
+    parts: tuple[OwnerPart, ...]
+    """The operators and runtime calls that it calls itself and that take most of its time, at most three names."""
     longest_call: OwnerCall | None
-    """The longest operator or runtime call whose owner it is; null without one."""
+    """The longest operator or runtime call that it calls itself; null without one."""
 
 
 class RoleTimes(OwnerTimes, frozen=True, kw_only=True):
@@ -124,7 +137,7 @@ def analyze(context: Context) -> HostOwners:
     occurs = np.flatnonzero((found.host_self[:-1] > 0) | (found.host[:-1] > 0) | (found.calls[:-1] > 0))
     order = occurs[np.lexsort((occurs, -found.host[occurs], -found.host_self[occurs]))].tolist()
     shown = order[:ROWS]
-    longest = longest_calls(context)
+    longest, parts = longest_calls(context), largest_parts(context)
     threads, engine = context.trace.threads, index.critical.engine
     return HostOwners(
         thread=threads[index.critical.main].tid,
@@ -133,22 +146,18 @@ def analyze(context: Context) -> HostOwners:
         time_ns=index.critical.kept.length,
         idle_ns=found.idle_total,
         device_ns=found.device_total,
-        rows=tuple(_row(index.owners[number], found, number, longest.get(number)) for number in shown),
+        rows=tuple(
+            HostOwner(
+                **asdict(index.owners[number]),
+                parts=parts.get(number, ()),
+                longest_call=longest.get(number),
+                **found.times([number]),
+            )
+            for number in shown
+        ),
         hidden=OwnerTimes(**found.times(order[ROWS:])),
         unowned=OwnerTimes(**found.times([NO_PARENT])),
         roles=_roles(context, index, shown),
-    )
-
-
-def _row(own: Owner, found: Costs, number: int, longest: OwnerCall | None) -> HostOwner:
-    return HostOwner(
-        kind=own.kind,
-        name=own.name,
-        role=own.role,
-        file=own.file,
-        line=own.line,
-        longest_call=longest,
-        **found.times([number]),
     )
 
 

@@ -1,6 +1,9 @@
-"""The longest single call of each owner, and what it waits for."""
+"""What owners call themselves: the longest single call of each and what it waits for, and where most time goes."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -8,12 +11,16 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import contains
-from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, owner_index
+from traceanalyzer.analyzers.host_owners.owner_index import owner_index
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
+
+PARTS = 3
+"""Operators and calls that are told of each owner, those that take most (own choice)."""
 
 
 class OwnerCall(msgspec.Struct, frozen=True):
@@ -36,50 +43,103 @@ class OwnerCall(msgspec.Struct, frozen=True):
     """Name of the copy, or of the last event that ended before the call returned; null where there is none."""
 
 
+class OwnerPart(msgspec.Struct, frozen=True):
+    """Operators or runtime calls of one name that an owner calls itself."""
+
+    name: str
+    """Name of the operator or runtime call."""
+    calls: int
+    """Number of calls in the steps that count."""
+    host_ns: int
+    """Their duration in ns within these steps."""
+
+
+@dataclass(frozen=True)
+class OwnCalls:
+    """Operators and runtime calls that owners on the critical threads call themselves, in no order."""
+
+    owner: I64
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    name: I64
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
 def longest_calls(context: Context) -> dict[int, OwnerCall]:
-    """The longest call of each owner by its number; owners without operators and runtime calls have none."""
-    index = context.once(owner_index)
-    start, end, thread, name = _calls(context, index)
-    owner = index.at(thread, start)
-    known = np.flatnonzero(owner != NO_PARENT)
-    order = known[np.lexsort((start[known], start[known] - end[known], owner[known]))]
-    firsts = order[np.append(True, np.diff(owner[order]) != 0)[: len(order)]]
+    """The longest call of each owner by its number; owners that call no operator and no runtime have none."""
+    own = context.once(own_calls)
+    order = np.argsort(own.owner, kind="stable")
+    first = np.flatnonzero(np.append(True, np.diff(own.owner[order]) != 0)[: len(order)])
+    duration = (own.end_ns - own.start_ns)[order]
+    longest = np.maximum.reduceat(duration, first) if len(first) else duration
+    most = np.repeat(longest, np.diff(np.append(first, len(order))))
+    rows = order[np.flatnonzero(duration == most)]
+    rows = rows[np.unique(own.owner[rows], return_index=True)[1]]
     waits = context.once(host_activity.waits)
-    return {
-        int(owner[row]): _call(context, waits, int(start[row]), int(end[row]), int(thread[row]), int(name[row]))
-        for row in firsts.tolist()
-    }
+    return {int(own.owner[row]): _call(context, waits, own, row) for row in rows.tolist()}
 
 
-def _calls(context: Context, index: OwnerIndex) -> tuple[I64, I64, I64, I64]:
-    """Start, end, thread and code of the name of operators and runtime calls on the critical threads in the steps.
+def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
+    """What each owner calls itself, by its number: the operators and runtime calls that take most of its time."""
+    own, names = context.once(own_calls), context.trace.names
+    first, groups = group(own.owner, own.name)
+    kept = context.once(owner_index).critical.kept
+    time = sum_by(groups, kept.within(own.start_ns, own.end_ns), len(first))
+    calls = count_by(groups, len(first))
+    order = np.lexsort((own.name[first], -time, own.owner[first]))
+    found: dict[int, tuple[OwnerPart, ...]] = {}
+    owners = own.owner[first][order]
+    starts = np.flatnonzero(np.append(True, np.diff(owners) != 0)[: len(order)])
+    for low, high in pairwise([*starts.tolist(), len(order)]):
+        rows = order[low : min(high, low + PARTS)].tolist()
+        found[int(owners[low])] = tuple(
+            OwnerPart(names[own.name[first[row]]], int(calls[row]), int(time[row])) for row in rows
+        )
+    return found
 
-    Those inside an operator of the same owner are shorter than that, so that they need not be left out.
-    """
-    host, launches, found = context.trace.host, context.trace.launches, index.critical
+
+def own_calls(context: Context) -> OwnCalls:
+    """The outermost operators and runtime calls within each owner, on the critical threads in the steps that count."""
+    launches, tree = context.trace.launches, context.host.tree
+    index = context.once(owner_index)
+    found = index.critical
     threads = [found.main] if found.engine is None else [found.main, found.engine]
-    plain = host_activity.operator_rows(context)
-    parts = []
-    for table, wanted in ((host, plain), (launches, np.ones(len(launches), np.bool_))):
-        rows = np.flatnonzero(wanted & np.isin(table.thread, threads) & contains(found.kept, table.start_ns))
-        parts.append((table.start_ns[rows], table.end_ns[rows], table.thread[rows], table.name[rows]))
-    columns = [np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)]
-    return columns[0], columns[1], columns[2], columns[3]
+    is_operator = context.host.kind != NodeKind.MODULE
+    is_operator[is_operator] = host_activity.operator_rows(context)[context.host.row[is_operator]]
+    is_operator |= context.host.kind == NodeKind.COLLECTIVE
+    around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
+    nodes = np.flatnonzero(is_operator & np.isin(tree.thread, threads) & contains(found.kept, tree.start_ns))
+    owner = np.full(len(tree) + 1, NO_PARENT, np.int64)
+    owner[nodes] = index.at(tree.thread[nodes], tree.start_ns[nodes])
+    nodes = nodes[(owner[nodes] != NO_PARENT) & (owner[around[nodes]] != owner[nodes])]
+    calls = np.flatnonzero(np.isin(launches.thread, threads) & contains(found.kept, launches.start_ns))
+    of_calls = index.of_launches(context, calls)
+    own = (of_calls != NO_PARENT) & (owner[context.links.node[calls]] != of_calls)
+    calls = calls[own]
+    return OwnCalls(
+        owner=np.concatenate((owner[nodes], of_calls[own])),
+        start_ns=np.concatenate((tree.start_ns[nodes], launches.start_ns[calls])),
+        end_ns=np.concatenate((tree.end_ns[nodes], launches.end_ns[calls])),
+        thread=np.concatenate((tree.thread[nodes], launches.thread[calls])).astype(np.int64),
+        name=np.concatenate((context.host.name[nodes], launches.name[calls])).astype(np.int64),
+    )
 
 
-def _call(context: Context, waits: host_activity.HostWaits, start: int, end: int, thread: int, name: int) -> OwnerCall:
+def _call(context: Context, waits: host_activity.HostWaits, own: OwnCalls, row: int) -> OwnerCall:
+    start, end, name = int(own.start_ns[row]), int(own.end_ns[row]), context.trace.names[own.name[row]]
     low, high = np.searchsorted(waits.start_ns, (start, max(end, start + 1)))
-    rows = np.arange(low, high)[waits.thread[low:high] == thread]
-    names = context.trace.names
+    rows = np.arange(low, high)[waits.thread[low:high] == own.thread[row]]
     if not len(rows):
-        return OwnerCall(names[name], start, end - start, None, 0, None, None)
+        return OwnerCall(name, start, end - start, None, 0, None, None)
     lengths = np.minimum(waits.end_ns[rows], end) - waits.start_ns[rows]
     longest = int(rows[lengths.argmax()])
-    waits_for, event = _awaited(
-        context, int(waits.row[longest]), int(waits.start_ns[longest]), int(waits.end_ns[longest])
-    )
-    call = names[context.trace.launches.name[waits.row[longest]]]
-    return OwnerCall(names[name], start, end - start, call, int(lengths.sum()), waits_for, event)
+    call, begins, ends = int(waits.row[longest]), int(waits.start_ns[longest]), int(waits.end_ns[longest])
+    waits_for, event = _awaited(context, call, begins, ends)
+    called = context.trace.names[context.trace.launches.name[call]]
+    return OwnerCall(name, start, end - start, called, int(lengths.sum()), waits_for, event)
 
 
 def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, str | None]:
@@ -87,7 +147,8 @@ def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, st
     device, names = context.trace.device, context.trace.names
     own = _launched_by(context, call)
     copies = own[device.category[own] == Category.MEMCPY]
-    if any(times.within(np.array([start]), np.array([end]))[0] * 2 > end - start for times in _unrecorded(context)):
+    earlier = unrecorded_work(context).values()
+    if any(2 * times.clip(start, end).length > end - start for times in earlier):
         return "unrecorded-work", None
     if len(copies):
         # a copy that lasts most of the wait is what it waits for; else it is the work before the copy
@@ -96,15 +157,11 @@ def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, st
         if 2 * before <= end - start:
             return "copy", names[device.name[first]]
         end = int(device.start_ns[first])
-    last = int(np.searchsorted(context.once(_ends)[0], end, side="right")) - 1
-    ended = context.once(_ends)
-    if last >= 0 and ended[0][last] > start:
-        return "work", names[device.name[ended[1][last]]]
+    ended, row = context.once(_ends)
+    last = int(np.searchsorted(ended, end, side="right")) - 1
+    if last >= 0 and ended[last] > start:
+        return "work", names[device.name[row[last]]]
     return "nothing", None
-
-
-def _unrecorded(context: Context) -> list[Intervals]:
-    return [*unrecorded_work(context).values()]
 
 
 def _launched_by(context: Context, call: int) -> I64:
