@@ -72,8 +72,8 @@ _SINGLE_EARLIER = Text(
 _CALL_IN = Text("owners-call-in", "{call} in {owner}", "call is an operator or runtime call, owner a function or mark")
 _SILENT = Text(
     "owners-silent",
-    "For {share:percent} of the time the host thread recorded no event: most likely it ran Python code that stacks "
-    "(with_stack=True) would name.",
+    "For {share:percent} of the time the GPU has nothing to do while the host thread records no event: most likely it "
+    "runs Python code, which stacks (with_stack=True) would name.",
 )
 _TERMS = (
     Term(
@@ -136,9 +136,9 @@ def _table(found: HostOwners, top: int) -> SectionTable:
     ]
     if found.unowned.host_self_ns >= _LEAST * found.time_ns:
         unowned = found.unowned
-        empty = ("calls", "mostly")
-        cells = tuple(None if field in empty else _value(found, unowned, field) for _, field in columns)
-        entries.append((_UNOWNED, None, *cells))
+        empty = {"calls": None, "mostly": ""}
+        cells = tuple(empty[field] if field in empty else _value(found, unowned, field) for _, field in columns)
+        entries.append((_UNOWNED, "", *cells))
     heads = (_NAME, _WHERE, *(column for column, _ in columns))
     return SectionTable("host_owners", heads, tuple(entries), len(found.rows) + len(entries) - len(found.rows[:top]))
 
@@ -154,10 +154,10 @@ def _value(found: HostOwners, row: Any, field: str) -> Any:
     return getattr(row, field)
 
 
-def _mostly(row: HostOwner) -> str | None:
+def _mostly(row: HostOwner) -> str:
     """The operator or call that takes most of the owner's own time, if it is a fair part and not the owner itself."""
     told = row.kind not in ("operator", "call") and row.parts and row.parts[0].host_ns >= _LONG * row.host_self_ns
-    return row.parts[0].name if told else None
+    return row.parts[0].name if told else ""
 
 
 def _label(row: HostOwner) -> str | Text | Message:
@@ -192,8 +192,9 @@ def _messages(found: HostOwners) -> Iterator[Message]:
     step = found.time_ns / found.steps
     if longest is not None and longest[0].duration_ns >= _LONG * step:
         yield _single(longest[0], longest[1], step)
-    if found.unowned.host_self_ns >= _MUCH * found.time_ns:
-        yield _SILENT(share=found.unowned.host_self_ns / found.time_ns)
+    has_stacks = any(row.file is not None for row in found.rows)
+    if not has_stacks and (found.unowned.idle_self_ns or 0) >= _MUCH * found.time_ns:
+        yield _SILENT(share=(found.unowned.idle_self_ns or 0) / found.time_ns)
 
 
 def _single(call: OwnerCall, row: HostOwner, step: float) -> Message:
