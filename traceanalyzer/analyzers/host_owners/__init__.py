@@ -16,7 +16,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.calls import OwnerCall, OwnerPart, largest_parts, longest_calls
-from traceanalyzer.analyzers.host_owners.costs import owner_costs, role_costs
+from traceanalyzer.analyzers.host_owners.costs import owner_costs, role_costs, thread_costs
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, OwnerTimeline, owner_index
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tree import NO_PARENT
@@ -24,8 +24,10 @@ from traceanalyzer.trace.tree import NO_PARENT
 __all__ = [
     "HostOwner",
     "HostOwners",
+    "OtherThread",
     "OwnerCall",
     "OwnerIndex",
+    "OwnerOnThread",
     "OwnerPart",
     "OwnerTimeline",
     "analyze",
@@ -35,6 +37,9 @@ __all__ = [
 
 ROWS = 200
 """Owners that are listed, those with the most time of their own (own choice: nobody reads more)."""
+
+ROWS_OF_OTHERS = 10
+"""Owners that are listed of each other thread (own choice)."""
 
 _NO_HOST = Text("skip-no-host-time", "the trace has no events of host threads in its steps")
 
@@ -99,6 +104,34 @@ class RoleTimes(OwnerTimes, frozen=True, kw_only=True):
     """Position in the rows of the outermost owner of the role with the most time."""
 
 
+class OwnerOnThread(msgspec.Struct, frozen=True):
+    """One owner on a thread that is not the critical one."""
+
+    kind: str
+    """Kind of the owner, as in the rows of the critical thread."""
+    name: str
+    """Name of the owner, as in the rows of the critical thread."""
+    role: str | None
+    """What the work is for; null if no name tells."""
+    host_self_ns: int
+    """Time in ns without owners inside, in the steps that count."""
+    device_self_ns: int
+    """Device time in ns of what was launched so, each in full."""
+
+
+class OtherThread(msgspec.Struct, frozen=True):
+    """A further thread that launches work of a device or waits for a loader; it works beside the critical thread."""
+
+    thread: str
+    """Name of the thread."""
+    host_ns: int
+    """Time in ns of all its owners in the steps that count."""
+    device_ns: int
+    """Device time in ns of what it launched in the steps that count."""
+    rows: tuple[OwnerOnThread, ...]
+    """Its owners, the most time first, at most ten."""
+
+
 class HostOwners(msgspec.Struct, frozen=True):
     """Whose the time of the critical thread is, in the steps that count."""
 
@@ -114,7 +147,8 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Time in ns in which the busiest device had nothing to do because the host had launched nothing; null without
     device events."""
     device_ns: int | None
-    """Device time in ns of everything launched in these steps by the threads told of; null where no launch is known."""
+    """Device time in ns of everything that the critical threads launched in these steps; null where no launch is
+    known."""
     rows: tuple[HostOwner, ...]
     """Owners, the most time of their own first, at most 200."""
     hidden: OwnerTimes
@@ -123,6 +157,8 @@ class HostOwners(msgspec.Struct, frozen=True):
     """What belongs to no owner: nothing was recorded on the thread, or only what says nothing."""
     roles: tuple[RoleTimes, ...]
     """What is known of the purpose of the work, the most time first. Inclusive times hold everything inside."""
+    other_threads: tuple[OtherThread, ...] = ()
+    """Further threads that launch work of a device or wait for a loader, the most work first."""
 
 
 def missing(context: Context) -> Message | None:
@@ -158,7 +194,19 @@ def analyze(context: Context) -> HostOwners:
         hidden=OwnerTimes(**found.times(order[ROWS:])),
         unowned=OwnerTimes(**found.times([NO_PARENT])),
         roles=_roles(context, index, shown),
+        other_threads=tuple(_other(context, index, thread) for thread in index.critical.others),
     )
+
+
+def _other(context: Context, index: OwnerIndex, thread: int) -> OtherThread:
+    host, device = thread_costs(context, thread)
+    occurs = np.flatnonzero((host > 0) | (device[:-1] > 0))
+    order = occurs[np.lexsort((occurs, -device[occurs], -host[occurs]))][:ROWS_OF_OTHERS].tolist()
+    rows = (
+        OwnerOnThread(own.kind, own.name, own.role, int(host[number]), int(device[number]))
+        for number, own in ((number, index.owners[number]) for number in order)
+    )
+    return OtherThread(context.trace.threads[thread].tid, int(host.sum()), int(device.sum()), tuple(rows))
 
 
 def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleTimes, ...]:

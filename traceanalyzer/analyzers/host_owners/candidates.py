@@ -20,7 +20,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class OwnerKind(IntEnum):
-    """Kinds of owners."""
+    """What a slice that may own time is."""
 
     MARK = 0
     MODULE = 1

@@ -210,6 +210,24 @@ def _parts(context: Context) -> _Parts:
     )
 
 
+def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
+    """What each owner takes of one thread in the steps that count.
+
+    Returns:
+        Time in ns without owners inside, shape (owners,), and device time in ns of what was launched, shape
+        (owners + 1,), of which the last entry is that of launches without an owner.
+    """
+    index, launches = context.once(owner_index), context.trace.launches
+    tree, kept, count = index.nested.tree, index.critical.kept, len(index.owners)
+    part = tree.threads.get(thread, slice(0, 0))
+    time = kept.within(tree.start_ns, tree.end_ns)
+    own = (time - tree.child_sums(time))[part]
+    device = context.once(device_time)
+    rows = np.flatnonzero((launches.thread == thread) & (device > 0) & contains(kept, launches.start_ns))
+    owner = index.of_launches(context, rows) % (count + 1)
+    return sum_by(index.owner[part], own, count), sum_by(owner, device[rows], count + 1)
+
+
 def _waiting(context: Context, index: OwnerIndex) -> I64:
     """Time of each segment of the timeline in which its thread waits for the device."""
     segments, waits = index.timeline, context.once(host_activity.waits)
