@@ -19,7 +19,10 @@ _INSTALLED = re.compile(
 """Parts of paths that only installed packages, the standard library, PyTorch and what it compiles have."""
 
 _CELL = ("<ipython-input", "<stdin>", "<cell ")
-"""What people type into an interpreter or a notebook; every other name in angle brackets is generated code."""
+"""What people type into an interpreter or a notebook."""
+
+_GENERATED = re.compile(r"<[a-z_][\w. -]*>(?:\.[0-9]+)?", re.ASCII | re.IGNORECASE)
+"""Code that is in no file: `<string>`, `<frozen importlib._bootstrap>`, `<eval_with_key>.5`."""
 
 _LIBRARIES = """
     torch torchvision torchaudio torchtext torchdata torchrec torchtitan torchtune torchao torchmetrics torchcodec
@@ -97,7 +100,7 @@ def is_telling_library(name: str) -> bool:
     Functions of the standard library and those that only pass a call on are not.
     """
     frame = parse(name)
-    if frame is None or _is_own_path(frame.path) or frame.path.startswith("<"):
+    if frame is None or _is_own_path(frame.path) or _GENERATED.fullmatch(frame.path) is not None:
         return False
     if _is_standard(frame.path) or _THIN.search(frame.path) is not None:
         return False
@@ -105,7 +108,7 @@ def is_telling_library(name: str) -> bool:
 
 
 def _is_own_path(path: str) -> bool:
-    if path.startswith("<"):
+    if _GENERATED.fullmatch(path) is not None:
         return path.startswith(_CELL)
     if _INSTALLED.search(path) is not None:
         return False

@@ -66,6 +66,14 @@ def test_a_single_long_call_is_told_with_what_it_waits_for() -> None:
     )
 
 
+def test_a_bare_wait_at_the_end_of_a_measurement_is_not_told_as_a_long_call() -> None:
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.launch_kernel("k", 8, 82, at=2)
+    trace.launch("cudaDeviceSynchronize", 10, 82)
+    assert not section_of(trace).messages
+
+
 def test_where_the_device_has_work_silence_of_the_host_is_not_told() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 10)

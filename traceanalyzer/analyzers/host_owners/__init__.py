@@ -79,7 +79,7 @@ class HostOwner(OwnerTimes, frozen=True, kw_only=True):
 
     kind: str
     """`mark`, `module`, `function` (of the program), `library` (a function of one), `backward` (of a module),
-    `autograd` (between two functions that it evaluates), `operator` or `call`."""
+    `autograd` (in no recorded function), `operator` or `call`."""
     name: str
     """Name of the mark, class of the module, name of the function, operator or call."""
     role: str | None

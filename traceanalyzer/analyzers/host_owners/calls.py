@@ -11,8 +11,10 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import contains
+from traceanalyzer.analyzers.host_owners.labels import EVALUATION
 from traceanalyzer.analyzers.host_owners.owner_index import owner_index
 from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.table import I64, entries
@@ -96,7 +98,7 @@ def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
     for low, high in pairwise([*starts.tolist(), len(order)]):
         rows = order[low : min(high, low + PARTS)].tolist()
         found[int(owners[low])] = tuple(
-            OwnerPart(names[own.name[first[row]]], int(calls[row]), int(time[row])) for row in rows
+            OwnerPart(_told(names[own.name[first[row]]]), int(calls[row]), int(time[row])) for row in rows
         )
     return found
 
@@ -110,6 +112,7 @@ def own_calls(context: Context) -> OwnCalls:
     is_operator = context.host.kind != NodeKind.MODULE
     is_operator[is_operator] = host_activity.operator_rows(context)[context.host.row[is_operator]]
     is_operator |= context.host.kind == NodeKind.COLLECTIVE
+    is_operator[np.isin(context.host.row, mark_rows(context)) & (context.host.kind == NodeKind.OPERATOR)] = False
     around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
     nodes = np.flatnonzero(is_operator & np.isin(tree.thread, threads) & contains(found.kept, tree.start_ns))
     owner = np.full(len(tree) + 1, NO_PARENT, np.int64)
@@ -129,7 +132,7 @@ def own_calls(context: Context) -> OwnCalls:
 
 
 def _call(context: Context, waits: host_activity.HostWaits, own: OwnCalls, row: int) -> OwnerCall:
-    start, end, name = int(own.start_ns[row]), int(own.end_ns[row]), context.trace.names[own.name[row]]
+    start, end, name = int(own.start_ns[row]), int(own.end_ns[row]), _told(context.trace.names[own.name[row]])
     low, high = np.searchsorted(waits.start_ns, (start, max(end, start + 1)))
     rows = np.arange(low, high)[waits.thread[low:high] == own.thread[row]]
     if not len(rows):
@@ -140,6 +143,11 @@ def _call(context: Context, waits: host_activity.HostWaits, own: OwnCalls, row: 
     waits_for, event = _awaited(context, call, begins, ends)
     called = context.trace.names[context.trace.launches.name[call]]
     return OwnerCall(name, start, end - start, called, int(lengths.sum()), waits_for, event)
+
+
+def _told(name: str) -> str:
+    """The name of what autograd evaluates, without what surrounds each evaluation."""
+    return name.removeprefix(EVALUATION)
 
 
 def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, str | None]:

@@ -31,7 +31,7 @@ class OwnerKind(IntEnum):
     BACKWARD = 4
     """What autograd evaluates for the forward pass of a module."""
     AUTOGRAD = 5
-    """Autograd's thread between two functions that it evaluates."""
+    """Autograd's thread in no function that was recorded."""
     OPERATOR = 6
     """An operator in no owner of another kind."""
     CALL = 7

@@ -18,7 +18,7 @@ from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _INSTANCE = re.compile(r"^nn\.Module: (.*?)(?:_\d+)?$", re.DOTALL)
-_EVALUATION = "autograd::engine::evaluate_function: "
+EVALUATION = "autograd::engine::evaluate_function: "
 _KINDS = {
     OwnerKind.MARK: "mark",
     OwnerKind.BROADCAST: "mark",
@@ -40,7 +40,7 @@ class Owner:
 
     kind: str
     """`mark`, `module`, `function` (of the program), `library` (a function of one), `backward` (of a module),
-    `autograd` (between two functions that it evaluates), `operator` or `call`."""
+    `autograd` (in no recorded function), `operator` or `call`."""
     name: str
     """Name of the mark, class of the module, name of the function, operator or call."""
     role: str | None
@@ -82,7 +82,7 @@ def _owner(context: Context, nested: OwnerTree, kind: int, name: int, role: int)
     frame = python_frames.parse(text) if own in (OwnerKind.FUNCTION, OwnerKind.LIBRARY) else None
     if frame is not None:
         return Owner(_KINDS[own], frame.function, told, frame.path, frame.line)
-    return Owner(_KINDS[own], text.removeprefix(_EVALUATION), told)
+    return Owner(_KINDS[own], text.removeprefix(EVALUATION), told)
 
 
 def _shared(found: list[Owner]) -> list[Owner]:

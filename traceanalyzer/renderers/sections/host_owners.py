@@ -49,7 +49,7 @@ _KINDS = {
 }
 _WITH_ROLE = Text("owners-with-role", "{name}: {role}", "name of a function or mark, and what it is for")
 _BACKWARD = Text("owners-backward", "{name}, backward", "the backward pass of a module")
-_BETWEEN = Text("owners-autograd-between", "autograd, between two functions")
+_BETWEEN = Text("owners-autograd-between", "autograd, in no recorded function")
 _UNOWNED = Text("owners-unowned", "(nothing recorded)", "time of a thread in which no event was recorded")
 _PLACE = Text("owners-place", "{kind}, {file}:{line}", "kind is module or library function")
 _SINGLE = Text(
@@ -187,7 +187,7 @@ def _facts(found: HostOwners) -> Iterator[Fact]:
 
 
 def _messages(found: HostOwners) -> Iterator[Message]:
-    calls = [(row.longest_call, row) for row in found.rows if row.longest_call is not None]
+    calls = [(row.longest_call, row) for row in found.rows if row.longest_call is not None and _is_own(row)]
     longest = max(calls, key=lambda entry: entry[0].duration_ns, default=None)
     step = found.time_ns / found.steps
     if longest is not None and longest[0].duration_ns >= _LONG * step:
@@ -195,6 +195,18 @@ def _messages(found: HostOwners) -> Iterator[Message]:
     has_stacks = any(row.file is not None for row in found.rows)
     if not has_stacks and (found.unowned.idle_self_ns or 0) >= _MUCH * found.time_ns:
         yield _SILENT(share=(found.unowned.idle_self_ns or 0) / found.time_ns)
+
+
+def _is_own(row: HostOwner) -> bool:
+    """Whether the longest call is the owner's own affair.
+
+    It is not if most of it belongs to owners inside, and neither is a bare wait until the device has done its work, as
+    programs and profilers end a measurement.
+    """
+    call = row.longest_call
+    if call is None or call.duration_ns > row.host_self_ns:
+        return False
+    return row.kind != "call" or call.waits_for != "work"
 
 
 def _single(call: OwnerCall, row: HostOwner, step: float) -> Message:
