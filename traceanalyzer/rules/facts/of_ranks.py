@@ -33,7 +33,7 @@ def facts(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...
     communication = found.communication_ns
     if communication is not None:
         communication = max(0.0, communication - (ranks.wait_ns or 0.0))
-    host = None if is_partial(found, results.get("idle")) else found.host_ns
+    host = None if typical is not None and is_partial(typical) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
     reasons = {"communication": _NO_COLLECTIVES(), "passes": _ALONE()}
     return (Facts(resources, mean.steps, summary=summary, results=results, reasons=reasons),)
