@@ -32,7 +32,8 @@ def facts(
 def is_partial(typical: TypicalStep) -> bool:
     """Whether much idle time has no explanation, so that events are missing and host time is unknown.
 
-    Time in which launched work waits (`pending`) is explained: the host has done its part.
+    Launched work that waits while nothing recorded holds it up (`pending`) counts: what it waits for is missing. With
+    the half of a training's events that a sampling profiler kept, the host would be blamed for what other ranks did.
     """
-    unknown = sum(row.ns_per_step for row in typical.idle if row.cause == "unknown")
+    unknown = sum(row.ns_per_step for row in typical.idle if row.cause in ("unknown", "pending"))
     return unknown > _UNRELIABLE * sum(row.ns_per_step for row in typical.idle)
