@@ -16,9 +16,12 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening
 from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+
+_NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
@@ -117,7 +120,8 @@ def command(
     if show:
         page.show(targets)
     elif not outputs and form is None and not quiet:
-        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(given))} -o report.html", err=True)
+        command = f"traceanalyzer report {one_line(shlex.quote(given))} -o report.html"
+        click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
 
 
