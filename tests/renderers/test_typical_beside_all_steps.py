@@ -37,7 +37,9 @@ def test_the_panel_of_utilization_tells_of_steps_that_are_left_out() -> None:
         if number:
             trace.launch_kernel("gemm", start + 10, 80, at=start + 5)
     page = render(analyze(read_built(trace)), "html")
-    assert "In a typical step the GPU works for 80.00 % of the time. Above, all steps count, as they were marked." in page
+    assert (
+        "In a typical step the GPU works for 80.00 % of the time. Above, all steps count, as they were marked." in page
+    )
 
 
 def test_where_both_are_about_the_same_the_panel_says_nothing() -> None:

@@ -13,10 +13,9 @@ def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
 
     So that what a shorter host would gain in a wait for the loader is not gained again after the loader was fixed.
     """
-    named = ((_key(idle.cause), facts.host_per_step(idle.time_ns)) for idle in times)
     found: dict[str, float] = {}
-    for key, time in named:
-        found[key] = found.get(key, 0.0) + time
+    for cause, time in facts.idle_ended_per_step(times).items():
+        found[_key(cause)] = found.get(_key(cause), 0.0) + time
     return found
 
 
