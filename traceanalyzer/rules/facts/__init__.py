@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.idle.late_launches import IdleTime
 from traceanalyzer.analyzers.idle.repeated_steps import StepIdle
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
@@ -199,19 +198,6 @@ class Facts:
         devices = [device for device in idle.devices if device.device == own.device]
         times = [cause.time_ns for device in devices for cause in device.causes if cause.cause in causes]
         return sum(times) / self.steps
-
-    def idle_ended_per_step(self, times: Iterable[IdleTime]) -> dict[str, float]:
-        """Idle time of the whole recording that a change ends, per step, by cause.
-
-        Never more than the typical step has of the cause: idle time of steps that are left out comes no more.
-        """
-        sums: dict[str, int] = {}
-        for idle in times:
-            sums[idle.cause] = sums.get(idle.cause, 0) + idle.time_ns
-        recording = self.find("recording", Recording)
-        if recording is None or recording.typical is None:
-            return {cause: self.host_per_step(time) for cause, time in sums.items()}
-        return {cause: min(self.host_per_step(time), self.idle_per_step(cause)) for cause, time in sums.items()}
 
     @property
     def recorded_steps_ns(self) -> float:
