@@ -73,7 +73,7 @@ def _is_of_compiler(name: str) -> bool:
 def analyze(context: Context) -> CompiledCode:
     """What compiled code costs on the host."""
     steps = program_steps(context).typical
-    told = from_log.told(context.compile_logs)
+    told = from_log.told(context.compile_logs, context.trace.info.rank)
     found, broken = regions.analyze(context, steps, told)
     compilations = compiling.analyze(context, told)
     count = len(steps) or None

@@ -77,8 +77,15 @@ class Told:
         return next(iter(exact or here), None)
 
 
-def told(logs: Sequence[CompileLog]) -> Told:
-    """All that logs tell."""
+def told(logs: Sequence[CompileLog], rank: int | None) -> Told:
+    """All that logs tell about one process.
+
+    Args:
+        logs: Of any processes.
+        rank: Of the process; None takes the lowest that the logs have.
+    """
+    ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
+    wanted = {None, min(ranks, default=None) if rank is None else rank}
     guards = {
         SizeGuard(found.expression, None if found.at is None else found.at.file, found.at and found.at.line): None
         for log in logs
@@ -86,8 +93,8 @@ def told(logs: Sequence[CompileLog]) -> Told:
     }
     return Told(
         tuple(log.name for log in logs),
-        tuple(found for log in logs for found in log.compilations),
-        tuple(found for log in logs for found in log.breaks),
+        tuple(found for log in logs for found in log.compilations if found.rank in wanted),
+        tuple(found for log in logs for found in log.breaks if found.rank in wanted),
         tuple(guards),
     )
 
