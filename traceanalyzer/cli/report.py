@@ -171,7 +171,7 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     file = given if opening.is_one_file(given) else folder.only_file(given)
     if file is None:
         if asked.compile_logs:
-            raise UsageError(f"{given}: holds several ranks, and a compile log explains one trace; name the file of one")
+            raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
         with reading_each(quiet=quiet) as each:
             run = multirank.collect([given], asked.steps, each)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))

@@ -27,7 +27,7 @@ def read(locations: Iterable[str | Path]) -> tuple[CompileLog, ...]:
 
 
 def _files(location: str | Path) -> Iterator[str]:
-    if not os.path.isdir(location):
+    if not Path(location).is_dir():
         yield str(location)
         return
     found = sorted(entry.path for entry in os.scandir(location) if entry.name.endswith(_SUFFIXES) and entry.is_file())

@@ -1,4 +1,4 @@
-"""What a structured compile log of torch (`TORCH_TRACE`) says: compilations, graph breaks, and why code was recompiled."""
+"""What a structured compile log of torch (`TORCH_TRACE`) says: compilations, graph breaks, recompilations."""
 
 from __future__ import annotations
 

@@ -52,7 +52,9 @@ def test_functions_one_after_another_are_no_breaks(tmp_path: Path) -> None:
 
 
 def test_the_log_names_line_and_reason_of_each_break(tmp_path: Path) -> None:
-    log = build.broke("0/0", "/work/train.py", 7, "print", "Do not print.") + build.broke("1/0", "/work/train.py", 9, "branch")
+    log = build.broke("0/0", "/work/train.py", 7, "print", "Do not print.") + build.broke(
+        "1/0", "/work/train.py", 9, "branch"
+    )
     log += build.measured("1/0", "torch_dynamo_resume_in_f_at_7", "/work/train.py", 7, 0.1)
     log += build.measured("2/0", "torch_dynamo_resume_in_f_at_9", "/work/train.py", 9, 0.1)
     found = analyzed(tmp_path, graph_breaks.fires(), log)

@@ -25,7 +25,9 @@ FILES = build.interned({0: "/work/train.py", 1: "/lib/site-packages/torch/nn/mod
 
 def test_a_compilation_with_its_function_caller_and_time(tmp_path: Path) -> None:
     stack = [(0, 40, "main"), (1, 1500, "_call_impl"), (0, 7, "forward")]
-    log = read(tmp_path, FILES + build.started("0/0", stack) + build.measured("0/0", "forward", "/work/train.py", 7, 1.5))
+    log = read(
+        tmp_path, FILES + build.started("0/0", stack) + build.measured("0/0", "forward", "/work/train.py", 7, 1.5)
+    )
     (found,) = log.compilations
     assert found.code == SourceLine("/work/train.py", 7, "forward")
     assert found.caller == SourceLine("/work/train.py", 40, "main"), "torch's own frames are nobody's caller"
@@ -55,7 +57,9 @@ def test_a_reason_that_only_announces_one_is_followed_by_it(tmp_path: Path) -> N
 def test_the_words_of_older_versions(tmp_path: Path) -> None:
     text = "Graph break in user code at train.py:3\nReason: Unsupported: call print\nUser code traceback:\n  Reason: no"
     old = build.entry("artifact", {"name": "dynamo_graph_break_reason"}, "0/0", text)
-    assert [(b.at, b.reason) for b in read(tmp_path, old).breaks] == [(SourceLine("train.py", 3), "Unsupported: call print")]
+    assert [(b.at, b.reason) for b in read(tmp_path, old).breaks] == [
+        (SourceLine("train.py", 3), "Unsupported: call print")
+    ]
 
 
 def test_breaks_that_are_only_known_as_reasons_to_start_again(tmp_path: Path) -> None:
@@ -78,7 +82,9 @@ def test_why_a_function_is_compiled_again(tmp_path: Path, *, as_json: bool) -> N
 
 
 def test_a_reason_among_the_figures(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, build.measured("0/1", "f", "f.py", 1, 0.1, recompile_reason="0/0: L['n'] == 3")).compilations
+    (found,) = read(
+        tmp_path, build.measured("0/1", "f", "f.py", 1, 0.1, recompile_reason="0/0: L['n'] == 3")
+    ).compilations
     assert found.reasons == ("L['n'] == 3",)
 
 
@@ -99,7 +105,10 @@ def test_an_id_that_is_used_again_is_another_compilation(tmp_path: Path) -> None
     once = build.started("0/0") + build.measured("0/0", "f", "f.py", 1, 0.5)
     again = build.started("0/0", attempt=1)
     log = read(tmp_path, once + build.started("0/0") + again + build.measured("0/0", "g", "g.py", 2, 0.25))
-    assert [(c.code and c.code.function, c.duration_ns) for c in log.compilations] == [("f", 500_000_000), ("g", 250_000_000)]
+    assert [(c.code and c.code.function, c.duration_ns) for c in log.compilations] == [
+        ("f", 500_000_000),
+        ("g", 250_000_000),
+    ]
 
 
 def test_hits_and_misses_of_caches(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
@@ -55,9 +55,7 @@ def analyze(context: Context, told: Told) -> tuple[Compiling, ...]:
         if found.id not in seen:
             again = compiled_code.is_recompilation(found.id)
             place = place_of(found.code or found.caller)
-            only_logged.append(
-                Compiling(found.id, False, again, None, found.duration_ns, None, *place, found.reasons)  # noqa: FBT003
-            )
+            only_logged.append(Compiling(found.id, False, again, None, found.duration_ns, None, *place, found.reasons))
     return (*recorded, *only_logged)
 
 
@@ -96,14 +94,15 @@ def _recorded(context: Context, told: Told) -> tuple[Compiling, ...]:
     return tuple(found)
 
 
-def _is_within_equal(context: Context, tree: Tree, rows: I64) -> I64:
+def _is_within_equal(context: Context, tree: Tree, rows: I64) -> Bool:
     """Which events are a second name for the compilation around them: dynamo writes two ranges for each.
 
     A range of another kind within one of `entire_frame_compile` is the same compilation.
     """
     names = context.trace.names
     second = names.where(_is_inner_name)[context.trace.host.name[rows]]
-    return second & (tree.parent != NO_PARENT)
+    within: Bool = second & (tree.parent != NO_PARENT)
+    return within
 
 
 def _is_inner_name(name: str) -> bool:

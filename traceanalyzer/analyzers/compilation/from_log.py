@@ -24,7 +24,7 @@ class FailedCompilation(msgspec.Struct, frozen=True):
     line: int | None
     """Its first line; null if the log does not say."""
     error: str
-    """Torch's words."""
+    """The error, in torch's words."""
 
 
 class SizeGuard(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Told:
 
     @property
     def failures(self) -> tuple[FailedCompilation, ...]:
-        """Compilations that failed."""
+        """Compilations that ended with an error."""
         return tuple(
             FailedCompilation(found.id, *place_of(found.code or found.caller), found.failure)
             for found in self.compilations
@@ -87,7 +87,9 @@ def told(logs: Sequence[CompileLog], rank: int | None) -> Told:
     ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
     wanted = {None, min(ranks, default=None) if rank is None else rank}
     guards = {
-        SizeGuard(found.expression, None if found.at is None else found.at.file, found.at and found.at.line): None
+        SizeGuard(
+            found.expression, None if found.at is None else found.at.file, None if found.at is None else found.at.line
+        ): None
         for log in logs
         for found in log.guards
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.compilation.from_log import Told
+from traceanalyzer.analyzers.compilation.from_log import Told, place_of
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import Steps
@@ -95,9 +95,7 @@ def _find(context: Context, steps: Steps) -> _Regions:
     duration = tree.end_ns - tree.start_ns
     own = duration - tree.child_sums(duration)
     gap = host.start_ns[rows] - _last_end(context, rows, tree)
-    return _Regions(
-        host.name[rows].astype(np.int64), own, tree.parent.astype(np.int64), gap, _resumed(context, tree)
-    )
+    return _Regions(host.name[rows].astype(np.int64), own, tree.parent.astype(np.int64), gap, _resumed(context, tree))
 
 
 def _last_end(context: Context, rows: I64, tree: Tree) -> I64:
@@ -139,8 +137,8 @@ def _regions(context: Context, found: _Regions, told: Told) -> tuple[CompiledReg
     for number, row in enumerate(first.tolist()):
         compilation = compiled_code.region_id(context.trace.names[int(found.code[row])])
         code = told.code(compilation)
-        place = (None, None, None) if code is None else (code.function or None, code.file, code.line)
-        rows.append(CompiledRegion(compilation, *place, calls[number], time[number]))
+        function, file, line = place_of(code)
+        rows.append(CompiledRegion(compilation, function, file, line, calls[number], time[number]))
     return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.compilation or "")))
 
 

@@ -217,5 +217,3 @@ def _time(found: Mapping[str, Any], in_us: str, in_s: str) -> int | None:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
