@@ -8,24 +8,22 @@ from typing import Any
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
 
 TITLE = Text("compilation-title", "Compiled code", "code that torch.compile made")
-_PER_STEP = Text(
-    "compilation-per-step",
-    "A step runs {regions:number} compiled regions and {breaks:number} graph breaks; between the regions before and "
-    "behind breaks {between:ns} of host time per step pass.",
-    "a compiled region runs one graph of torch.compile",
+_FIGURES = (
+    (Text("compilation-regions-per-step", "Compiled regions per step"), "regions_per_step", "number"),
+    (Text("compilation-breaks-per-step", "Graph breaks per step"), "breaks_per_step", "number"),
+    (Text("compilation-between", "Host time between the parts, per step"), "between_ns_per_step", "ns"),
+    (Text("compilation-checks", "Checks of guards per step", "before each call"), "guard_checks_per_step", "number"),
+    (Text("compilation-guards", "Host time of guards, per step"), "guards_ns_per_step", "ns"),
+    (
+        Text("compilation-sizes", "Host time of assert_size_stride, per step", "checks of sizes and strides"),
+        "size_checks_ns_per_step",
+        "ns",
+    ),
+    (Text("compilation-compiling", "Compilation in the recording", "time of it"), "compiling_ns", "ns"),
 )
-_GUARDS = Text(
-    "compilation-guards",
-    "Guards are checked {checks:number} times per step, which takes {time:ns} of host time.",
-    "guards decide whether compiled code fits its inputs",
-)
-_SIZES = Text(
-    "compilation-sizes", "Checks of sizes and strides (assert_size_stride) take {time:ns} of host time per step."
-)
-_COMPILING = Text("compilation-compiling", "{time:ns} of the recording is compilation.")
 _FAILED = Text(
     "compilation-failed",
     "The compilation of {function} ({place}) failed: {error}",
@@ -82,22 +80,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     tables = tuple(table for table in (_breaks(found, top), _compilations(found, top), _regions(found, top)) if table)
     messages = tuple(_messages(found, top))
     if tables or messages:
-        yield Section(
-            "compilation", TITLE(), messages=messages, tables=tables, terms=_TERMS, topic=Topic.HOST, is_essential=False
-        )
+        facts = tuple(Fact(label, value, unit) for label, field, unit in _FIGURES if (value := getattr(found, field)))
+        yield Section("compilation", TITLE(), messages, facts, tables=tables, terms=_TERMS, topic=Topic.HOST)
 
 
 def _messages(found: CompiledCode, top: int) -> Iterator[Message]:
-    if found.regions_per_step:
-        yield _PER_STEP(
-            regions=found.regions_per_step, breaks=found.breaks_per_step or 0.0, between=found.between_ns_per_step or 0
-        )
-    if found.guards_ns_per_step is not None and found.guard_checks_per_step is not None:
-        yield _GUARDS(checks=found.guard_checks_per_step, time=found.guards_ns_per_step)
-    if found.size_checks_ns_per_step:
-        yield _SIZES(time=found.size_checks_ns_per_step)
-    if found.compiling_ns:
-        yield _COMPILING(time=found.compiling_ns)
     for failure in found.failures[:top]:
         place = _place(failure.file, failure.line) or "?"
         yield _FAILED(function=failure.function or "?", place=place, error=failure.error)
