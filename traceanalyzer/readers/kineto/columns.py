@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
-from traceanalyzer.readers.kineto.events import Args, Event
+from traceanalyzer.readers.kineto.events import SLICE, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, texts
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
@@ -33,7 +32,6 @@ from traceanalyzer.trace.tables import (
 )
 
 _MEMORY = "[memory]"
-_SLICE = "X"
 
 
 class Collector:
@@ -74,6 +72,7 @@ class Collector:
             TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
         self._categories: StringPool[str] = StringPool()
+        self._codes_of_types: dict[Any, int] = {}
         self._groups: list[int] = []
         self._normalized: list[int] = []
         self._by_content: list[bool] = []
@@ -82,7 +81,9 @@ class Collector:
     def add(self, events: Sequence[Event]) -> None:
         """Add one window of events."""
         self.elements += len(events)
-        categories = self._categories.codes(map(attrgetter("cat"), events), len(events))
+        if not events:
+            return
+        categories = self._codes_of_categories(events)
         self._classify_new()
         self._count(categories)
         groups = np.array(self._groups, np.uint8)[categories]
@@ -103,6 +104,14 @@ class Collector:
         counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
         return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
 
+    def _codes_of_categories(self, events: Sequence[Event]) -> I32:
+        if _is_general(events):
+            return self._categories.codes([event.cat for event in events], len(events))
+        kinds = list(map(type, events))
+        for kind in set(kinds).difference(self._codes_of_types):
+            self._codes_of_types[kind] = self._categories.encode(kind.cat)
+        return np.fromiter(map(self._codes_of_types.__getitem__, kinds), np.int32, len(kinds))
+
     def _classify_new(self) -> None:
         for name in self._categories.values()[len(self._groups) :]:
             group, category = classify(name)
@@ -116,8 +125,8 @@ class Collector:
         self._by_category = counts
 
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
-        if set(map(attrgetter("ph"), events)) - {_SLICE}:
-            kept = np.array([e.ph == _SLICE for e in events])
+        if _is_general(events) and any(event.ph != SLICE for event in events):
+            kept = np.array([event.ph == SLICE for event in events])
             self.losses["read-other-phase"] += int((~kept).sum())
             events, groups, categories = _where(kept, events), groups[kept], categories[kept]
         start, dur = self._times(events), durations(events)
@@ -155,7 +164,7 @@ class Collector:
 
     def _threads(self, events: Sequence[Event]) -> I32:
         try:
-            return self.threads.codes(map(attrgetter("pid", "tid"), events), len(events))
+            return self.threads.codes(zip([e.pid for e in events], [e.tid for e in events], strict=True), len(events))
         except TypeError:  # a list or an object where an id belongs
             return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
@@ -246,7 +255,7 @@ class Collector:
             self.profiler_start = int(known[0])
 
     def _add_instants(self, events: Sequence[Event]) -> None:
-        if unnamed := sum(e.ph == _SLICE for e in events):
+        if unnamed := sum(e.ph == SLICE for e in events):
             self.losses["read-no-category"] += unnamed
         memory: Sequence[Event] = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
         if not memory:
@@ -265,6 +274,11 @@ class Collector:
             allocated=integers([a.allocated for a in args]),
             reserved=integers([a.reserved for a in args]),
         )
+
+
+def _is_general(events: Sequence[Event]) -> bool:
+    """Whether they are `Event`s, and not each of the type of its category."""
+    return bool(events) and type(events[0]) is Event
 
 
 def _where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:

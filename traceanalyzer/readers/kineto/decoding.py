@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, reduce
 from operator import or_
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,14 +26,15 @@ _PATIENCE = 8
 """Windows that may fail to decode by category, beyond as many as do not, until it is given up."""
 
 _SLICE = ("ph", "name", "pid", "tid", "ts", "dur")
+_DEVICE_SLICE = ("ph", "name", "ts", "dur")
 _COLLECTIVE = ("collective", "dtype", "in_elements", "out_elements", "group_size", "group", "ranks", "group_sequence")
 _FIELDS: dict[TableGroup, tuple[str, ...]] = {
     TableGroup.HOST: _SLICE,
     TableGroup.LAUNCH: _SLICE,
-    TableGroup.DEVICE: ("ph", "name", "ts", "dur"),
+    TableGroup.DEVICE: _DEVICE_SLICE,
     TableGroup.GPU_ANNOTATION: _SLICE,
     TableGroup.FRAME: _SLICE,
-    TableGroup.SYNC: ("ph", "name", "ts", "dur"),
+    TableGroup.SYNC: _DEVICE_SLICE,
     TableGroup.OVERHEAD: _SLICE,
     TableGroup.FLOW: ("ph", "id", "pid", "tid", "ts"),
     TableGroup.INSTANT: ("ph", "name", "pid", "tid", "ts"),
@@ -111,7 +112,11 @@ def event_type(category: str) -> Any:
     """A type that events of a category are decoded to; its attribute `cat` is the category."""
     group = None if category.lower() in BY_CONTENT else classify(category)[0]
     wanted = _FIELDS.get(group, tuple(_EVENT)) if group is not None else tuple(_EVENT)
-    fields = [(name, _EVENT[name].type, _EVENT[name].default) for name in wanted if name not in ("cat", "args")]
+    fields: list[Any] = [
+        (name, _EVENT[name].type, _EVENT[name].default) for name in wanted if name not in ("cat", "args")
+    ]
+    if wanted is _SLICE or wanted is _DEVICE_SLICE:
+        fields[0] = ("ph", Literal["X"])  # SLICE; nobody needs to look at it again
     if group in _ARGS or group not in _FIELDS:
         none = _args_type(group)() if group in _ARGS else NO_ARGS
         fields.append(("args", type(none), none))

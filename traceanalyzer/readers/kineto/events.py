@@ -14,6 +14,9 @@ from msgspec import Raw
 
 NO_TEXT = Raw(b"")
 
+SLICE = "X"
+"""Phase of events that have a duration."""
+
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for text that is not a JSON, no UTF-8, or nested too deep."""
 
