@@ -107,7 +107,7 @@ class Collector:
     def _codes_of_categories(self, events: Sequence[Event]) -> I32:
         if _is_general(events):
             return self._categories.codes([event.cat for event in events], len(events))
-        kinds = list(map(type, events))
+        kinds: list[Any] = list(map(type, events))
         for kind in set(kinds).difference(self._codes_of_types):
             self._codes_of_types[kind] = self._categories.encode(kind.cat)
         return np.fromiter(map(self._codes_of_types.__getitem__, kinds), np.int32, len(kinds))

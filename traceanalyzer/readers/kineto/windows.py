@@ -46,7 +46,9 @@ class Decoder(Protocol):
 class EventWindows:
     """Iterates over lists of events; what stands around them is known after the iteration."""
 
-    def __init__(self, stream: Stream, decoder: Decoder | None = None, make: Callable[[dict[str, Any]], Any] | None = None) -> None:
+    def __init__(
+        self, stream: Stream, decoder: Decoder | None = None, make: Callable[[dict[str, Any]], Any] | None = None
+    ) -> None:
         """Set what events are made of.
 
         Args:
