@@ -9,7 +9,7 @@ which of the two it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from operator import or_
 from typing import Any, Literal
 
@@ -59,16 +59,14 @@ _ARGS: dict[TableGroup, tuple[str, ...]] = {
 }
 """What is used of the arguments, mostly in the order in which they are written, which is where they are looked for."""
 
-Events = Sequence[Event]
-"""Events, or objects that have those fields of an event that its category needs."""
-
 
 class EventDecoder:
     """Decodes the texts of lists of events; learns the categories as they occur."""
 
     def __init__(self) -> None:
         self._general = msgspec.json.Decoder(list[Event])
-        self._types: dict[str, Any] = {}
+        # A type that stands alone would take events without a category, too; so there is always this one.
+        self._types: dict[str, Any] = {"": event_type("")}
         self._by_category: msgspec.json.Decoder[Any] | None = None
         self._patience = _PATIENCE
 
@@ -98,28 +96,26 @@ class EventDecoder:
         new = {event.cat for event in events}.difference(self._types)
         if new and len(self._types) + len(new) <= _MOST_TYPES:
             self._types |= {category: event_type(category) for category in sorted(new)}
-            # A type that stands alone would take events without a category, too.
-            kinds = [*self._types.values(), _NoEvent]
-            self._by_category = msgspec.json.Decoder(list[reduce(or_, kinds)])  # type: ignore[misc]
+            self._by_category = msgspec.json.Decoder(list[reduce(or_, self._types.values())])  # type: ignore[misc]
 
 
-class _NoEvent(msgspec.Struct, tag_field="cat", tag="no category has this name \0"):
-    """Nothing is decoded to this."""
-
-
-@cache
+@lru_cache(4 * _MOST_TYPES)
 def event_type(category: str) -> Any:
-    """A type that events of a category are decoded to; its attribute `cat` is the category."""
-    group = None if category.lower() in BY_CONTENT else classify(category)[0]
-    wanted = _FIELDS.get(group, tuple(_EVENT)) if group is not None else tuple(_EVENT)
-    fields: list[Any] = [
-        (name, _EVENT[name].type, _EVENT[name].default) for name in wanted if name not in ("cat", "args")
-    ]
-    if wanted is _SLICE or wanted is _DEVICE_SLICE:
-        fields[0] = ("ph", Literal["X"])  # SLICE; nobody needs to look at it again
-    if group in _ARGS or group not in _FIELDS:
-        none = _args_type(group)() if group in _ARGS else NO_ARGS
+    """A type that events of a category are decoded to; its attribute `cat` is the category.
+
+    A slice of another phase than `X` does not decode to it, so nobody needs to look at the phase of slices again.
+    """
+    group = classify(category)[0]
+    is_general = category.lower() in BY_CONTENT or group not in _FIELDS
+    names = tuple(name for name in _EVENT if name not in ("cat", "args")) if is_general else _FIELDS[group]
+    fields: list[Any] = [(name, _EVENT[name].type, _EVENT[name].default) for name in names if name != "ph"]
+    if is_general or group in _ARGS:
+        none = NO_ARGS if is_general else _args_type(group)()
         fields.append(("args", type(none), none))
+    if "dur" in names and not is_general:
+        fields.insert(0, ("ph", Literal["X"]))
+    elif "ph" in names:
+        fields.insert(0, ("ph", str, ""))
     return msgspec.defstruct(
         "CategoryEvent", fields, namespace={"cat": category}, gc=False, tag_field="cat", tag=category
     )
@@ -127,10 +123,10 @@ def event_type(category: str) -> Any:
 
 @cache
 def _args_type(group: TableGroup) -> Any:
-    specs = [_ARGS_FIELDS[name] for name in _ARGS[group]]
-    fields = [(s.name, s.type, msgspec.field(name=s.encode_name, default=s.default)) for s in specs]
+    specs = [_ARGUMENTS[name] for name in _ARGS[group]]
+    fields = [(spec.name, spec.type, msgspec.field(name=spec.encode_name, default=spec.default)) for spec in specs]
     return msgspec.defstruct("CategoryArgs", fields, gc=False, frozen=True)
 
 
-_EVENT = {field.name: field for field in EVENT_FIELDS.values()}
-_ARGS_FIELDS = {field.name: field for field in ARGS_FIELDS.values()}
+_EVENT = {spec.name: spec for spec in EVENT_FIELDS.values()}
+_ARGUMENTS = {spec.name: spec for spec in ARGS_FIELDS.values()}
