@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -125,7 +126,7 @@ def analyze(context: Context) -> Communication:
     """All collectives of a trace that run on a device."""
     device = context.trace.device
     collective = context.once(kernels_of_collectives)
-    numbers = np.unique(device.device[collective]).tolist()
+    numbers = distinct(device.device[collective]).tolist()
     rows = _rows(context)
     return Communication(
         rows=rows,

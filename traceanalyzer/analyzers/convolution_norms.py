@@ -19,6 +19,7 @@ from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Message
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -97,7 +98,7 @@ def analyze(context: Context) -> ConvolutionNorms:
     biased = _has_bias(context, pairs) | (bias > 0)
     every = int((_has_bias(context, calls) | (host.tree.sums(added)[calls] > 0)).sum())
     gradient = _bias_gradients(context, times.device_self_ns) * int(biased.sum()) // max(every, 1)
-    kernels = [names[code] for code in np.unique(context.trace.device.name).tolist()]
+    kernels = [names[code] for code in distinct(context.trace.device.name).tolist()]
     inferred = any(_INFERS.search(kernel) for kernel in kernels)
     return ConvolutionNorms(
         rows=_rows(context, pairs, bias, times.device_total_ns[norms]),
@@ -154,7 +155,7 @@ def _is_scalar(context: Context) -> Bool:
 def _has_bias(context: Context, nodes: I64) -> Bool:
     """Convolutions whose third input is a tensor; false where shapes were not recorded."""
     trace = context.trace
-    codes, inverse = np.unique(trace.host.shapes[context.host.row[nodes]], return_inverse=True)
+    codes, inverse = ranked(trace.host.shapes[context.host.row[nodes]])
     known = [parse(trace.shapes[code]) for code in codes.tolist()]
     return np.array([shapes is not None and len(shapes) > 2 and len(shapes[2]) == 1 for shapes in known], np.bool_)[
         inverse

@@ -20,6 +20,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
@@ -47,7 +48,7 @@ def longest_ns(context: Context) -> int:
 
 def _of_devices(context: Context) -> dict[int, Intervals]:
     device = context.trace.device
-    numbers = np.unique(device.device[device.device != UNKNOWN]).tolist()
+    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
     found = {number: _of_device(context, number) for number in numbers}
     return {number: times for number, times in found.items() if times}
 
@@ -92,7 +93,7 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
     device, launches = context.trace.device, context.trace.launches
     found = []
-    for stream in np.unique(device.stream[linked]).tolist():
+    for stream in distinct(device.stream[linked]).tolist():
         rows = linked[device.stream[linked] == stream]
         rows = np.sort(rows[np.unique(context.links.launch[rows], return_index=True)[1]])  # one of each graph
         called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 
 NO_PARENT = -1
@@ -108,8 +109,7 @@ class Tree:
 
 def _nesting_order(thread: I32, start: I64, end: I64) -> I64:
     """Rows by thread, start, longest first; equal ones keep their order."""
-    narrow = thread.astype(np.int16) if len(thread) and thread.max() < 2**15 else thread  # radix sort
-    rows = np.argsort(narrow, kind="stable")
+    rows = stable_order(thread)
     same = (np.diff(start[rows]) == 0) & (np.diff(thread[rows]) == 0)
     if same.any():
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
@@ -194,7 +194,7 @@ def _parents(depth: Array) -> I64:
 
 def _by_level(depth: Array) -> tuple[I64, I64]:
     """Keys that sort slices by depth, then position, sorted; and the position of each slice in this order."""
-    order = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")
+    order = stable_order(depth)
     return depth[order] * _room(depth) + order, order
 
 

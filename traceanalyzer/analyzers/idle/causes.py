@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
@@ -122,7 +123,7 @@ def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
     thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
-    for number in np.unique(thread[late]).tolist():
+    for number in distinct(thread[late]).tolist():
         rows = np.flatnonzero(late & (thread == number))
         times[rows] += _on_host(context, starved.take(rows), timelines(context)[number], blame_waits=blame_waits)
     return times
@@ -226,7 +227,7 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
     driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
     profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
     if not threads:
-        everyone = np.unique(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
+        everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
         return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
     other = _activities(context, np.array(threads), driver, profiler)
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}

@@ -21,6 +21,7 @@ from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -146,7 +147,7 @@ def analyze(context: Context) -> StepIdle:
 
 def _devices(context: Context) -> I64:
     device = context.trace.device
-    numbers: I64 = np.unique(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
+    numbers: I64 = distinct(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
     return numbers
 
 
@@ -217,7 +218,7 @@ def _named(context: Context, part: _Parts) -> I64:
 def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
     """Ten times the median pause between calls that put something on a device, but at least 50 us."""
     launch = context.links.launch
-    start = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
+    start = np.sort(context.trace.launches.start_ns[distinct(launch[launch != NO_PARENT])])
     step = steps.at(start)
     inside = entries(steady, step, False)
     together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])

@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.launches import delays, queues
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -157,7 +158,7 @@ def analyze(context: Context) -> LaunchFigures:
     linked = kernels[launch[kernels] != NO_PARENT]
     in_graph = graph_calls(context)[launch[linked]]
     single = linked[~in_graph]
-    calls = np.unique(launch[single])
+    calls = distinct(launch[single])
     call_ns = context.trace.launches.dur_ns[calls]
     found = queues.of_streams(context)
     return LaunchFigures(

@@ -23,6 +23,7 @@ from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 
@@ -126,7 +127,7 @@ def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None
         return None, ()
     read, trace = framework.step_mark, context.trace
     annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
-    codes = np.unique(trace.host.name[annotation])
+    codes = distinct(trace.host.name[annotation])
     said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
     rows = annotation[np.isin(trace.host.name[annotation], [*said])]
     if _are_in_flight(context, rows):
@@ -171,7 +172,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
     if not len(rows):
         return None
     span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
-    codes, group = np.unique(trace.host.name[rows], return_inverse=True)
+    codes, group = ranked(trace.host.name[rows])
     repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
     filled = []
     for number in repeated.tolist():
