@@ -78,9 +78,20 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     """
     shown, owner = _recorded_parts(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
-    np.add.at(times, owner, _explained(context, shown, blame_waits=blame_waits))
+    np.add.at(times, owner, _explained(context, shown))
     times[:, UNRECORDED] = gaps.length - times.sum(axis=1)
-    return times
+    return blamed(context, gaps, times) if blame_waits else times
+
+
+def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
+    """Put what the host did after a wait that emptied the queue down to the wait, in the times of `attribute`."""
+    by, frees = drained_by(context, gaps)
+    drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
+    result = times.copy()
+    result[drained, SYNCHRONIZATION:] = 0
+    inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
+    result[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
+    return result
 
 
 def total(context: Context, gaps: Gaps) -> I64:
@@ -109,7 +120,7 @@ def _recorded_parts(context: Context, gaps: Gaps) -> tuple[Gaps, I64]:
     return Gaps(**joined), np.concatenate(owner)
 
 
-def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
+def _explained(context: Context, gaps: Gaps) -> I64:
     """Time of each gap by cause, as far as the recording shows what the device could have done."""
     late = fed_late(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
@@ -125,7 +136,7 @@ def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
     thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
     for number in distinct(thread[late]).tolist():
         rows = np.flatnonzero(late & (thread == number))
-        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number], blame_waits=blame_waits)
+        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
     return times
 
 
@@ -185,7 +196,7 @@ def _frees(context: Context) -> Bool:
     return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]
 
 
-def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_waits: bool) -> I64:
+def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     """Divide gaps that the host could have prevented by what it did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
@@ -203,13 +214,6 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_wait
     for cause in (LAUNCH, HOST):  # nobody knows when the next event was launched
         times[unlinked, UNKNOWN] += times[unlinked, cause]
         times[unlinked, cause] = 0
-    if not blame_waits:
-        return times
-    by, frees = drained_by(context, gaps)
-    drained = by != NO_PARENT
-    inferred = times[:, SYNCHRONIZATION:].sum(axis=1)[drained]
-    times[drained, SYNCHRONIZATION:] = 0
-    times[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
     return times
 
 

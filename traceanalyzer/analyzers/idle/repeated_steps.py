@@ -178,7 +178,7 @@ def _parts(context: Context, device: int, steps: Steps) -> _Parts:
     pieces, step = found.cut(steps.start_ns, steps.end_ns)
     plain = causes.attribute(context, pieces, blame_waits=False)
     by_host = plain[:, causes.LAUNCH] + plain[:, causes.HOST]
-    return _Parts(device, pieces, causes.attribute(context, pieces), by_host, plain[:, causes.HOST], step)
+    return _Parts(device, pieces, causes.blamed(context, pieces, plain), by_host, plain[:, causes.HOST], step)
 
 
 def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> DeviceInSteps:
