@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.trace.distinct import distinct, ranked, stable_order
+from traceanalyzer.trace.distinct import ascending, distinct, ranked, stable_order
 
 near = st.lists(st.integers(-3, 40), max_size=30)
 far = st.lists(st.sampled_from([-(2**63), -(2**31), -1, 0, 3, 2**31, 2**63 - 1]), max_size=12)
@@ -19,6 +19,7 @@ def test_distinct_values_and_their_ranks(values: list[int]) -> None:
     found, ranks = ranked(column)
     assert distinct(column).tolist() == found.tolist() == expected
     assert [expected[rank] for rank in ranks.tolist()] == values
+    assert ascending(column).tolist() == sorted(values)
 
 
 @pytest.mark.parametrize(

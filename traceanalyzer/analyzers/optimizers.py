@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -125,7 +125,7 @@ def ranges(context: Context) -> I64:
     host = context.trace.host
     rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    return np.sort(rows[order[tree.parent == NO_PARENT]])
+    return ascending(rows[order[tree.parent == NO_PARENT]])
 
 
 def is_zero_grad(name: str) -> bool:
@@ -168,7 +168,7 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tup
     """Per group: calls of operators on lists, and the most frequent operators."""
     host, names = context.trace.host, context.trace.names
     nodes = np.flatnonzero(context.host.is_row(context.trace))
-    rows = np.sort(context.host.row[nodes])
+    rows = ascending(context.host.row[nodes])
     call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
     rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
     on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)

@@ -20,7 +20,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
@@ -95,7 +96,7 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
     found = []
     for stream in distinct(device.stream[linked]).tolist():
         rows = linked[device.stream[linked] == stream]
-        rows = np.sort(rows[np.unique(context.links.launch[rows], return_index=True)[1]])  # one of each graph
+        rows = rows[ascending(group(context.links.launch[rows])[0])]  # one of each graph
         called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]
         earliest = int(np.argmin(start))
         begin, end = int(called[earliest]), int(start[earliest])

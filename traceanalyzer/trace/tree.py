@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceanalyzer.trace.distinct import stable_order
+from traceanalyzer.trace.distinct import ascending, stable_order
 from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 
 NO_PARENT = -1
@@ -176,7 +176,7 @@ def _narrow(positions: I64) -> I32:
 def _closed_before(start: I64, end: I64) -> I64:
     """For each slice, how many of the slices before it have ended when it starts."""
     instant = end == start
-    ends = np.sort(end[~instant]) if instant.any() else np.sort(end)
+    ends = ascending(end[~instant]) if instant.any() else ascending(end)
     # A slice without length ends at once: those before this one have ended, whatever their time.
     closed: I64 = np.searchsorted(ends, start, side="right") + np.cumsum(instant) - instant
     return closed
@@ -221,7 +221,7 @@ def _innermost(start: I64, end: I64, depth: I32, times: I64) -> I64:
     instant = end == start
     started = np.searchsorted(start, times, side="right")
     instants_before = np.concatenate(([0], np.cumsum(instant)))[started]
-    ended = np.searchsorted(np.sort(end[~instant]), times, side="right") + instants_before
+    ended = np.searchsorted(ascending(end[~instant]), times, side="right") + instants_before
     wanted = started - ended - 1  # depth of the innermost open slice
     found = np.full(len(times), NO_PARENT, np.int64)
     keys, order = _by_level(depth)

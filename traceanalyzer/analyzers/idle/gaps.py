@@ -88,7 +88,6 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
 
 def first_of_launch(context: Context) -> Bool:
     """Which device events are the first of their launch; events without a launch count, too."""
-    launch = context.links.launch
-    first: Bool = launch == NO_PARENT
-    first[np.unique(launch, return_index=True)[1]] = True
+    first: Bool = context.links.launch == NO_PARENT
+    first[context.links.heads] = True
     return first

@@ -25,7 +25,6 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_KERNELS = Text(
     "skip-step-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown"
@@ -217,8 +216,7 @@ def _named(context: Context, part: _Parts) -> I64:
 
 def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
     """Ten times the median pause between calls that put something on a device, but at least 50 us."""
-    launch = context.links.launch
-    start = np.sort(context.trace.launches.start_ns[distinct(launch[launch != NO_PARENT])])
+    start = context.trace.launches.start_ns[context.links.calls]  # ascending, as the rows of the table are
     step = steps.at(start)
     inside = entries(steady, step, False)
     together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])

@@ -23,7 +23,7 @@ from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.knowledge.frameworks import StepMark
-from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 
@@ -112,7 +112,7 @@ def _is_foreign(context: Context) -> bool:
     if not marked.any():
         return False
     process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
-    others = np.union1d(process[trace.host.thread[~marked]], process[trace.launches.thread])
+    others = np.union1d(process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)])
     return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
 
 
@@ -252,7 +252,7 @@ def _after_earlier_work(context: Context, steps: Steps) -> Steps:
     """Steps that contain unrecorded work begin at the first device event after it began."""
     device, start = context.trace.device, steps.start_ns.copy()
     for number, times in unrecorded_work(context).items():
-        events = np.sort(device.start_ns[device.device == number])
+        events = ascending(device.start_ns[device.device == number])
         first = int(events[np.searchsorted(events, times.start[0])])
         start[(start < first) & (steps.end_ns > first)] = first
     return replace(steps, start_ns=start)

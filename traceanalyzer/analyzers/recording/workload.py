@@ -75,11 +75,19 @@ def is_hardly_any(context: Context) -> bool:
 
 def device_busy_ns(context: Context) -> int:
     """Time in which something runs on some device, in ns."""
+    return context.once(_device_busy_ns)
+
+
+def _device_busy_ns(context: Context) -> int:
     return Intervals.union(context.trace.device.start_ns, context.trace.device.end_ns).length
 
 
 def startup_ns(context: Context) -> int:
     """Time of the recording in which launching threads load or compile code, or take memory."""
+    return context.once(_startup_ns)
+
+
+def _startup_ns(context: Context) -> int:
     found = program_steps(context)
     if not len(found):
         return 0
@@ -145,7 +153,7 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
 def _calls(context: Context) -> int:
     """Number of outermost operators and calls that launched something; annotations around them do not count."""
     host, parent = context.host, context.host.tree.parent
-    node = context.links.node[distinct(context.links.launch[context.links.launch != NO_PARENT])]
+    node = context.links.node[context.links.calls]
     is_outermost = (parent == NO_PARENT) | (host.category[parent] == Category.ANNOTATION)
     return len(distinct(host.tree.nearest(is_outermost)[node[node != NO_PARENT]]))
 
