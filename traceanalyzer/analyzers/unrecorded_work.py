@@ -102,7 +102,7 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
         begin, end = int(called[earliest]), int(start[earliest])
         # what was launched behind the first is held up by the same work: compare with what was launched afterwards
         later = (start - called)[called > end]
-        ran = int(busy.clip(0, begin).length)
+        ran = int(busy.within(np.array([0]), np.array([begin]))[0])
         if ran <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later):
             found.append((begin, end))
     return found

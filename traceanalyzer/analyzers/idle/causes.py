@@ -8,6 +8,8 @@ Once the next event is launched, the host is not what the device waits for: such
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -76,11 +78,25 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
         gaps: Gaps of one device.
         blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
     """
-    shown, owner = _recorded_parts(context, gaps)
+    known = gaps.next[gaps.next != NOTHING]
+    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
+    earlier = unrecorded_work(context).get(device, Intervals.none())
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    for first in range(0, len(gaps), GAPS_AT_ONCE):
+        part = slice(first, first + GAPS_AT_ONCE)
+        times[part] = _attributed(context, gaps.take(part), earlier)
+    return blamed(context, gaps, times) if blame_waits else times
+
+
+def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
+    """Time of each gap by cause, where the device may have run unrecorded work at some times."""
+    shown, owner = _recorded_parts(gaps, earlier)
+    if shown is gaps:
+        return _explained(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     np.add.at(times, owner, _explained(context, shown))
     times[:, UNRECORDED] = gaps.length - times.sum(axis=1)
-    return blamed(context, gaps, times) if blame_waits else times
+    return times
 
 
 def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
@@ -88,8 +104,8 @@ def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
     by, frees = drained_by(context, gaps)
     drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
     result = times.copy()
-    result[drained, SYNCHRONIZATION:] = 0
     inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
+    result[drained, SYNCHRONIZATION:] = 0
     result[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
     return result
 
@@ -102,11 +118,8 @@ def total(context: Context, gaps: Gaps) -> I64:
     return times
 
 
-def _recorded_parts(context: Context, gaps: Gaps) -> tuple[Gaps, I64]:
+def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
     """The parts of gaps in which the device did not run unrecorded work, and the row of the gap of each."""
-    known = gaps.next[gaps.next != NOTHING]
-    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
-    earlier = unrecorded_work(context).get(device, Intervals.none())
     rows = np.arange(len(gaps))
     cut = earlier.within(gaps.start_ns, gaps.end_ns) > 0
     if not cut.any():
@@ -233,10 +246,11 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
     if not threads:
         everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
         return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
-    other = _activities(context, np.array(threads), driver, profiler)
+    groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
+    owns = [_activities(context, group, driver, profiler) for group in groups]
+    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
-    for thread in threads[:THREADS]:
-        own = _activities(context, np.array([thread]), driver, profiler)
+    for thread, own in zip(threads[:THREADS], owns, strict=False):
         built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
     return built
 
