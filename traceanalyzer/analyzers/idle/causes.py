@@ -62,7 +62,7 @@ SHORT_GAP_NS = 30_000
 
 EVERY_THREAD = -1
 
-GAPS_AT_ONCE = 1 << 16
+GAPS_AT_ONCE = 1 << 14
 """How many gaps are attributed together: bounds memory, changes no figure."""
 
 THREADS = 32

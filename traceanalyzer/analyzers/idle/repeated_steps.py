@@ -186,7 +186,7 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
     time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    sums, launching = part.times[counts].sum(axis=0), part.times[counts & short].sum(axis=0)
+    sums, launching = (part.times.sum(axis=0, where=rows[:, None]) for rows in (counts, counts & short))
     late = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST] > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0) & part.gaps.has_previous
