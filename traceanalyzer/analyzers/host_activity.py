@@ -221,8 +221,8 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
     """
     points = ascending(times)
     start = slices.start_ns[rows]
-    open_at_some = np.searchsorted(points, start + slices.dur_ns[rows]) > np.searchsorted(points, start)
-    rows = rows[open_at_some]
+    following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
+    rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, and so at some
     tree, order = Tree.build(slices.thread[rows], slices.start_ns[rows], slices.dur_ns[rows])
     found = tree.innermost(thread, times)
     result = np.full(len(times), NO_PARENT, np.int64)

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from traceanalyzer.trace.distinct import ascending, stable_order
-from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Array, Bool
 
 NO_PARENT = -1
 
@@ -48,11 +48,12 @@ class Tree:
         threads = _slices_by_thread(thread)
         clock = _Clock.of(start, end)
         rank = _ranks(threads)
-        depth, parent, limit = _nest(clock.at(rank, start), clock.at(rank, end))
+        begins, ends = clock.at(rank, start), clock.at(rank, end)
+        depth, parent, limit = _nest(begins, ends)
         clipped = 0
         if limit is not None:
-            clipped, end = int((end[limit] < end).sum()), end[limit]
-        after = np.searchsorted(clock.at(rank, start), clock.at(rank, end), side="left")
+            clipped, end, ends = int((end[limit] < end).sum()), end[limit], ends[limit]
+        after = np.searchsorted(begins, ends, side="left")
         after = np.where(end > start, after, np.arange(1, len(rows) + 1))
         return cls(start, end, depth, parent, _narrow(after), clipped, threads), rows
 
@@ -72,10 +73,11 @@ class Tree:
         Returns:
             Positions in the tree, or -1 where no slice is open.
         """
-        clock, numbers = _Clock.of(self.start_ns, self.end_ns), np.array([*self.threads], np.int64)
-        rank = _ranks(self.threads)
-        asked = np.searchsorted(numbers, thread)
-        known = entries(numbers, asked, NO_PARENT) == thread
+        clock, rank = _Clock.of(self.start_ns, self.end_ns), _ranks(self.threads)
+        rank_of = np.full(2 + max([*self.threads, int(thread.max(initial=0))]), NO_PARENT)  # the last is for -1
+        rank_of[[*self.threads]] = np.arange(len(self.threads))
+        asked = rank_of[thread]
+        known = asked != NO_PARENT
         start, end = clock.at(rank, self.start_ns), clock.at(rank, self.end_ns)
         found = np.full(len(times), NO_PARENT, np.int64)
         found[known] = _innermost(start, end, self.depth, clock.at(asked[known], times[known]))

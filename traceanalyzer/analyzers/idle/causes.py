@@ -218,7 +218,7 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     rest = gaps.length - times.sum(axis=1)
     start = entries(context.trace.launches.start_ns, gaps.launch, np.iinfo(np.int64).max)
     since_launch = np.clip(start, gaps.start_ns, gaps.end_ns)
-    launching = gaps.end_ns - since_launch - sum(timeline.within(since_launch, gaps.end_ns, labels))
+    (launching,) = timeline.within(since_launch, gaps.end_ns, (HOST,))
     times[:, LAUNCH] += launching  # the call and its way to the device
     times[:, HOST] = rest - launching
     unlinked = (gaps.launch == NO_PARENT) & (gaps.next != NOTHING)
