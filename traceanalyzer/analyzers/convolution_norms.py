@@ -8,6 +8,8 @@ the first operator after a convolution decides (updating the counter of batches,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -77,9 +79,13 @@ class ConvolutionNorms(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    named = context.trace.names.where(lambda name: _CONVOLUTION.match(name) is not None)
+    named = context.trace.names.where(_is_convolution)
     found = named[context.host.name]
     return None if (context.once(node_times).device_total_ns[found] > 0).any() else reasons.NO_CONVOLUTIONS()
+
+
+def _is_convolution(name: str) -> bool:
+    return _CONVOLUTION.match(name) is not None
 
 
 def analyze(context: Context) -> ConvolutionNorms:
@@ -115,9 +121,15 @@ def analyze(context: Context) -> ConvolutionNorms:
 
 def _named(context: Context, pattern: re.Pattern[str]) -> Bool:
     """Nodes whose names match, modules left out."""
-    found: Bool = context.trace.names.where(lambda name: pattern.search(name) is not None)[context.host.name]
+    found: Bool = context.trace.names.where(_found_by(pattern))[context.host.name]
     found &= context.host.kind != NodeKind.MODULE
     return found
+
+
+@cache
+def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    """Whether an expression finds something: one function for each, so that names are asked once."""
+    return lambda name: pattern.search(name) is not None
 
 
 def _outermost(context: Context, pattern: re.Pattern[str]) -> Bool:

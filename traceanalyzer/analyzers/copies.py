@@ -9,7 +9,7 @@ from traceanalyzer.analyzers import host_activity, synchronizations
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.distinct import distinct, ranked, stable_order
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -187,7 +187,7 @@ def _avoidable(context: Context, wait: I64) -> I64:
 def _synchronization_after(context: Context, launch: I64) -> I64:
     """For each launch, the synchronization that is its thread's next call; -1 where that is something else."""
     launches = context.trace.launches
-    order = np.argsort(launches.thread, kind="stable")  # then by start: rows are
+    order = stable_order(launches.thread)  # then by start: rows are
     following = np.full(len(launches) + 1, NO_PARENT, np.int64)
     same = launches.thread[order[1:]] == launches.thread[order[:-1]]
     following[order[:-1][same]] = order[1:][same]
