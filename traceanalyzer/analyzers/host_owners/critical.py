@@ -118,7 +118,7 @@ def _most_frequent(context: Context, column: Array) -> int:
     """The thread that occurs most often; of several the first by its ids, whatever the order of the file."""
     numbers, counts = np.unique(column, return_counts=True)
     threads = context.trace.threads
-    most = numbers[counts == counts.max()].tolist()
+    most: list[int] = numbers[counts == counts.max()].tolist()
     return min(most, key=lambda thread: (threads[thread].pid, threads[thread].tid))
 
 

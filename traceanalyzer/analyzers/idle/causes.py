@@ -79,14 +79,19 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
         gaps: Gaps of one device.
         blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
     """
-    known = gaps.next[gaps.next != NOTHING]
-    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
-    earlier = unrecorded_work(context).get(device, Intervals.none())
+    earlier = _earlier_work(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     for first in range(0, len(gaps), GAPS_AT_ONCE):
         part = slice(first, first + GAPS_AT_ONCE)
         times[part] = _attributed(context, gaps.take(part), earlier)
     return blamed(context, gaps, times) if blame_waits else times
+
+
+def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
+    """When the device of the gaps most likely ran unrecorded work."""
+    known = gaps.next[gaps.next != NOTHING]
+    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
+    return unrecorded_work(context).get(device, Intervals.none())
 
 
 def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
@@ -157,7 +162,7 @@ def starved(context: Context, gaps: Gaps) -> Intervals:
 
     Their length is the time of all causes but unrecorded work, pending work and pauses of the device's own.
     """
-    shown, _ = _recorded_parts(context, gaps)
+    shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
     late = fed_late(context, shown)
     return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
 
