@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.frameworks.framework import matching
 from traceanalyzer.knowledge.python_frames import parse
 
 _MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")
@@ -32,10 +33,6 @@ class HostRole:
     """Found in names of built-in functions, `<built-in function sleep>`."""
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.ASCII)
-
-
 _DATA = r"(?:image|video|audio|frame|text|input|batch|data|sample|example|prompt|query|document)s?"
 _WORD = r"(?<![A-Za-z0-9_])"
 
@@ -46,22 +43,22 @@ COMPILATION = "compilation"
 ROLES: tuple[HostRole, ...] = (
     HostRole(
         "tokenization",
-        functions=_any(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
-        files=_any(
+        functions=matching(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
+        files=matching(
             r"tokenization_\w+\.py: ", r"(?:^|/)(?:tiktoken|sentencepiece|tokenizers)/", r"/(?:de)?tokenizer\w*/"
         ),
         marks=re.compile(_WORD + r"(?:de)?tokeniz\w*", re.ASCII | re.IGNORECASE),
     ),
     HostRole(
         "preprocessing",
-        functions=_any(
+        functions=matching(
             rf"_?pre_?process(?:ing)?(?:_{_DATA})?",
             r"(?:image|video|audio|data|input|feature)_pre_?process(?:ing|or)?",
             r"(?:\w+_)?collate(?:_fn|_batch)?",
             r"augment(?:ation)?s?(?:_\w+)?|apply_(?:augmentations?|transforms)",
             r"(?:load|read|decode|open)_(?:image|video|audio|jpeg|png|wav|frame)s?(?:_\w+)?|imread|imdecode",
         ),
-        files=_any(
+        files=matching(
             r"(?:^|/)(?:image|video|audio)_process\w*\.py: (?!_?post_?process)",
             r"(?:^|/)image_transforms\.py: ",
             r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!_?post_?process|forward$)",
@@ -77,44 +74,44 @@ ROLES: tuple[HostRole, ...] = (
             r"(?![A-Za-z0-9_])",
             re.ASCII | re.IGNORECASE,
         ),
-        modules=_any(
+        modules=matching(
             "Random[A-Z][A-Za-z]+", "CenterCrop", "ColorJitter", "RandAugment", "TrivialAugmentWide", "AutoAugment"
         ),
     ),
     HostRole(
         "sampling",
-        functions=_any(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
-        files=_any(
+        functions=matching(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
+        files=matching(
             r"(?:^|/)v1/sample/",
             r"(?:^|/)\w*sampler\.py: (?!__iter__$|__next__$)",
             r"(?:^|/)logits_process(?:or)?\.py: ",
         ),
         marks=re.compile(_WORD + r"(?:Sampler?|sample|sampling)(?![A-Za-z0-9_])", re.ASCII),
-        modules=_any(r"(?:\w+)?Sampler"),
+        modules=matching(r"(?:\w+)?Sampler"),
     ),
     HostRole(
         BUFFERS,
-        files=_any(
+        files=matching(
             r"(?:^|/)torch/nn/parallel/distributed\.py: "
             r"(?:_sync_(?:module_)?buffers|_sync_params(?:_and_buffers)?|_(?:default|distributed)_broadcast_coalesced)$"
         ),
     ),
     HostRole(
         "garbage-collection",
-        functions=_any(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
+        functions=matching(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
         marks=re.compile(r"^(?:Python GC|gc(?:\.collect)?|garbage[ _]collect\w*)$", re.ASCII | re.IGNORECASE),
-        builtins=_any(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
+        builtins=matching(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
     ),
     HostRole(
         "guards",
-        files=_any(r"(?:^|/)torch/_dynamo/guards\.py: "),
-        marks=_any(r"^TorchDynamo Cache Lookup$"),
-        builtins=_any("assert_size_stride", "assert_alignment", "check_guard"),
+        files=matching(r"(?:^|/)torch/_dynamo/guards\.py: "),
+        marks=matching(r"^TorchDynamo Cache Lookup$"),
+        builtins=matching("assert_size_stride", "assert_alignment", "check_guard"),
     ),
     HostRole(
         "checkpointing",
-        functions=_any(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
-        files=_any(
+        functions=matching(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
+        files=matching(
             r"(?:^|/)torch/serialization\.py: _?(?:legacy_)?save$",
             r"(?:^|/)torch/distributed/checkpoint/\w*save\w*\.py: ",
             r"(?:^|/)safetensors/\w+\.py: save",
@@ -123,12 +120,14 @@ ROLES: tuple[HostRole, ...] = (
     ),
     HostRole(
         "logging",
-        functions=_any(r"add_(?:scalar|histogram|image|text|figure)s?", r"log_(?:metrics|dict|scalars?)|training_log"),
-        files=_any(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
+        functions=matching(
+            r"add_(?:scalar|histogram|image|text|figure)s?", r"log_(?:metrics|dict|scalars?)|training_log"
+        ),
+        files=matching(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
         marks=re.compile(_WORD + r"(?:log|logging|log_metrics)(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
-        builtins=_any(r"^<built-in function print>$"),
+        builtins=matching(r"^<built-in function print>$"),
     ),
-    HostRole("sleep", builtins=_any(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
+    HostRole("sleep", builtins=matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
 )
 """The roles; of several that match, the first is told."""
 

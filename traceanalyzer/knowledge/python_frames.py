@@ -21,7 +21,11 @@ _INSTALLED = re.compile(
 _CELL = ("<ipython-input", "<stdin>", "<cell ")
 """What people type into an interpreter or a notebook."""
 
-_GENERATED = re.compile(r"<[a-z_][\w. -]*>(?:\.[0-9]+)?", re.ASCII | re.IGNORECASE)
+_GENERATED = re.compile(
+    r"<(?:string|eval_with_key|frozen [\w.]+|attrs generated [\w. ]+|__array_function__ internals)>"
+    r"(?:\.[0-9]+)?",
+    re.ASCII,
+)
 """Code that is in no file: `<string>`, `<frozen importlib._bootstrap>`, `<eval_with_key>.5`."""
 
 _LIBRARIES = """

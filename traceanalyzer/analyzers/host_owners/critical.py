@@ -124,16 +124,19 @@ def _busiest_pair(context: Context) -> tuple[int, ...]:
     operators = host.thread[host_activity.operator_rows(context)]
     for column in (marked, operators, host.thread, context.trace.launches.thread, frames.thread):
         if len(column):
-            main = _most_frequent(column)
+            main = _most_frequent(context, column)
             waiting = [own for own, other in context.once(engines).items() if other == main]
             rows = host.thread[np.isin(host.thread, waiting)]
-            return (main, _most_frequent(rows)) if len(rows) else (main,)
+            return (main, _most_frequent(context, rows)) if len(rows) else (main,)
     return ()
 
 
-def _most_frequent(column: Array) -> int:
+def _most_frequent(context: Context, column: Array) -> int:
+    """The thread that occurs most often; of several the first by its ids, whatever the order of the file."""
     numbers, counts = np.unique(column, return_counts=True)
-    return int(numbers[counts.argmax()])
+    threads = context.trace.threads
+    most: list[int] = numbers[counts == counts.max()].tolist()
+    return min(most, key=lambda thread: (threads[thread].pid, threads[thread].tid))
 
 
 def _others(context: Context, threads: tuple[int, ...]) -> tuple[int, ...]:
