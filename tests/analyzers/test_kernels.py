@@ -26,7 +26,7 @@ def test_figures_of_a_kernel() -> None:
     for start, dur in ((0, "1.5"), (10, "2.5"), (20, 5)):
         trace.kernel("my_kernel", start, dur)
     assert by_name(trace) == (
-        Kernel("my_kernel", 3, 9_000, 3_000.0, 1_500, 5_000, pytest.approx(1 / 108, abs=1e-6), 0.5, None),  # type: ignore[arg-type]
+        Kernel("my_kernel", 3, 9_000, 3_000.0, 1_500, 5_000, pytest.approx(1 / 108, abs=1e-6), 0.5, None, "other"),  # type: ignore[arg-type]
     )
 
 

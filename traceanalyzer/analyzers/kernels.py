@@ -9,6 +9,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.generated_kernels import generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.trace.table import F64, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, DeviceEvents
@@ -37,6 +39,13 @@ class Kernel(msgspec.Struct, frozen=True):
     """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
     tensor_cores: bool | None
     """Whether the kernel uses matrix units, by its name; null if the name does not show it."""
+    kernel_class: str | None = None
+    """What the kernel does, one of the classes of `kernel_classes`; null in reports of older versions."""
+    generated_kind: str | None = None
+    """What kind of kernel the compiler made, as Inductor names it: `pointwise`, `reduction`, `persistent reduction`,
+    `template`, `foreach` or `split scan`; null for all other kernels."""
+    fused_operators: tuple[str, ...] = ()
+    """The operators that Inductor fused in the kernel, as its name tells; empty for all other kernels."""
 
 
 class KernelByOperator(msgspec.Struct, frozen=True):
@@ -95,10 +104,16 @@ def by_name(context: Context) -> Kernels:
     kernels, names = context.once(_kernels), context.trace.names
     first, groups = group(kernels.name)
     rows = [
-        Kernel(names[name], *values, uses_tensor_cores(names[name]))
+        _row(names[name], values)
         for name, values in zip(kernels.name[first].tolist(), _figures(kernels, groups, len(first)), strict=True)
     ]
     return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
+
+
+def _row(name: str, figures: _Figures) -> Kernel:
+    made = generated(name)
+    told = (None, ()) if made is None else (made.kind, made.operators)
+    return Kernel(name, *figures, uses_tensor_cores(name), kernel_class(name).value, *told)
 
 
 def by_operator(context: Context) -> KernelsByOperator:

@@ -6,9 +6,9 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.rules.facts import Facts, Missing
 
-_COMPUTE = frozenset({"gemm", "convolution", "attention"})
+_COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
 """Classes of kernels that arithmetic bounds at the sizes of training."""
-_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer"})
+_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
 """Classes that mostly move data. Compiled kernels and what no name explains may be either."""
 _MOSTLY = 0.5
 
@@ -48,7 +48,6 @@ def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
     except Missing:
         return times, 0
     for row in rows:
-        known = kernel_class(row.name)
-        name = known.value if known is not None else ""
+        name = kernel_class(row.name).value
         times[name] = times.get(name, 0) + row.total_ns
     return times, sum(times.values()) - times.pop("communication", 0)
