@@ -190,7 +190,7 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
 
 
 def _is_link(kernel: str) -> bool:
-    """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass, and a compiler fused."""
+    """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
     return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
 
 

@@ -209,7 +209,7 @@ def _unit_times(context: Context, answer: bool | None) -> I64:
 
 
 def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None) -> RooflineRow:
-    family, dtype = members[0].work.family, members[0].work.dtype
+    family = members[0].work.family
     time = sum(member.device_ns for member in members)
     flops = sum(member.calls * member.work.flops for member in members)
     sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
