@@ -39,10 +39,8 @@ _MATRIX_UNITS: tuple[tuple[str, bool | None], ...] = (
     (r"^triton_(poi|per|red|for)_", False),
     # Kernels beside the products, in libraries whose names would tell otherwise.
     (r"flash_bwd_(dot_do_o|convert_d|clear_d)|splitkv_?combine|BwdPreprocess|BwdPostprocess|FwdCombine|repack", False),
-    (
-        r"prepare_varlen|attention\w*_reduce_kernel|deep_gemm::(transpose|pack|smxx_(layout|clean))|SubTensorOp|OpTensor",
-        False,
-    ),
+    (r"prepare_varlen|attention\w*_reduce_kernel|deep_gemm::(transpose|pack|smxx_(layout|clean))", False),
+    (r"SubTensorOp|OpTensor", False),
     (r"^(void )?at::native::(?!tinygemm)|at_cuda_detail|cub::|thrust::|multi_tensor_apply", False),
     # Arithmetic outside of matrix units, by the library's own word.
     (r"simt|ffma|sgemm|scudnn|gemv|gemmSN|gemmk1|dot_kernel|splitKreduce|f32_aligned\w*_sm(50|70|75)", False),

@@ -1,7 +1,7 @@
 """What the words in names of kernels stand for: one table, the first line that matches decides.
 
-To teach a name, add a word to a line, or a line, and an example to tests/knowledge/class_examples.py. The order matters:
-names of what wraps come before names of what is wrapped (a convolution as an "implicit gemm" before matrix products, a
+To teach a name, add a word to a line, or a line, and an example to tests/knowledge/class_examples.py. The order
+matters: names of what wraps come before names of what is wrapped (a convolution as an "implicit gemm" before matrix products, a
 copy as an "elementwise kernel" before elementwise kernels). Case is ignored.
 """
 
@@ -89,10 +89,7 @@ PATTERNS: tuple[tuple[str, KernelClass], ...] = (
     # Attention: FlashAttention, CUTLASS' fmha, cuDNN, TensorRT-LLM, CK, AITER, AOTriton, serving engines.
     (r"flash_?(fwd|bwd|attn|attention|mla|decod)|flash::|fmha|_sdpa_|AttentionKernel", KernelClass.ATTENTION),
     (r"paged_attention|(\b|_)attn_(fwd|bwd)|attention_kernel|_attention_|ComposedAttention", KernelClass.ATTENTION),
-    (
-        r"\bbwd_kernel_(dk_dv|dq|fuse)|\bbwd_preprocess|mla_(fwd|decode|prefill|pfl)|mha_(fwd|bwd)",
-        KernelClass.ATTENTION,
-    ),
+    (r"\bbwd_kernel_(dk_dv|dq|fuse)|\bbwd_preprocess|mla_(fwd|decode|prefill)|mha_(fwd|bwd)", KernelClass.ATTENTION),
     (r"(Batch|Single)(Prefill|Decode)|MergeState|merge_(attn_)?states?_|multi_?head_?attention", KernelClass.ATTENTION),
     (r"^_(fwd|bwd)_(grouped_)?kernel(_stage[12]|_aligned|_token_att\w*)?(_\d\w*)?$", KernelClass.ATTENTION),
     (r"_fwd_kernel_(flash|token_att|no_prompt|with_kv)|reduce_segments|PageAttention", KernelClass.ATTENTION),

@@ -17,9 +17,9 @@ _CLASS_WORDS = (
     "custom", "gemm", "conv2d", "attn_fwd", "flash_fwd", "layer_norm", "elementwise", "rotary", "quant", "reduce",
     "softmax", "nll_loss", "copy_kernel", "memcpy", "store_kvcache", "gather", "nccl", "cross_device_reduce",
     "multi_tensor_apply", "adam_kernel", "triton_poi_fused_add_", "triton_poi_fused_clone_", "triton_red_fused_sum_",
-    "triton_red_fused_layer_norm_", "triton_per_fused_sum_", "triton_per_fused_layer_norm_", "triton_tem_fused_mm_", "triton_tem_fused_convolution_",
-    "triton_tem_fused_attention_", "triton_tem_fused_grouped_mm_", "triton_for_fused_", "triton_spl_fused_", "triton_",
-    "embedding", "sort", "sampling", "lstm", "pool", "fused_moe", "routing", "getrf",
+    "triton_red_fused_layer_norm_", "triton_per_fused_sum_", "triton_per_fused_layer_norm_", "triton_tem_fused_mm_",
+    "triton_tem_fused_convolution_", "triton_tem_fused_attention_", "triton_tem_fused_grouped_mm_", "triton_for_fused_",
+    "triton_spl_fused_", "triton_", "embedding", "sort", "sampling", "lstm", "pool", "fused_moe", "routing", "getrf",
 )  # fmt: skip
 _WORDS = tuple(unit + word for word in _CLASS_WORDS for unit in _UNITS)
 """What a hidden name may begin with, so that it is of the class of the name that it hides, on the same units."""
