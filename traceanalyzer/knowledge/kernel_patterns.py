@@ -1,8 +1,8 @@
 """What the words in names of kernels stand for: one table, the first line that matches decides.
 
 To teach a name, add a word to a line, or a line, and an example to tests/knowledge/class_examples.py. The order
-matters: names of what wraps come before names of what is wrapped (a convolution as an "implicit gemm" before matrix products, a
-copy as an "elementwise kernel" before elementwise kernels). Case is ignored.
+matters: names of what wraps come before names of what is wrapped (a convolution as an "implicit gemm" before matrix
+products, a copy as an "elementwise kernel" before elementwise kernels). Case is ignored.
 """
 
 from __future__ import annotations

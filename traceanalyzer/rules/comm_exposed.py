@@ -1,7 +1,8 @@
 """The GPU communicates, or waits for other ranks, while nothing else runs on it.
 
 What it detects:
-    Kernels of a collective library (NCCL, RCCL, oneCCL, HCCL) during which no other kernel runs on the device.
+    Kernels that communicate, of a collective library (NCCL, RCCL, oneCCL, HCCL) or of the program itself, during which
+    no other kernel runs on the device.
 
 Why it matters:
     Communication that computation hides is free. What is exposed grows with the number of ranks and soon takes what
@@ -10,7 +11,9 @@ Why it matters:
 What to do:
     Let gradients travel while the backward pass still runs: DistributedDataParallel or FSDP with prefetching, buckets
     that fill early, no graph break in front of the optimizer. Send less: bf16 gradients, accumulation with `no_sync()`.
-    Check first whether one rank is late: then the others wait, and no setting of the network helps.
+    Check first whether one rank is late: then the others wait, and no setting of the network helps. A program that
+    only runs a model forward has no gradients: there the exchange of one half of a batch can run while the other half
+    computes, and a reduction can be joined with the norm behind it.
 
 How the saving is estimated:
     At most what is exposed, as far as there is computation to hide it behind. At least nothing: in the trace of one
@@ -32,6 +35,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
@@ -55,6 +59,13 @@ _ADVICE_RANKS = Text(
     "Overlap the exchange of gradients with the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP "
     "prefetching), and send less: bf16 gradients, or no_sync() while gradients accumulate.",
 )
+_ADVICE_INFERENCE = Text(
+    "comm-exposed-advice-inference",
+    "Find out first whether a rank is late, by comparing the traces of all ranks: experts or sequences may be spread "
+    "unevenly. If none is, let the exchange of one half of the batch run while the other half computes, join "
+    "reductions with the norm behind them, or split the model over fewer devices.",
+)
+_FORWARD_ONLY = frozenset({"inference", "serving"})
 _NO_TABLE = Text("comm-exposed-no-table", "a printed table does not show what runs at the same time")
 
 
@@ -73,6 +84,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     basis = _BASIS() if ranks is None else _BASIS_RANKS()
     change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
     params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
+    recording = facts.find("recording", Recording)
+    if recording is not None and recording.workload in _FORWARD_ONLY:
+        yield Draft((evidence,), change, params, advice=_ADVICE_INFERENCE, code="")
+        return
     yield Draft((evidence,), change, params, advice=None if ranks is None else _ADVICE_RANKS)
 
 

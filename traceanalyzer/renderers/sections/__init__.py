@@ -9,6 +9,7 @@ from traceanalyzer.renderers.sections import (
     capture,
     communication,
     copies,
+    explained,
     findings,
     gpu,
     idle,
@@ -23,6 +24,7 @@ from traceanalyzer.renderers.sections import (
     python_lines,
     ranks,
     recording,
+    repeated_layers,
     roofline,
     runs,
     steps,
@@ -51,6 +53,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     copies.build,
     launches.build,
     kernel_classes.build,
+    repeated_layers.build,
     roofline.build,
     communication.build,
     modules.build,
@@ -68,4 +71,4 @@ def build(report: Report, top: int) -> tuple[Section, ...]:
         report: The report.
         top: How many rows of each ranking are shown.
     """
-    return tuple(section for builder in _BUILDERS for section in builder(report, top))
+    return explained.ordered(report, (section for builder in _BUILDERS for section in builder(report, top)))
