@@ -156,6 +156,8 @@ def _chosen(order: _Order) -> list[_Runs]:
     Time times the logarithm of the repetitions ranks them, so that the layers of a model come before its steps.
     """
     found = [_runs(order, period) for period in _periods(order)]
+    if not found:
+        return []
     runs = _Runs(*(np.concatenate([getattr(run, f) for run in found]) for f in ("start", "period", "count")))
     if not len(runs.start):
         return []
@@ -170,18 +172,24 @@ def _chosen(order: _Order) -> list[_Runs]:
     free = np.ones(len(order.event), np.bool_)
     chosen = []
     for number in best.tolist():
-        own = runs.take(pattern == number)
-        own = _apart(own.take(_all_free(free, own)))
+        own = _apart(_trimmed(free, runs.take(pattern == number)))
         if len(own.start):
             free[_positions(own)] = False
             chosen.append(own)
     return chosen
 
 
-def _all_free(free: Bool, runs: _Runs) -> Bool:
-    taken = np.concatenate(([0], np.cumsum(~free)))
-    found: Bool = taken[runs.end] == taken[runs.start]
-    return found
+def _trimmed(free: Bool, runs: _Runs) -> _Runs:
+    """What is left of each run beside kernels that are taken: the longer of its two ends, in whole repetitions."""
+    taken = np.flatnonzero(~free)
+    first = np.append(taken, len(free))[np.searchsorted(taken, runs.start)]
+    last = np.append(taken, -1)[np.searchsorted(taken, runs.end) - 1]
+    head = (np.minimum(runs.end, first) - runs.start) // runs.period
+    tail_start = np.maximum(runs.start, last + 1)
+    tail = (runs.end - tail_start) // runs.period
+    count = np.maximum(head, tail)
+    left = _Runs(np.where(head >= tail, runs.start, tail_start), runs.period, count)
+    return left.take(count >= LEAST_REPETITIONS)
 
 
 def _apart(runs: _Runs) -> _Runs:

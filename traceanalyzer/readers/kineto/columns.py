@@ -15,8 +15,8 @@ from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import collectives, durations, first_known, floats, integers, texts
-from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
+from traceanalyzer.readers.kineto.values import collectives, durations, first_known, floats, integers, sources, texts
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
@@ -48,6 +48,7 @@ class Collector:
         self.strides: StringPool[bytes] = StringPool(b"")
         self.concrete: StringPool[bytes] = StringPool(b"")
         self.collectives: StringPool[Collective] = StringPool(NO_COLLECTIVE)
+        self.sources: StringPool[KernelSource] = StringPool(NO_SOURCE)
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
@@ -173,6 +174,7 @@ class Collector:
             strides=texts(args, "strides", self.strides),
             concrete=texts(args, "concrete", self.concrete),
             collective=collectives(args, self.collectives),
+            source=sources(args, self.sources),
             sequence=integers(args, "sequence"),
             forward_thread=integers(args, "forward_thread"),
         )
@@ -202,6 +204,8 @@ class Collector:
             occupancy=floats(args, "occupancy"),
             bytes=integers(args, "bytes"),
             collective=collectives(args, self.collectives),
+            graph=integers(args, "graph"),
+            graph_node=integers(args, "graph_node"),
         )
 
     def _add_accelerator(self, events: Sequence[Event], common: dict[str, Array]) -> None:

@@ -46,6 +46,11 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     group: object = msgspec.field(name="Process Group Name", default="")
     ranks: object = msgspec.field(name="Process Group Ranks", default="")
     group_sequence: object = msgspec.field(name="Seq", default=None)
+    kernel_backend: object = ""
+    kernel_file: object = ""
+    kernel_hash: object = ""
+    graph: object = msgspec.field(name="graph id", default=-1)
+    graph_node: object = msgspec.field(name="graph node id", default=-1)
     device_type: object = msgspec.field(name="Device Type", default=-1)
     device_id: object = msgspec.field(name="Device Id", default=-1)
     memory_bytes: object = msgspec.field(name="Bytes", default=0)

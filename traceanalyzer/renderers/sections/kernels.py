@@ -31,6 +31,10 @@ _FUSED = SectionColumn(
     is_name=True,
     is_extra=True,
 )
+_SOURCE = SectionColumn(
+    Text("kernels-source", "Generated file", "path of the code of a generated kernel"), "", is_name=True, is_extra=True
+)
+_NODES = SectionColumn(Text("kernels-graph-nodes", "Graph nodes"), "count", is_extra=True)
 _GRID = SectionColumn(Text("kernels-grid", "Grid"), "")
 _BLOCK = SectionColumn(Text("kernels-block", "Block"), "")
 _TERMS = (
@@ -105,7 +109,11 @@ def _told(kernels: Kernels, top: int) -> Iterator[tuple[SectionColumn, tuple[Any
         labels = (class_label(row.kernel_class) if row.kernel_class else None for row in kernels.rows[:top])
         yield _KIND, tuple(labels)
     if any(row.fused_operators for row in kernels.rows[:top]):
-        yield _FUSED, tuple(", ".join(row.fused_operators) or None for row in kernels.rows[:top])
+        yield _FUSED, tuple(", ".join(row.fused_operators) for row in kernels.rows[:top])
+    if any(row.source_file for row in kernels.rows[:top]):
+        yield _SOURCE, tuple(row.source_file or "" for row in kernels.rows[:top])
+    if any(row.graph_nodes for row in kernels.rows):
+        yield _NODES, tuple(row.graph_nodes for row in kernels.rows[:top])
 
 
 def _operators(kernels: KernelsByOperator, top: int) -> SectionTable:

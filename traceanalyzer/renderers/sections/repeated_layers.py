@@ -15,7 +15,7 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("repeated-layers-title", "Repeated layers")
 _PARTS_SHOWN = 24
 _SAID_ROWS = 3
-_SEVERAL = Text("repeated-layers-several", "{count} {what}", "part of a list: 3 elementwise, so many such kernels")
+_SEVERAL = Text("repeated-layers-several", "{what} ×{count}", "part of a list of kernels: copy ×3")
 _REST = Text("repeated-layers-rest", "{count:count} more", "end of a list of kernels", one="{count:count} more")
 _PARTS = Text("repeated-layers-parts", "{parts}", "a list of kinds of kernels in the order in which they run")
 _SAID = Text(
