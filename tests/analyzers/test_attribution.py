@@ -49,7 +49,7 @@ def test_copies_and_fills_count() -> None:
     trace.kernel("mine", 200, 60)
     found = found_in(trace)
     assert (found.device_ns, found.operator_ns, found.class_ns) == (100_000, 40_000, 40_000)
-    assert (found.operator_share, found.module_share, found.graph_ns) == (0.4, 0.0, 0)
+    assert (found.operator_share, found.module_share, found.graph_ns) == (0.4, None, 0)
 
 
 def test_modules_explain_what_was_launched_in_their_calls() -> None:
@@ -97,5 +97,5 @@ def test_the_shares_are_part_of_the_trace_s_quality() -> None:
     (trace,) = [section for section in sections.build(report, 20) if section.id == "trace"]
     facts = {ENGLISH.text(fact.label): fact.value for fact in trace.facts}
     assert facts["Device time that operators launched"] == 0.1
-    assert facts["Device time launched for modules"] == 0.0
+    assert "Device time launched for modules" not in facts  # no modules were recorded
     assert facts["Device time of a known kind of work"] == 0.55

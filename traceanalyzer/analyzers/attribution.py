@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.backward import forward_nodes
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.knowledge.kernel_classes import kernel_class
@@ -32,11 +33,12 @@ class Attribution(msgspec.Struct, frozen=True):
     """Part of it in ns that an operator launched, kernel by kernel: not by the launch of a graph."""
     operator_share: float | None
     """Share of the device time (0 to 1) that an operator launched; null if that is 0."""
-    module_ns: int
+    module_ns: int | None
     """Part of the device time in ns that was launched, kernel by kernel, for a module: in its call, or in the backward
-    pass of one."""
+    pass of one; null where no modules were recorded."""
     module_share: float | None
-    """Share of the device time (0 to 1) that was launched for a module; null if the device time is 0."""
+    """Share of the device time (0 to 1) that was launched for a module; null where no modules were recorded, or if the
+    device time is 0."""
     class_ns: int
     """Part of the device time in ns that is copies, fills, and kernels of a known class: not `other`, not `triton`."""
     class_share: float | None
@@ -58,11 +60,23 @@ def analyze(context: Context) -> Attribution:
     def time(rows: Bool) -> int:
         return int(device.dur_ns[rows & counted].sum())
 
+    def share(part: int | None) -> float | None:
+        return None if part is None or not total else part / total
+
     total = time(np.ones(len(device), np.bool_))
-    graph = context.once(of_graphs)
-    parts = time(of_operators(context)), time(_of_modules(context)), time(_of_classes(context))
-    shares = [part / total if total else None for part in parts]
-    return Attribution(total, parts[0], shares[0], parts[1], shares[1], parts[2], shares[2], graph_ns=time(graph))
+    operators, classes = time(of_operators(context)), time(_of_classes(context))
+    has_modules = bool((context.host.kind == NodeKind.MODULE).any())
+    modules = time(_of_modules(context)) if has_modules else None
+    return Attribution(
+        device_ns=total,
+        operator_ns=operators,
+        operator_share=share(operators),
+        module_ns=modules,
+        module_share=share(modules),
+        class_ns=classes,
+        class_share=share(classes),
+        graph_ns=time(context.once(of_graphs)),
+    )
 
 
 def of_graphs(context: Context) -> Bool:

@@ -21,7 +21,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_COLLECTIVES = Text(
     "skip-no-collectives",
-    "the trace has no kernels that communicate, of a collective library (NCCL, RCCL, oneCCL, HCCL) or of its own",
+    "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of the "
+    "program's own",
 )
 
 HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
