@@ -1,7 +1,8 @@
 """What torch.compile calls its own events: compiled regions, compilations, and the checks before each call.
 
 Torch writes `Torch-Compiled Region: 0/1` around each call of compiled code (`torch/_dynamo/eval_frame.py`), where 0 is
-the function and 1 its second compilation, `TorchDynamo Cache Lookup` around its guards
+the function and 1 its second compilation, `## Call CompiledFxGraph <key> ##` around each graph that Inductor compiled
+(`torch/_inductor/output_code.py`), `TorchDynamo Cache Lookup` around its guards
 (`torch/csrc/dynamo/eval_frame.c`), and ranges around each compilation (`torch/_dynamo/utils.py`, `dynamo_timed`), in
 which a mark names the compilation.
 """
@@ -12,6 +13,7 @@ import re
 
 _ID = r"(?:!\d+/)?\d+/\d+"
 _REGION = re.compile(rf"Torch-Compiled Region(?:: ({_ID}))?$")
+_GRAPH = re.compile(r"## Call CompiledFxGraph (\S+) ##")
 _COMPILATION = re.compile(r"entire_(frame|backward)_compile$|_compile\.(<locals>\.)?compile_inner( \(dynamo_timed\))?$")
 _NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
 _RESUMED = re.compile(r"^(?P<file>.*)\(\d+\): torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
@@ -28,6 +30,12 @@ def is_region(name: str) -> bool:
 def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None where older versions of torch do not say."""
     found = _REGION.match(name)
+    return found[1] if found else None
+
+
+def compiled_graph(name: str) -> str | None:
+    """The key of the compiled graph that a range runs, as Inductor's cache knows it; None for other names."""
+    found = _GRAPH.fullmatch(name)
     return found[1] if found else None
 
 

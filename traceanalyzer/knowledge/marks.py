@@ -17,8 +17,6 @@ COUNTERS = "cuda_profiler_range"
 """Category of the events of CUPTI's range profiler, which hold hardware counters."""
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu|musa)GraphLaunch")
-_REGION = re.compile(r"Torch-Compiled Region: (\d+/\d+)|## Call CompiledFxGraph (\S+) ##", re.ASCII)
-"""Ranges around code that torch.compile made: a frame and its version, and a graph by its key."""
 
 PASSES = ("forward", "backward")
 _PASSES = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ("forward|fwd", "backward|bwd"))
@@ -95,12 +93,6 @@ def is_mark_among_operators(name: str) -> bool:
 def is_graph_launch(name: str) -> bool:
     """Whether it is a runtime or driver call that launches a captured graph of kernels."""
     return _GRAPH_LAUNCH.match(name) is not None
-
-
-def compiled_region(name: str) -> str | None:
-    """Which compiled code a range is around: `0/1` of `Torch-Compiled Region: 0/1`, or the key of a compiled graph."""
-    match = _REGION.match(name)
-    return (match[1] or match[2]) if match else None
 
 
 def is_collective(name: str) -> bool:

@@ -48,7 +48,7 @@ def ordered(report: Report, sections: Iterable[Section]) -> tuple[Section, ...]:
         return given
     by_operators, by_modules = _is_little(found.operator_share), _is_little(found.module_share)
     said = tuple(_said(section, found, by_operators, by_modules) for section in given)
-    places = [number for number, section in enumerate(said) if section.id == "operators"]
+    places = [number for number, section in enumerate(said) if section.id in ("operators", *_INSTEAD)]
     if not by_operators or not places:
         return said
     instead = sorted(
