@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import communication, resources, step_breakdown
+from traceanalyzer.analyzers import communication, rank_facts, resources, step_breakdown
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.pipeline import analyze
@@ -69,3 +69,8 @@ def test_the_headline_tells_them_as_it_tells_those_of_a_library() -> None:
 )
 def test_what_they_do(kernel: str, wanted: str) -> None:
     assert operation(kernel) == wanted
+
+
+def test_ranks_are_compared_by_collectives_of_libraries_alone() -> None:
+    facts = [rank_facts.analyze(Context(read_built(built(name)))) for name in (REDUCE, "ncclDevKernel_AllReduce_Sum")]
+    assert [len(found.collectives.start_ns) for found in facts] == [0, 4]
