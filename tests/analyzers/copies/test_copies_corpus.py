@@ -86,6 +86,9 @@ def test_the_best_bandwidth_is_one_that_the_profiler_wrote(corpus: Path, corpus_
         whole_us &= event.dur.is_integer()
         if isinstance(value, int | float) and math.isfinite(value) and isinstance(size, int) and size >= 65_536:
             best[event.name] = max(best.get(event.name, 0), value)
+    if not best:
+        pytest.skip("nothing to compare: the profiler wrote no bandwidth of a large copy")
+    assert best.keys() <= rows.keys()
     for name, value in best.items():
         assert rows[name].max_bandwidth_gb_per_s == pytest.approx(value, rel=0.5 if whole_us else 1e-3)
 
