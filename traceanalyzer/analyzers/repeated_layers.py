@@ -210,7 +210,7 @@ def _positions(runs: _Runs) -> I64:
 
 def _periods(order: _Order) -> list[int]:
     """The most frequent distances, by kernel time, between two calls of one kernel in one sequence."""
-    same = np.lexsort((np.arange(len(order.name)), order.name, order.sequence))
+    same = np.lexsort((order.name, order.sequence))  # stable: then in the order of the stream
     weight = np.zeros(MOST_KERNELS + 1)
     for neighbour in range(1, _NEIGHBOURS + 1):
         first, second = same[:-neighbour], same[neighbour:]

@@ -17,10 +17,13 @@ from traceanalyzer.inputs import opening
 from traceanalyzer.inputs.compile_logs import read as read_logs
 from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+
+_NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
@@ -131,7 +134,8 @@ def command(
     if show:
         page.show(targets)
     elif not outputs and form is None and not quiet:
-        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(given))} -o report.html", err=True)
+        command = f"traceanalyzer report {one_line(shlex.quote(given))} -o report.html"
+        click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
 
 

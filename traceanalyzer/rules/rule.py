@@ -56,7 +56,7 @@ class Draft:
     """Text of this finding, if it differs from the rule's; so for the next two."""
     advice: Text | None = None
     code: str | None = None
-    """Line of code of this finding, if it differs from the rule's; empty for none."""
+    """Code of this finding, if it differs from the rule's; empty: none."""
 
 
 Detector = Callable[[Facts, Mapping[str, float]], Iterable[Draft]]
