@@ -16,7 +16,7 @@ _REGION = re.compile(rf"Torch-Compiled Region(?:: ({_ID}))?$")
 _GRAPH = re.compile(r"## Call CompiledFxGraph (\S+) ##")
 _COMPILATION = re.compile(r"entire_(frame|backward)_compile$|_compile\.(<locals>\.)?compile_inner( \(dynamo_timed\))?$")
 _NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
-_RESUMED = re.compile(r"^(?P<file>.*)\(\d+\): torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_RESUMED = "torch_dynamo_resume_in_"
 _SIZE_CHECK = re.compile(r"\bassert_size_stride\b")
 
 GUARDS = "TorchDynamo Cache Lookup"
@@ -74,10 +74,10 @@ def is_size_check(name: str) -> bool:
 
 def resumed_at(name: str) -> tuple[str, int, str] | None:
     """File, line and function at which a graph broke, from the Python frame that goes on behind it."""
-    if "torch_dynamo_resume_in_" not in name:
-        return None
-    found = _RESUMED.match(name)
-    return (found["file"], int(found["line"]), found["function"]) if found else None
+    place, _, resumed = name.partition(f": {_RESUMED}")
+    function, _, line = resumed.rpartition("_at_")
+    file = place.rpartition("(")[0]
+    return (file, int(line), function) if file and function and line.isdecimal() else None
 
 
 def is_recompilation(compilation: str) -> bool:
