@@ -9,6 +9,7 @@ import msgspec
 
 from traceanalyzer.analyzers import (
     accelerators,
+    attribution,
     capture,
     chains,
     communication,
@@ -38,6 +39,7 @@ from traceanalyzer.analyzers import (
     python_lines,
     rank_facts,
     recording,
+    repeated_layers,
     repeats,
     resources,
     roofline,
@@ -74,6 +76,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),
     Analyzer("accelerators", accelerators.Accelerators, accelerators.analyze, accelerators.missing),
+    Analyzer("attribution", attribution.Attribution, attribution.analyze, attribution.missing),
     Analyzer("operators", operators.Operators, operators.by_name, missing.operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, missing.operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, missing.kernels),
@@ -94,6 +97,12 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("host_origins", host_origins.HostOrigins, host_origins.analyze, host_origins.missing),
     Analyzer("repeats", repeats.Repeats, repeats.analyze, repeats.missing),
     Analyzer("kernel_classes", kernel_classes.KernelClasses, kernel_classes.analyze, kernel_classes.missing),
+    Analyzer(
+        "repeated_layers",
+        repeated_layers.RepeatedLayers,
+        repeated_layers.analyze,
+        repeated_layers.missing,
+    ),
     Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("communication", communication.Communication, communication.analyze, communication.missing),
     Analyzer("rank_facts", rank_facts.RankFacts, rank_facts.analyze, rank_facts.missing),

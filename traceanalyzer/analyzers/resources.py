@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity, unread_device
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals

@@ -10,6 +10,7 @@ from traceanalyzer.renderers.sections import (
     communication,
     compilation,
     copies,
+    explained,
     findings,
     gpu,
     host_owners,
@@ -25,6 +26,7 @@ from traceanalyzer.renderers.sections import (
     python_lines,
     ranks,
     recording,
+    repeated_layers,
     roofline,
     runs,
     steps,
@@ -55,6 +57,7 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     launches.build,
     compilation.build,
     kernel_classes.build,
+    repeated_layers.build,
     roofline.build,
     communication.build,
     modules.build,
@@ -72,4 +75,4 @@ def build(report: Report, top: int) -> tuple[Section, ...]:
         report: The report.
         top: How many rows of each ranking are shown.
     """
-    return tuple(section for builder in _BUILDERS for section in builder(report, top))
+    return explained.ordered(report, (section for builder in _BUILDERS for section in builder(report, top)))
