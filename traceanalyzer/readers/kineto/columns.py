@@ -184,7 +184,17 @@ class Collector:
             thread=self._threads(events),
             correlation=integers(args, "correlation"),
             external_id=_external_id(args),
+            kernel=self._kernels(args),
         )
+
+    def _kernels(self, args: Sequence[Args]) -> I32:
+        """Codes of the kernels that calls name; most writers name none."""
+        named = list(map(attrgetter("kernel"), args))
+        codes = np.full(len(named), UNKNOWN, np.int32)
+        if named.count("") < len(named):
+            rows = [row for row, name in enumerate(named) if name and isinstance(name, str)]
+            codes[rows] = self.names.codes((named[row] for row in rows), len(rows))
+        return codes
 
     def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)

@@ -1,0 +1,155 @@
+"""What is compared: the nodes of a captured graph, and the events that one launch of a graph ran on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers import python_lines
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.graph_join.captured import CapturedGraph, calls, device_kinds
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.knowledge import graph_calls
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_SUFFIX = ".kd"
+"""End of the name of a kernel's descriptor, which HSA has and launch calls have not."""
+
+
+class Vocabulary:
+    """Numbers for names of kernels, the same for all recordings."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def codes(self, names: Strings, column: I32 | I64) -> I64:
+        """The number of each name of a column; -1 for unknown and empty ones."""
+        distinct, which = np.unique(column, return_inverse=True)
+        numbers = [self._number(names[code]) if code >= 0 else UNKNOWN for code in distinct.tolist()]
+        return np.array(numbers, np.int64)[which] if len(distinct) else np.zeros(0, np.int64)
+
+    def texts(self) -> list[str]:
+        """All names by number."""
+        return [*self._numbers]
+
+    def _number(self, name: str) -> int:
+        name = name.removesuffix(_SUFFIX)
+        return self._numbers.setdefault(name, len(self._numbers)) if name else UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of a captured graph, in their order."""
+
+    graph: CapturedGraph
+    kernel: I64
+    """Number of the name of the kernel that the call says it launches; -1 where it says none."""
+    caller: I64
+    """Code of the name of the operator around the call, or of the line that made it, or -1."""
+    shapes: I64
+    """Code of the input shapes of the operator around the call; -1 where there is none."""
+    key: I64
+    """Number of caller, inputs and place among its calls: equal keys should run equal kernels. -1 where unknown."""
+
+    @property
+    def is_kernel(self) -> Bool:
+        """Which nodes are kernels."""
+        found: Bool = self.graph.kind == Category.KERNEL
+        return found
+
+    def __len__(self) -> int:
+        return len(self.graph.launch)
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What one launch of a graph ran, in the order of its start."""
+
+    kind: U8
+    kernel: I64
+    """Number of the name of each kernel; -1 for copies, fills, and kernels without a name."""
+
+    @property
+    def is_kernel(self) -> Bool:
+        """Which events are kernels."""
+        found: Bool = self.kind == Category.KERNEL
+        return found
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Replays:
+    """All launches of graphs in a recording, and what they ran."""
+
+    launch: I64
+    """Rows of the launches that ran something, in their order."""
+    rows: I64
+    """Rows of what they ran, launch by launch, in the order of its start."""
+    bounds: I64
+    """Shape (launches + 1,): where the rows of each launch begin."""
+    sequence: I64
+    """For each launch, which of the distinct sequences it ran."""
+    distinct: tuple[Replay, ...]
+    """The distinct sequences of kinds and names."""
+
+    def events(self, number: int) -> I64:
+        """Rows of what a launch ran."""
+        return self.rows[self.bounds[number] : self.bounds[number + 1]]
+
+
+def nodes_of(context: Context, graph: CapturedGraph, vocabulary: Vocabulary) -> Nodes:
+    """The nodes of a graph, with what tells them apart."""
+    trace, host, rows = context.trace, context.host, graph.launch
+    node = context.links.node[rows]
+    owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top(), node, NO_PARENT))
+    line = context.once(python_lines.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
+    caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
+    at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))
+    shapes = entries(trace.host.shapes, at, np.int32(-1)).astype(np.int64)
+    key = group(
+        caller,
+        shapes,
+        entries(trace.host.types, at, -1),
+        np.where(owner == NO_PARENT, 0, _place(owner)),
+        graph.kind,
+    )[1]
+    key = np.where(caller < 0, UNKNOWN, key)
+    kernel = np.where(graph.kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN)
+    return Nodes(graph, vocabulary.codes(trace.names, kernel), caller, shapes, key)
+
+
+def _place(owner: I64) -> I64:
+    """For each node its number among the nodes in a row that have the same owner."""
+    new = np.append(True, owner[1:] != owner[:-1])[: len(owner)]
+    position = np.arange(len(owner))
+    return position - np.maximum.accumulate(np.where(new, position, 0))
+
+
+def replays_of(context: Context, vocabulary: Vocabulary) -> Replays:
+    """The launches of graphs in a recording."""
+    trace, launch = context.trace, context.links.launch
+    is_graph = np.zeros(len(trace.launches) + 1, np.bool_)
+    is_graph[calls(trace, graph_calls.is_graph_launch)] = True
+    rows = np.flatnonzero(is_graph[launch])  # -1 is the entry after the last, which is no graph
+    rows = rows[np.argsort(launch[rows], kind="stable")]
+    launches, counts = np.unique(launch[rows], return_counts=True)
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    kind = device_kinds(trace)[rows]
+    names = np.where(kind == Category.KERNEL, trace.device.name[rows], UNKNOWN)
+    kernel = vocabulary.codes(trace.names, names)
+    known: dict[bytes, int] = {}
+    distinct: list[Replay] = []
+    sequence = np.zeros(len(launches), np.int64)
+    for number, (first, last) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        content = kind[first:last].tobytes() + kernel[first:last].tobytes()
+        sequence[number] = known.setdefault(content, len(known))
+        if sequence[number] == len(distinct):
+            distinct.append(Replay(kind[first:last], kernel[first:last]))
+    return Replays(launches, rows, bounds, sequence, tuple(distinct))
