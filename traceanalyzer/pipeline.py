@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.graph_captures import GraphCaptures, doubts_with, join_with
 from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.inputs.opening import Content
 from traceanalyzer.knowledge import gpus
@@ -33,6 +34,7 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
+
 
 _SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
@@ -105,7 +107,11 @@ def load_report(path: str | Path) -> model.Report:
 
 
 def analyze(
-    measured: Trace | TableDocument, steps: StepChoice | None = None, config: Config | None = None
+    measured: Trace | TableDocument,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    *,
+    graph_captures: Iterable[str | Path | Trace] = (),
 ) -> model.Report:
     """Analyze a trace or the tables of a text.
 
@@ -113,19 +119,34 @@ def analyze(
         measured: What `load` returned.
         steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
+        graph_captures: Recordings of the captures of the graphs that the trace launches: files, or what `load`
+            returned. The time of the graphs is joined with the operators of the one that agrees.
 
     Raises:
-        UsageError: None of the chosen steps is in the trace, or steps were chosen of a printed table.
+        UnusableInputError: A capture cannot be read, or none of them agrees.
+        UsageError: None of the chosen steps is in the trace, or steps or captures were given for a printed table.
     """
+    return _analyze(measured, steps, config or Config(), GraphCaptures(tuple(graph_captures)))
+
+
+def _analyze(
+    measured: Trace | TableDocument, steps: StepChoice | None, config: Config, captures: GraphCaptures
+) -> model.Report:
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config or Config())
+        return _analyze_trace(measured, steps, config, captures)
+    if captures.named:
+        raise UsageError(f"{measured.name}: printed tables launch no graphs; captures are joined with traces")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
-    return _analyze_document(measured, config or Config())
+    return _analyze_document(measured, config)
 
 
 def report_on(
-    content: Content, name: str, steps: StepChoice | None = None, config: Config | None = None
+    content: Content,
+    name: str,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    captures: GraphCaptures | None = None,
 ) -> model.Report:
     """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
 
@@ -134,28 +155,37 @@ def report_on(
         name: Of the file, for errors.
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
+        captures: Recordings of the captures of the graphs that a trace launches.
 
     Raises:
-        UnusableInputError: It is a saved difference.
-        UsageError: As of `analyze`; or steps were chosen of a saved report.
+        UnusableInputError: It is a saved difference; or as of `analyze`.
+        UsageError: As of `analyze`; or steps or captures were given for a saved report.
     """
     if isinstance(content, Difference):
         raise UnusableInputError(f"{name}: {saved_reports.DIFFERENCE}")
     if isinstance(content, model.Report):
         if steps is not None and not steps.is_everything:
             raise UsageError(f"{name}: is a saved report; steps can only be chosen of a trace")
+        if captures is not None and captures.named:
+            raise UsageError(f"{name}: is a saved report; captures can only be joined with a trace")
         return content
-    return analyze(content, steps, config)
+    return _analyze(content, steps, config or Config(), captures or GraphCaptures())
 
 
-def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
+def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, captures: GraphCaptures) -> model.Report:
     rules = selection.choose(config)
     context = context_of(trace, steps, _gpu(trace.info.devices, config))
+    joined = join_with(context, captures)
     results, skipped = analyzers.run(context)
+    doubts = quality.analyze(context)
+    if joined is not None:
+        of_graphs, not_of_graphs = analyzers.run_joined(joined)
+        results, skipped = results | of_graphs, skipped | not_of_graphs
+        doubts = tuple(doubts_with(joined.result, doubts))
     source = source_of(trace)
     summary = summary_of(trace, context)
     advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
-    return report_of(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
+    return report_of(source, summary, results, skipped, (*trace.losses, *doubts), advice)
 
 
 def context_of(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context:

@@ -13,6 +13,7 @@ from traceanalyzer.cli import delivery, folder, one_line, page, parameters, sugg
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.graph_captures import GraphCaptures
 from traceanalyzer.inputs import opening
 from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.difference import Difference
@@ -35,6 +36,14 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 @parameters.steps()
 @parameters.choice_of_rules
 @parameters.fail_on
+@click.option(
+    "--graph-capture",
+    "captures",
+    multiple=True,
+    metavar="FILE",
+    help="A recording of the capture of the graphs that the trace launches; may be given several times.",
+    shell_complete=parameters.files,
+)
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
@@ -54,6 +63,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
+    captures: tuple[str, ...],
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
@@ -72,6 +82,9 @@ def command(
     key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
     of its only run. A saved report is shown as it is, like render does.
 
+    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it tells which
+    operators, modules and lines they belong to. In a folder it is found by itself.
+
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
     step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
 
@@ -86,6 +99,7 @@ def command(
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
       traceanalyzer report profiling.md
+      traceanalyzer report decode.json.gz --graph-capture capture.json.gz
 
     \b
     Exit codes:
@@ -104,7 +118,7 @@ def command(
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-    made = _make(given, StepChoice(first, last, skip_warmup), settings, quiet=quiet)
+    made = _make(given, StepChoice(first, last, skip_warmup), settings, captures, quiet=quiet)
 
     def table() -> str:
         trace = _traced(made.measured, given)
@@ -143,20 +157,24 @@ def _only(inputs: tuple[str, ...]) -> str:
     return inputs[0]
 
 
-def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _Made:
+def _make(given: str, steps: StepChoice, settings: Config, captures: tuple[str, ...], *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
-    file = given if opening.is_one_file(given) else folder.only_file(given)
-    if file is None:
+    chosen = folder.FolderInput((given,)) if opening.is_one_file(given) else folder.chosen(given)
+    if chosen.is_run:
+        if captures:
+            raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect([given], steps, each)
+            run = multirank.collect(chosen.inputs, steps, each)
         return _Made(run.report(settings), notes=tuple(run.summary))
+    (file,) = chosen.inputs
+    offered = GraphCaptures(captures, () if captures else chosen.captures)
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
         if isinstance(content, Report) and settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-        return _Made(report_on(content, file, steps, settings), content)
+        return _Made(report_on(content, file, steps, settings, offered), content)
 
 
 def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:

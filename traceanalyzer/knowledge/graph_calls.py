@@ -1,4 +1,4 @@
-"""Calls of the runtimes of CUDA, HIP and MUSA by which graphs are captured and launched, and what they put on devices."""
+"""Calls of CUDA, HIP and MUSA by which graphs are captured and launched, and what each puts on a device."""
 
 from __future__ import annotations
 

@@ -7,15 +7,16 @@ the two tell where the time of the graph goes. A capture that does not agree is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.graph_join.captured import captured_graphs
-from traceanalyzer.analyzers.graph_join.choice import Choice, Offer, Seen, choose, joined
+from traceanalyzer.analyzers.graph_join.choice import Choice, Offer, Seen, choose, fits, joined
 from traceanalyzer.analyzers.graph_join.fitting import REQUIRED
 from traceanalyzer.analyzers.graph_join.joined_trace import ReplayedCapture, ReplayedGraph, joined_context
 from traceanalyzer.analyzers.graph_join.sequences import Replays, Vocabulary, nodes_of, replays_of
@@ -32,14 +33,17 @@ _RANK = Text(
 )
 _SIZE = Text(
     "capture-size",
-    "its largest graph that agrees was captured for a batch of {size:count}, and the trace has a batch of "
-    "{batch:count}",
+    "its graph that agrees was captured for a batch of {size:count}, and the trace has a batch of {batch:count}",
 )
 _AMBIGUOUS = Text("capture-ambiguous", "several of its graphs agree, and nothing tells which of them ran")
 _BEATEN = Text("capture-beaten", "another capture agrees better, or is of a batch that fits better")
 _DISAGREES = Text(
     "capture-disagrees",
     "its best graph agrees with {share:share} of what ran, and {required:share} are required",
+)
+_LENGTH = Text(
+    "capture-length",
+    "none of its graphs is as long as what ran: {captured:count} and {replayed:count} kernels at the nearest",
 )
 
 
@@ -93,33 +97,32 @@ class Join:
     """The joined events under the calls of their captures; None where nothing was joined."""
 
 
-def join(context: Context, files: Sequence[CaptureFile]) -> Join:
+def join(context: Context, files: Iterable[CaptureFile]) -> Join:
     """Join what graphs ran in a recording with the captures on offer.
 
     Args:
         context: The recording of the replays; only launches in its chosen steps count.
-        files: The captures.
+        files: The captures. One that does not agree is forgotten before the next is taken.
     """
     vocabulary = Vocabulary()
     replays = _in_scope(context, replays_of(context, vocabulary))
     reasons: dict[int, Message] = {}
-    contexts: dict[int, Context] = {}
+    traces: dict[int, Trace] = {}
     offers: list[Offer] = []
+    names = []
     for number, file in enumerate(files):
-        if isinstance(file.content, Message):
-            reasons[number] = file.content
-            continue
-        contexts[number] = Context(file.content)
-        if (reason := _unfit(context, replays, contexts[number])) is not None:
-            reasons[number] = reason
-            continue
-        offers += _offers(number, contexts[number], vocabulary)
-    choice = choose(context, replays, offers, vocabulary)
+        names.append(file.name)
+        found = _offers(context, replays, number, file, vocabulary)
+        if isinstance(found, Message):
+            reasons[number] = found
+        elif isinstance(file.content, Trace):
+            offers += found
+            traces[number] = file.content
+    choice = choose(context, replays, offers)
     used = {offers[number].capture for number in choice.offer if number is not None}
-    for number in contexts.keys() - used - reasons.keys():
-        reasons[number] = _refusal(choice.seen[number])
-    captures = tuple(OfferedCapture(f.name, number in used, reasons.get(number)) for number, f in enumerate(files))
-    return _joined(context, replays, offers, choice, captures, {number: contexts[number].trace for number in used})
+    reasons |= {number: _refusal(choice.seen[number]) for number in traces.keys() - used}
+    captures = tuple(OfferedCapture(name, number in used, reasons.get(number)) for number, name in enumerate(names))
+    return _joined(context, replays, offers, choice, captures, {number: traces[number] for number in used})
 
 
 def _in_scope(context: Context, replays: Replays) -> Replays:
@@ -146,23 +149,40 @@ def _unfit(context: Context, replays: Replays, capture: Context) -> Message | No
     return None
 
 
-def _offers(number: int, capture: Context, vocabulary: Vocabulary) -> list[Offer]:
-    graphs = captured_graphs(capture)
-    return [
-        Offer(number, at, nodes_of(capture, graph, vocabulary), capture.trace.names, capture.trace.shapes)
-        for at, graph in enumerate(graphs)
-    ]
+def _offers(
+    context: Context, replays: Replays, number: int, file: CaptureFile, vocabulary: Vocabulary
+) -> list[Offer] | Message:
+    """The graphs of a capture, if one of them agrees with something that ran; else why none does."""
+    if isinstance(file.content, Message):
+        return file.content
+    capture = Context(file.content)
+    if (reason := _unfit(context, replays, capture)) is not None:
+        return reason
+    trace, offers = capture.trace, []
+    for graph in captured_graphs(capture):
+        nodes = nodes_of(capture, graph, vocabulary)
+        offers.append(Offer(number, nodes, trace.names, trace.shapes, fits(trace, nodes, replays, vocabulary)))
+    best = max(found.agreement for offer in offers for found in offer.fits)
+    if best >= REQUIRED:
+        return offers
+    return _DISAGREES(share=best, required=REQUIRED) if best else _lengths(offers, replays)
+
+
+def _lengths(offers: Sequence[Offer], replays: Replays) -> Message:
+    """The graph and what ran that are nearest to each other in their number of kernels."""
+    here = {int(offer.nodes.is_kernel.sum()) for offer in offers}
+    there = {int(replay.is_kernel.sum()) for replay in replays.distinct}
+    captured, replayed = min(product(here, there), key=lambda pair: (abs(pair[0] - pair[1]), pair))
+    return _LENGTH(captured=captured, replayed=replayed)
 
 
 def _refusal(seen: Seen) -> Message:
     """Why nothing of a capture was joined."""
-    if seen.was_beaten:
-        return _BEATEN()
     if seen.was_ambiguous:
         return _AMBIGUOUS()
-    if seen.too_small is not None:
-        return _SIZE(size=seen.too_small[0], batch=seen.too_small[1])
-    return _DISAGREES(share=seen.best, required=REQUIRED)
+    if seen.wrong_size is not None:
+        return _SIZE(size=seen.wrong_size[0], batch=seen.wrong_size[1])
+    return _BEATEN()
 
 
 def _joined(
@@ -174,7 +194,7 @@ def _joined(
     traces: dict[int, Trace],
 ) -> Join:
     found = [*joined(choice, replays, offers)]
-    events, calls = (_all([part[column] for part in found]) for column in (1, 2))
+    events, calls = _all([rows for _, rows, _ in found]), _all([rows for _, _, rows in found])
     capture = np.repeat([offers[part[0]].capture for part in found], [len(part[1]) for part in found])
     dur = context.trace.device.dur_ns
     joined_ns, graph_ns = int(dur[events].sum()), int(dur[replays.rows].sum())

@@ -127,4 +127,3 @@ def device_kinds(trace: Trace) -> U8:
         if (meant := graph_calls.meant(trace.names[code])) != Category.KERNEL:
             kinds[device.name == code] = meant
     return kinds
-

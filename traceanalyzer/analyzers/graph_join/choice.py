@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.graph_join.batches import Batch, StepMarks
 from traceanalyzer.analyzers.graph_join.fitting import NO_FIT, Fit, fit
 from traceanalyzer.analyzers.graph_join.sequences import Nodes, Replay, Replays, Vocabulary
-from traceanalyzer.knowledge.frameworks import StepMark, step_mark
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64
-from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +29,13 @@ class Offer:
 
     capture: int
     """Number of the capture."""
-    number: int
-    """Number of the graph within the capture."""
     nodes: Nodes
     names: Strings
     """Names of the capture."""
     shapes: Strings
     """Input shapes of the capture."""
+    fits: tuple[Fit, ...]
+    """How it fits each distinct sequence."""
 
     @property
     def size(self) -> int | None:
@@ -54,14 +53,10 @@ class Offer:
 class Seen:
     """What was seen of one capture while graphs were chosen."""
 
-    best: float = 0.0
-    """Best agreement of one of its graphs with something that ran."""
-    too_small: tuple[int, int] | None = None
-    """Size of a graph that agrees, and the batch that it cannot hold."""
+    wrong_size: tuple[int, int] | None = None
+    """Batch of a graph that agrees, and the batch that ran."""
     was_ambiguous: bool = False
     """Whether several of its graphs fit, and nothing tells which ran."""
-    was_beaten: bool = False
-    """Whether one of its graphs fits, and another capture was chosen."""
 
 
 @dataclass(frozen=True)
@@ -70,95 +65,67 @@ class Choice:
 
     offer: tuple[int | None, ...]
     """For each launch, the number of its graph among the offers."""
-    fits: Mapping[tuple[int, int], Fit]
-    """How offers fit distinct sequences, by both numbers."""
-    seen: Mapping[int, Seen] = field(default_factory=dict)
+    seen: Mapping[int, Seen]
 
 
-def choose(context: Context, replays: Replays, offers: Sequence[Offer], vocabulary: Vocabulary) -> Choice:
+def choose(context: Context, replays: Replays, offers: Sequence[Offer]) -> Choice:
     """Choose a graph for each launch.
 
     Args:
         context: The recording of the replays.
         replays: Its launches of graphs.
         offers: The graphs on offer, capture by capture in the order of their begin.
-        vocabulary: Names of kernels.
     """
-    fits = {
-        (number, sequence): _cheap(offer, replay, vocabulary)
-        for sequence, replay in enumerate(replays.distinct)
-        for number, offer in enumerate(offers)
-    }
     seen = {offer.capture: Seen() for offer in offers}
-    for (number, _), found in fits.items():
-        seen[offers[number].capture].best = max(seen[offers[number].capture].best, found.agreement)
-    batches = _batches(context, replays.launch)
-    groups: dict[tuple[int, StepMark | None], tuple[int, ...]] = {}
+    marks = StepMarks(context)
+    groups: dict[tuple[int, int], tuple[int, ...]] = {}
     candidates: list[tuple[int, ...]] = []
-    for sequence, batch in zip(replays.sequence.tolist(), batches, strict=True):
-        if (sequence, batch) not in groups:
-            groups[sequence, batch] = _candidates(sequence, batch, offers, fits, seen)
-        candidates.append(groups[sequence, batch])
-    return Choice(tuple(_in_order_of_capture(candidates, offers, seen)), fits, seen)
+    for launch, (sequence, code) in enumerate(zip(replays.sequence.tolist(), marks.codes(replays.launch), strict=True)):
+        if (sequence, code) not in groups:
+            fitting = {at: offer.fits[sequence] for at, offer in enumerate(offers) if offer.fits[sequence].is_accepted}
+            groups[sequence, code] = _candidates(fitting, marks.batch(int(replays.launch[launch])), offers, seen)
+        candidates.append(groups[sequence, code])
+    return Choice(tuple(_in_order_of_capture(candidates, offers, seen)), seen)
 
 
-def _cheap(offer: Offer, replay: Replay, vocabulary: Vocabulary) -> Fit:
+def fits(capture: Trace, nodes: Nodes, replays: Replays, vocabulary: Vocabulary) -> tuple[Fit, ...]:
+    """How a graph of a capture fits each distinct sequence that graphs ran."""
+    return tuple(_fit(capture, nodes, replay, vocabulary) for replay in replays.distinct)
+
+
+def _fit(capture: Trace, nodes: Nodes, replay: Replay, vocabulary: Vocabulary) -> Fit:
     """The fit of a graph, without looking closer at one of quite another length."""
-    here, there = int(offer.nodes.is_kernel.sum()), int(replay.is_kernel.sum())
+    here, there = int(nodes.is_kernel.sum()), int(replay.is_kernel.sum())
     if abs(here - there) > max(1, 0.1 * max(here, there)):
-        return Fit(0.0, NO_FIT.partner)
-    return fit(offer.nodes, replay, offer.names, vocabulary)
-
-
-def _batches(context: Context, launches: I64) -> list[StepMark | None]:
-    """What the innermost mark around each launch says of its batch."""
-    trace = context.trace
-    host = trace.host
-    rows = np.flatnonzero(host.category == Category.ANNOTATION)
-    rows = rows[trace.names.where(_is_step)[host.name[rows]]]
-    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    name = host.name[rows[order]]
-    at = tree.innermost(trace.launches.thread[launches], trace.launches.start_ns[launches])
-    marks = {code: step_mark(trace.names[code]) for code in np.unique(name).tolist()}
-    return [marks[int(name[position])] if position != NO_PARENT else None for position in at.tolist()]
-
-
-def _is_step(name: str) -> bool:
-    mark = step_mark(name)
-    return mark is not None and mark.phase != "capture"
-
-
-def _batch(offer: Offer, batch: StepMark | None) -> int | None:
-    """The batch in the unit that the graph was captured for: requests or tokens."""
-    mark = offer.nodes.graph.mark
-    if mark is None or batch is None:
-        return None
-    return batch.requests if mark.requests is not None else batch.tokens
+        return NO_FIT
+    return fit(nodes, replay, capture.names, vocabulary)
 
 
 def _candidates(
-    sequence: int,
-    batch: StepMark | None,
-    offers: Sequence[Offer],
-    fits: Mapping[tuple[int, int], Fit],
-    seen: Mapping[int, Seen],
+    fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], seen: Mapping[int, Seen]
 ) -> tuple[int, ...]:
-    """The graphs that may be what ran, all of one size and equally good; none where nothing tells which."""
-    fitting = [number for number in range(len(offers)) if fits[number, sequence].is_accepted]
+    """The graphs that may be what ran, all of one size and equally good; none where nothing tells which.
+
+    Args:
+        fitting: How the offers fit that agree, by number.
+        batch: What the recording says of the batch.
+        offers: The graphs on offer.
+        seen: What was seen of each capture, to be completed.
+    """
     holding = []
     for number in fitting:
-        size, needed = offers[number].size, _batch(offers[number], batch)
-        if size is not None and needed is not None and size < needed:
-            seen[offers[number].capture].too_small = (size, needed)
-        else:
+        size, needed = offers[number].size, _needed(offers[number], batch)
+        if batch is None or size is None or needed is None or batch.is_held_by(size, needed):
             holding.append(number)
+        else:
+            seen[offers[number].capture].wrong_size = (size, needed)
     if not holding:
         return ()
-    best = max(fits[number, sequence].agreement for number in holding)
-    best_ones = [number for number in holding if fits[number, sequence].agreement == best]
+    best = max(fitting[number].agreement for number in holding)
+    best_ones = [number for number in holding if fitting[number].agreement == best]
     sizes = {offers[number].size for number in best_ones}
     if len(sizes) > 1:
-        if None in sizes or any(_batch(offers[number], batch) is None for number in best_ones):
+        if None in sizes or any(_needed(offers[number], batch) is None for number in best_ones):
             best_ones = _interchangeable(best_ones, offers)
         else:
             smallest = min(size for size in sizes if size is not None)
@@ -168,10 +135,15 @@ def _candidates(
             seen[offers[number].capture].was_ambiguous = True
         return ()
     first = offers[best_ones[0]]
-    chosen = tuple(number for number in best_ones if offers[number].family == first.family)
-    for number in set(holding) - set(chosen):
-        seen[offers[number].capture].was_beaten = True
-    return chosen
+    return tuple(number for number in best_ones if offers[number].family == first.family)
+
+
+def _needed(offer: Offer, batch: Batch | None) -> int | None:
+    """The batch in the unit that the graph was captured for: requests or tokens."""
+    mark = offer.nodes.graph.mark
+    if mark is None or batch is None:
+        return None
+    return batch.mark.requests if mark.requests is not None else batch.mark.tokens
 
 
 def _interchangeable(numbers: list[int], offers: Sequence[Offer]) -> list[int]:
@@ -203,7 +175,9 @@ def _in_order_of_capture(
     for family, launches in by_family.items():
         places = [[number - firsts[family] for number in candidates[launch]] for launch in launches]
         every = [firsts[family] + place for place in range(sizes[family])]
-        found = _walk(places, sizes[family], is_safe=len(launches) == len(every) or bool(_interchangeable(every, offers)))
+        found = _walk(
+            places, sizes[family], is_safe=len(launches) == len(every) or bool(_interchangeable(every, offers))
+        )
         if found is None:
             found = _same_for_all(candidates, launches, offers, firsts[family])
         if found is None:
@@ -259,6 +233,6 @@ def joined(choice: Choice, replays: Replays, offers: Sequence[Offer]) -> Iterato
     """For each recognized launch its offer, the rows of its events that have a node, and the rows of their calls."""
     for launch, number in enumerate(choice.offer):
         if number is not None:
-            partner = choice.fits[number, int(replays.sequence[launch])].partner
+            partner = offers[number].fits[int(replays.sequence[launch])].partner
             matched = np.flatnonzero(partner >= 0)
             yield number, replays.events(launch)[matched], offers[number].nodes.graph.launch[partner[matched]]

@@ -1,9 +1,9 @@
 """How far is what a graph ran what was captured?
 
 Kernels decide: copies and fills may be missing on one side. Where calls name the kernels that they launch (HIP), names
-must agree. Where they do not (CUDA), kernels are matched by their order, and checked by what the capture knows: the same
-operator with the same inputs runs the same kernels in every layer, a product runs a kernel of products, and a kernel
-that torch.compile made bears the name of its operator.
+must agree. Where they do not (CUDA), kernels are matched by their order, and checked by what the capture knows: the
+same operator with the same inputs runs the same kernels in every layer, a product runs a kernel of products, and a
+kernel that torch.compile made bears the name of its operator.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.context import Context, Repetitions
 from traceanalyzer.analyzers.graph_join.captured import CapturedGraph
 from traceanalyzer.trace.model import NO_COLLECTIVE, Thread, Trace
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I64, SliceTable, Table
+from traceanalyzer.trace.table import I32, I64, SliceTable, Table
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     DeviceEvents,
@@ -148,12 +148,11 @@ class _Pools:
             changes["thread"] = (table.thread + thread).astype(np.int32)
         return replace(table, **changes)
 
-    def _codes(self, pool: str, texts: Strings, column: I64) -> I64:
+    def _codes(self, pool: str, texts: Strings, column: I32) -> I32:
         known = self._texts[pool]
         distinct, which = np.unique(column, return_inverse=True)
         numbers = [known.setdefault(texts[code], len(known)) for code in distinct.tolist()]
-        codes: I64 = np.array(numbers, np.int32)[which] if len(distinct) else np.zeros(0, np.int32)
-        return codes
+        return np.array(numbers, np.int32)[which] if len(distinct) else np.zeros(0, np.int32)
 
     def trace(
         self, replay: Trace, *, host: HostEvents, frames: Frames, launches: Launches, device: DeviceEvents
@@ -161,7 +160,12 @@ class _Pools:
         """The trace of these tables; everything else is empty."""
         return Trace(
             info=replay.info,
-            **{pool: Strings(texts) for pool, texts in self._texts.items()},
+            names=Strings(self._texts["names"]),
+            shapes=Strings(self._texts["shapes"]),
+            types=Strings(self._texts["types"]),
+            dims=Strings(self._texts["dims"]),
+            strides=Strings(self._texts["strides"]),
+            concrete=Strings(self._texts["concrete"]),
             collectives=(NO_COLLECTIVE,),
             threads=self.threads,
             host=host,
