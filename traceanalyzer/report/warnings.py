@@ -303,10 +303,10 @@ _TEXTS = (
     Text(
         "q-graph-joined",
         "{count:count} kernels, copies and fills of graphs ({share:share} of their time) were joined with the "
-        "operators of {names}. Tables that are marked as joined hold them; all other tables count them for the graph launch.",
+        "operators of {names}. Tables marked as joined hold them; other tables count them for the graph launch.",
         "names are names of files",
         one="{count:count} kernel, copy or fill of graphs ({share:share} of their time) was joined with the "
-        "operators of {names}. Tables that are marked as joined hold it; all other tables count it for the graph launch.",
+        "operators of {names}. Tables marked as joined hold it; other tables count it for the graph launch.",
     ),
     Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
     Text(

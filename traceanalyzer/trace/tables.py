@@ -92,6 +92,8 @@ class DeviceEvents(SliceTable):
     occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
     bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")
     collective: I32 = column("i4", "", "row of the collective that the kernel belongs to; 0 is none")
+    graph: I64 = column("i8", "", "id of the graph that it is part of; -1 where absent")
+    graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent")
 
 
 @dataclass(frozen=True)

@@ -2,32 +2,101 @@
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
-
 import numpy as np
 
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.trace.table import I64, Array, Bool
 
 NO_NODE = -1
+_MOST_EDITS = 400
+"""Own choice: the time grows with the number of codes without a partner."""
 
 
 def in_order(nodes: I64, run: I64) -> I64:
-    """For each code of `run` the position of its partner in `nodes`, or -1.
+    """For each code of `run` the position of its partner in `nodes`, or -1; partners are ascending.
 
-    What stands in the same order on both sides is matched first. What is left is matched by its number among equal
-    codes, because streams that run side by side may finish in another order than they were captured in.
+    Leaves out as few codes as possible (Myers, An O(ND) difference algorithm, 1986): a matching of the longest common
+    pieces would shift whole layers, because layers are alike. Where too many would be left out, nothing is matched.
     """
-    if len(nodes) == len(run) and bool((nodes == run).all()):
-        return np.arange(len(run))
     partner = np.full(len(run), NO_NODE, np.int64)
-    for block in SequenceMatcher(None, nodes.tolist(), run.tolist(), autojunk=False).get_matching_blocks():
-        partner[block.b : block.b + block.size] = np.arange(block.a, block.a + block.size)
-    return _completed(partner, nodes, run)
+    shorter = min(len(nodes), len(run))
+    unequal = np.flatnonzero(nodes[:shorter] != run[:shorter])
+    front = int(unequal[0]) if len(unequal) else shorter
+    unequal = np.flatnonzero(nodes[len(nodes) - shorter + front :][::-1] != run[len(run) - shorter + front :][::-1])
+    back = int(unequal[0]) if len(unequal) else shorter - front
+    partner[:front] = np.arange(front)
+    partner[len(run) - back :] = np.arange(len(nodes) - back, len(nodes))
+    pairs = _least_edits(nodes[front : len(nodes) - back].tolist(), run[front : len(run) - back].tolist())
+    for node, event in pairs:
+        partner[front + event] = front + node
+    return partner
 
 
-def _completed(partner: I64, nodes: I64, run: I64) -> I64:
-    """Match what is left on both sides by its number among equal codes."""
+def _least_edits(left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    """Pairs of equal entries in ascending order, as many as possible; none where more than a few have no partner."""
+    reach = {1: 0}  # on each diagonal (place on the left minus place on the right) the furthest place on the left
+    history = []
+    for edits in range(min(len(left) + len(right), _MOST_EDITS) + 1):
+        history.append(reach.copy())
+        for diagonal in range(-edits, edits + 1, 2):
+            down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
+            at = reach[diagonal + 1] if down else reach[diagonal - 1] + 1
+            while at < len(left) and at - diagonal < len(right) and left[at] == right[at - diagonal]:
+                at += 1
+            reach[diagonal] = at
+            if at >= len(left) and at - diagonal >= len(right):
+                return _way_back(history, len(left), len(right))
+    return []
+
+
+def _way_back(history: list[dict[int, int]], at: int, other: int) -> list[tuple[int, int]]:
+    """The pairs on the way that led to the ends of both lists.
+
+    Args:
+        history: How far each diagonal reached before each edit.
+        at: Length of the left list.
+        other: Length of the right list.
+    """
+    pairs = []
+    for edits in range(len(history) - 1, 0, -1):
+        reach, diagonal = history[edits], at - other
+        down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
+        before = diagonal + 1 if down else diagonal - 1
+        start = reach[before]
+        equal = at - (start if down else start + 1)
+        pairs += [(at - step, other - step) for step in range(1, equal + 1)]
+        at, other = start, start - before
+    pairs += [(at - step, other - step) for step in range(1, at + 1)]
+    return pairs[::-1]
+
+
+def between(partner: I64, nodes: Bool, events: Bool) -> I64:
+    """Match strangers that lie between the same neighbours, where there are as many on both sides.
+
+    After the last neighbour the first ones are matched: a writer may leave calls at the end of a capture.
+
+    Args:
+        partner: For each event its node, ascending, or -1.
+        nodes: Which nodes are strangers: nothing tells what they run.
+        events: Which events are strangers: no node is known to run them.
+    """
+    result = partner.copy()
+    matched = np.flatnonzero(partner != NO_NODE)
+    free, open_ = np.flatnonzero(nodes), np.flatnonzero(events)
+    gap, gap_of = np.searchsorted(partner[matched], free), np.searchsorted(matched, open_)
+    for number in np.intersect1d(gap, gap_of).tolist():
+        here, there = free[gap == number], open_[gap_of == number]
+        size = min(len(here), len(there))
+        if len(here) == len(there) or number == len(matched):
+            result[there[:size]] = here[:size]
+    return result
+
+
+def completed(partner: I64, nodes: I64, run: I64) -> I64:
+    """Match what is left on both sides by its number among equal codes.
+
+    Streams that run side by side may start in another order than they were captured in.
+    """
     open_run = np.flatnonzero(partner == NO_NODE)
     free = np.ones(len(nodes), np.bool_)
     free[partner[partner != NO_NODE]] = False

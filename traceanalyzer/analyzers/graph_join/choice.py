@@ -194,17 +194,18 @@ def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | N
     Args:
         places: Those that each launch may have, ascending.
         size: Number of places.
-        is_safe: The first launch may count as certain if the launches are whole rounds: there is one for each place,
-            or all places have the same operators.
+        is_safe: Where several starts are possible, the first may be taken if the launches are whole rounds: there is
+            one for each place, or all places have the same operators.
 
     Returns:
         The places; None if nothing tells where the launches begin.
     """
     certain = next((at for at, allowed in enumerate(places) if len(allowed) == 1), None)
     if certain is None:
-        if len(places) % size or not is_safe:
+        starts = [start for start in places[0] if _goes_around(places, start, size)]
+        if not starts or (len(starts) > 1 and (len(places) % size or not is_safe)):
             return None
-        certain, places = 0, [places[0][:1], *places[1:]]
+        certain, places = 0, [starts[:1], *places[1:]]
     result = [0] * len(places)
     result[certain] = places[certain][0]
     for at in range(certain + 1, len(places)):
@@ -214,6 +215,11 @@ def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | N
         after = result[at + 1]
         result[at] = min(places[at], key=lambda place: (after - place - 1) % size)
     return result
+
+
+def _goes_around(places: list[list[int]], start: int, size: int) -> bool:
+    """Whether the launches may have all places one after another, from a start on."""
+    return all((start + at) % size in allowed for at, allowed in enumerate(places))
 
 
 def _same_for_all(

@@ -15,8 +15,10 @@ import numpy as np
 from traceanalyzer.analyzers.graph_join.alignment import (
     NO_NODE,
     agreement,
+    between,
     by_place,
     common,
+    completed,
     in_order,
     most_frequent,
 )
@@ -62,6 +64,18 @@ def fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) ->
         names: Of the capture, for its operators.
         vocabulary: Names of kernels.
     """
+    found = _fit(nodes, replay, names, vocabulary)
+    if replay.by_node is None:
+        return found
+    other = _fit(nodes, Replay(replay.kind[replay.by_node], replay.kernel[replay.by_node]), names, vocabulary)
+    if other.agreement <= found.agreement:
+        return found
+    partner = np.full(len(replay), NO_NODE, np.int64)
+    partner[replay.by_node] = other.partner
+    return Fit(other.agreement, partner)
+
+
+def _fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
     if 2 * (nodes.kernel != UNKNOWN).sum() > nodes.is_kernel.sum() and (replay.kernel != UNKNOWN).any():
         return _by_names(nodes, replay)
     return _by_order(nodes, replay, names, vocabulary)
@@ -74,7 +88,7 @@ def _by_names(nodes: Nodes, replay: Replay) -> Fit:
     least = max(len(here), len(there)) - unnamed - int((~nodes.is_kernel).sum()) - int((~replay.is_kernel).sum())
     if common(here, there) < REQUIRED * least - 1:  # so few that no order of them could agree
         return Fit(common(here, there) / max(least, 1), np.full(len(there), NO_NODE, np.int64))
-    partner = in_order(here, there)
+    partner = completed(in_order(here, there), here, there)
     _fill_gaps(partner, nodes, replay)
     return Fit(_matched(nodes, replay, partner), partner)
 
@@ -94,37 +108,49 @@ def _fill_gaps(partner: I64, nodes: Nodes, replay: Replay) -> None:
 
 
 def _by_order(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
-    is_equal = nodes.is_kernel.sum() == replay.is_kernel.sum()
     partner = by_place(nodes.is_kernel, nodes.graph.kind, replay.is_kernel, replay.kind)
-    if partner is None:
-        partner = _by_habit(nodes, replay)
+    if partner is not None:
+        return _checked(nodes, replay, partner, names, vocabulary)
+    if abs(int(nodes.is_kernel.sum()) - int(replay.is_kernel.sum())) > max(1, (1 - REQUIRED) * len(nodes)):
+        return NO_FIT
+    ways = (_by_habit(nodes, replay, from_front=from_front) for from_front in (True, False))
+    return max((_checked(nodes, replay, way, names, vocabulary) for way in ways), key=lambda found: found.agreement)
+
+
+def _checked(nodes: Nodes, replay: Replay, partner: I64, names: Strings, vocabulary: Vocabulary) -> Fit:
+    """The agreement of a matching by order: the least of all checks."""
     of_kernel = np.flatnonzero((partner != NO_NODE) & replay.is_kernel & (replay.kernel != UNKNOWN))
     keys, kernels = nodes.key[partner[of_kernel]], replay.kernel[of_kernel]
     told = keys != UNKNOWN
     habit = agreement(keys[told], kernels[told])
-    if not is_equal and habit is None:  # nothing tells where the missing nodes belong
-        return Fit(0.0, partner)
+    if habit is None and nodes.is_kernel.sum() != replay.is_kernel.sum():
+        return Fit(0.0, partner)  # nothing tells where the missing nodes belong
     shares = [_matched(nodes, replay, partner), habit]
     shares += _expected(nodes.caller[partner[of_kernel]], kernels, names, vocabulary)
     return Fit(min(share for share in shares if share is not None), partner)
 
 
-def _by_habit(nodes: Nodes, replay: Replay) -> I64:
+def _by_habit(nodes: Nodes, replay: Replay, *, from_front: bool) -> I64:
     """Match by the kernels that each key runs most often, where the numbers of kernels differ.
 
-    Before the first missing node the order from the front is right, after the last the order from the back is.
+    Before the first missing node the order from the front is right, after the last the order from the back is. Where
+    both tell as much of a key, one of them decides.
     """
     here, there = np.flatnonzero(nodes.is_kernel), np.flatnonzero(replay.is_kernel)
-    partner = np.full(len(replay), NO_NODE, np.int64)
     size = min(len(here), len(there))
-    if abs(len(here) - len(there)) > max(1, (1 - REQUIRED) * size):
-        return partner
     key, kernel = nodes.key[here], replay.kernel[there]
-    keys = np.concatenate((key[:size], key[:size], key[len(key) - size :]))  # the front decides where both are equal
-    kernels = np.concatenate((kernel[:size], kernel[:size], kernel[len(kernel) - size :]))
+    front, back = slice(size), slice(-size, None)
+    sides = (front, back, front if from_front else back)
+    keys = np.concatenate([key[side] for side in sides])
+    kernels = np.concatenate([kernel[side] for side in sides])
     known = (keys != UNKNOWN) & (kernels != UNKNOWN)
-    usual = most_frequent(keys[known], kernels[known], int(nodes.key.max(initial=-1)) + 1)
-    found = in_order(entries(usual, key, NO_NODE), np.where(kernel == UNKNOWN, NO_NODE - 1, kernel))
+    size = int(nodes.key.max(initial=-1)) + 1
+    usual = most_frequent(keys[known], kernels[known], size)
+    usual[np.bincount(key[key != UNKNOWN], minlength=size) < 2] = NO_NODE  # a key that occurs once has no habits
+    guess = entries(usual, key, NO_NODE)
+    guessed = in_order(guess, np.where(kernel == UNKNOWN, NO_NODE - 1, kernel))
+    found = between(guessed, guess == NO_NODE, (guessed == NO_NODE) & ~np.isin(kernel, usual))
+    partner = np.full(len(replay), NO_NODE, np.int64)
     partner[there] = entries(here, found, NO_NODE)
     return partner
 

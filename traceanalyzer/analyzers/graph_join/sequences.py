@@ -73,6 +73,9 @@ class Replay:
     kind: U8
     kernel: I64
     """Number of the name of each kernel; -1 for copies, fills, and kernels without a name."""
+    by_node: I64 | None = None
+    """Another order of the events: that of the ids of their nodes, if all have one and it is not that of their starts.
+    Streams that run side by side start in an order of their own."""
 
     @property
     def is_kernel(self) -> Bool:
@@ -148,8 +151,17 @@ def replays_of(context: Context, vocabulary: Vocabulary) -> Replays:
     distinct: list[Replay] = []
     sequence = np.zeros(len(launches), np.int64)
     for number, (first, last) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        by_node = _by_node(trace.device.graph_node[rows[first:last]])
         content = kind[first:last].tobytes() + kernel[first:last].tobytes()
+        content += b"" if by_node is None else by_node.tobytes()
         sequence[number] = known.setdefault(content, len(known))
         if sequence[number] == len(distinct):
-            distinct.append(Replay(kind[first:last], kernel[first:last]))
+            distinct.append(Replay(kind[first:last], kernel[first:last], by_node))
     return Replays(launches, rows, bounds, sequence, tuple(distinct))
+
+
+def _by_node(nodes: I64) -> I64 | None:
+    """The order of the ids of nodes, if it is not that of the rows."""
+    if (nodes == UNKNOWN).any() or (nodes[1:] >= nodes[:-1]).all():
+        return None
+    return np.argsort(nodes, kind="stable")

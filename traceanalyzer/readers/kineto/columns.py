@@ -212,6 +212,8 @@ class Collector:
             occupancy=floats(args, "occupancy"),
             bytes=integers(args, "bytes"),
             collective=collectives(args, self.collectives),
+            graph=integers(args, "graph"),
+            graph_node=integers(args, "graph_node"),
         )
 
     def _add_accelerator(self, events: Sequence[Event], common: dict[str, Array]) -> None:

@@ -39,6 +39,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     blocks_per_sm: object = msgspec.field(name="blocks per SM", default=None)
     occupancy: object = msgspec.field(name="est. achieved occupancy %", default=None)
     bytes: object = -1
+    graph: object = msgspec.field(name="graph id", default=-1)
+    graph_node: object = msgspec.field(name="graph node id", default=-1)
     collective: object = msgspec.field(name="Collective name", default="")
     dtype: object = ""
     in_elements: object = msgspec.field(name="In msg nelems", default=None)
