@@ -233,12 +233,8 @@ def test_a_capture_of_another_batch_is_refused_by_its_kernels() -> None:
 
 @BOTH
 def test_a_capture_for_a_smaller_batch_is_refused_by_its_mark(vendor: Vendor) -> None:
-    found = join(
-        replayed([model(4)], vendor, mark=DECODE), captured([("capture_4_DECODE", model(4, batch=4))], vendor)
-    )
-    assert reason(found) == (
-        "its graph that agrees was captured for a batch of 4, and the trace has a batch of 8"
-    )
+    found = join(replayed([model(4)], vendor, mark=DECODE), captured([("capture_4_DECODE", model(4, batch=4))], vendor))
+    assert reason(found) == ("its graph that agrees was captured for a batch of 4, and the trace has a batch of 8")
 
 
 @BOTH
