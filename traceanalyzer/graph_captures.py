@@ -14,7 +14,7 @@ from traceanalyzer.inputs import opening
 from traceanalyzer.report.message import Text
 from traceanalyzer.trace.model import Loss, Trace
 
-_UNREADABLE = Text("capture-unreadable", "it cannot be read ({error})", "error names the file and the reason")
+_UNREADABLE = Text("graph-join-unreadable", "it cannot be read ({error})", "error names the file and the reason")
 _OPAQUE = frozenset({"q-graph-opaque", "q-unattributed"})
 """Doubts of a trace whose graphs are not joined with a capture."""
 _NEARLY_ALL = 0.95

@@ -15,7 +15,6 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import graph_join
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.graph_join import CaptureFile, Join, tables
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.trace.model import Trace

@@ -24,25 +24,25 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64
 
-_NO_GRAPHS = Text("capture-no-replay", "the trace launches no graphs")
-_NO_CAPTURE = Text("capture-none", "it holds no capture of a graph from begin to end")
+_NO_GRAPHS = Text("graph-join-no-replay", "the trace launches no graphs")
+_NO_CAPTURE = Text("graph-join-none", "it holds no capture of a graph from begin to end")
 _RANK = Text(
-    "capture-rank",
+    "graph-join-rank",
     "it was recorded on rank {capture:count} of {capture_world:count}, and the trace on rank {replay:count} of "
     "{replay_world:count}",
 )
 _SIZE = Text(
-    "capture-size",
+    "graph-join-size",
     "its graph that agrees was captured for a batch of {size:count}, and the trace has a batch of {batch:count}",
 )
-_AMBIGUOUS = Text("capture-ambiguous", "several of its graphs agree, and nothing tells which of them ran")
-_BEATEN = Text("capture-beaten", "another capture agrees better, or is of a batch that fits better")
+_AMBIGUOUS = Text("graph-join-ambiguous", "several of its graphs agree, and nothing tells which of them ran")
+_BEATEN = Text("graph-join-beaten", "another capture agrees better, or is of a batch that fits better")
 _DISAGREES = Text(
-    "capture-disagrees",
+    "graph-join-disagrees",
     "its best graph agrees with {share:share} of what ran, and {required:share} are required",
 )
 _LENGTH = Text(
-    "capture-length",
+    "graph-join-length",
     "none of its graphs is as long as what ran: {captured:count} and {replayed:count} kernels at the nearest",
 )
 
@@ -90,7 +90,7 @@ class CaptureFile:
 
 @dataclass(frozen=True)
 class Join:
-    """What was joined."""
+    """The joined part of a recording."""
 
     result: GraphJoin
     context: Context | None

@@ -42,7 +42,7 @@ class ReplayedGraph:
 
     graph: CapturedGraph
     launches: int
-    """How often."""
+    """Number of its launches."""
 
 
 @dataclass(frozen=True, eq=False)
