@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
 from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
@@ -73,6 +74,14 @@ class StepChoice:
         return steps.take(slice(chosen[0], chosen[-1] + 1))
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What else was recorded of the program of a trace."""
+
+    compile_logs: tuple[CompileLog, ...] = ()
+    captures: GraphCaptures = field(default_factory=GraphCaptures)
+
+
 def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Trace | TableDocument:
     """Read a trace, or a text with tables of `key_averages()`; the content decides.
 
@@ -110,7 +119,7 @@ def analyze(
     measured: Trace | TableDocument,
     steps: StepChoice | None = None,
     config: Config | None = None,
-    *,
+    compile_logs: Sequence[CompileLog] = (),
     graph_captures: Iterable[str | Path | Trace] = (),
 ) -> model.Report:
     """Analyze a trace or the tables of a text.
@@ -119,22 +128,24 @@ def analyze(
         measured: What `load` returned.
         steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
+        compile_logs: Structured compile logs of the same program; `inputs.compile_logs.read` reads them.
         graph_captures: Recordings of the captures of the graphs that the trace launches: files, or what `load`
             returned. The time of the graphs is joined with the operators of the one that agrees.
 
     Raises:
         UnusableInputError: A capture cannot be read, or none of them agrees.
-        UsageError: None of the chosen steps is in the trace, or steps or captures were given for a printed table.
+        UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for a printed table.
     """
-    return _analyze(measured, steps, config or Config(), GraphCaptures(tuple(graph_captures)))
+    beside = Beside(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
+    return _analyze(measured, steps, config or Config(), beside)
 
 
-def _analyze(
-    measured: Trace | TableDocument, steps: StepChoice | None, config: Config, captures: GraphCaptures
-) -> model.Report:
+def _analyze(measured: Trace | TableDocument, steps: StepChoice | None, config: Config, beside: Beside) -> model.Report:
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config, captures)
-    if captures.named:
+        return _analyze_trace(measured, steps, config, beside)
+    if beside.compile_logs:
+        raise UsageError(f"{measured.name}: holds printed tables; a compile log explains only a trace")
+    if beside.captures.named:
         raise UsageError(f"{measured.name}: printed tables launch no graphs; captures are joined with traces")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
@@ -146,7 +157,7 @@ def report_on(
     name: str,
     steps: StepChoice | None = None,
     config: Config | None = None,
-    captures: GraphCaptures | None = None,
+    beside: Beside | None = None,
 ) -> model.Report:
     """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
 
@@ -155,27 +166,29 @@ def report_on(
         name: Of the file, for errors.
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
-        captures: Recordings of the captures of the graphs that a trace launches.
+        beside: What else was recorded of the same program.
 
     Raises:
         UnusableInputError: It is a saved difference; or as of `analyze`.
-        UsageError: As of `analyze`; or steps or captures were given for a saved report.
+        UsageError: As of `analyze`; or steps, logs or captures were given for a saved report.
     """
     if isinstance(content, Difference):
         raise UnusableInputError(f"{name}: {saved_reports.DIFFERENCE}")
     if isinstance(content, model.Report):
         if steps is not None and not steps.is_everything:
             raise UsageError(f"{name}: is a saved report; steps can only be chosen of a trace")
-        if captures is not None and captures.named:
+        if beside is not None and beside.compile_logs:
+            raise UsageError(f"{name}: is a saved report; a compile log explains only a trace")
+        if beside is not None and beside.captures.named:
             raise UsageError(f"{name}: is a saved report; captures can only be joined with a trace")
         return content
-    return _analyze(content, steps, config or Config(), captures or GraphCaptures())
+    return _analyze(content, steps, config or Config(), beside or Beside())
 
 
-def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, captures: GraphCaptures) -> model.Report:
+def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, beside: Beside) -> model.Report:
     rules = selection.choose(config)
-    context = context_of(trace, steps, _gpu(trace.info.devices, config))
-    joined = join_with(context, captures)
+    context = context_of(trace, steps, _gpu(trace.info.devices, config), beside.compile_logs)
+    joined = join_with(context, beside.captures)
     results, skipped = analyzers.run(context)
     doubts = quality.analyze(context)
     if joined is not None:
@@ -185,14 +198,17 @@ def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, captu
     source = source_of(trace)
     summary = summary_of(trace, context)
     advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
-    return report_of(source, summary, results, skipped, (*trace.losses, *doubts), advice)
+    losses = (*trace.losses, *(loss for log in beside.compile_logs for loss in log.losses))
+    return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
 
 
-def context_of(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context:
+def context_of(
+    trace: Trace, steps: StepChoice | None, gpu: Gpu | None, compile_logs: tuple[CompileLog, ...] = ()
+) -> Context:
     """What analyses of a trace share, over the steps that count."""
-    context = Context(trace, gpu=gpu)
+    context = Context(trace, gpu=gpu, compile_logs=compile_logs)
     if steps is not None and not steps.is_everything:
-        context = Context(trace, steps.of(context.steps), gpu)
+        context = Context(trace, steps.of(context.steps), gpu, compile_logs)
     return context
 
 

@@ -75,6 +75,7 @@ def kept(table: str) -> set[str]:
         "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
         "phases_kinds": {"phases-kind-host-median", "phases-kind-device-median"},
         "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
+        **{key: set[str]() for key in ("graph_breaks", "compilations", "compiled_regions")},  # may be left out
         "accelerators": {
             "accelerators-busy",
             "accelerators-share",

@@ -13,6 +13,7 @@ from traceanalyzer.analyzers import host_tree, links
 from traceanalyzer.analyzers.steps import Steps, find, infer
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
 
@@ -35,9 +36,11 @@ class Context:
         trace: Trace,
         chosen: Steps | None = None,
         gpu: Gpu | None = None,
+        compile_logs: tuple[CompileLog, ...] = (),
         repetitions: Repetitions | None = None,
     ) -> None:
         self.trace = trace
+        self.compile_logs = compile_logs
         self.gpu = gpu or gpus.only(trace.info.devices)
         self._chosen = chosen
         self._repetitions = repetitions

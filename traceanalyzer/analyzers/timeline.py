@@ -13,6 +13,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases.forest import forest
+from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.knowledge import accelerators
 from traceanalyzer.trace.strings import StringPool
@@ -63,10 +64,10 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """The step whose duration is nearest to the median."""
+    """Of the steps that count for the typical step of the recording, the one whose duration is nearest to it."""
 
     step: str
-    """Number of the step that is shown."""
+    """Number of the step that is shown, or the framework's mark, as in the analysis `recording`."""
     start_ns: int
     """Start of that step in ns since the first event."""
     duration_ns: int
@@ -83,10 +84,10 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 def analyze(context: Context) -> Timeline:
-    """Lanes of the typical step: threads with most to show first, then streams."""
-    steps = context.steps
+    """Lanes of a typical step of the program: threads with most to show first, then streams."""
+    steps = program_steps(context).typical
     length = steps.end_ns - steps.start_ns
-    chosen = int(np.argmin(np.abs(length - np.median(length))))
+    chosen = int(np.argmin(np.abs(length - length.mean())))
     start, end = int(steps.start_ns[chosen]), int(steps.end_ns[chosen])
     cell = max(1, -(-(end - start) // CELLS))
     names: StringPool[int] = StringPool()

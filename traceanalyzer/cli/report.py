@@ -15,11 +15,16 @@ from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.graph_captures import GraphCaptures
 from traceanalyzer.inputs import opening
-from traceanalyzer.pipeline import StepChoice, report_on
+from traceanalyzer.inputs.compile_logs import read as read_logs
+from traceanalyzer.pipeline import Beside, StepChoice, report_on
 from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+
+_NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
@@ -41,8 +46,17 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
     "captures",
     multiple=True,
     metavar="FILE",
-    help="A recording of the capture of the graphs that the trace launches; may be given several times.",
+    help="A recording of the capture of the graphs that the trace launches. Repeatable.",
     shell_complete=parameters.files,
+)
+@click.option(
+    "--compile-log",
+    "compile_logs",
+    metavar="PATH",
+    multiple=True,
+    shell_complete=parameters.files,
+    help="A compile log of torch (TORCH_TRACE) of the same program, or a folder of them: names the cause of each graph "
+    "break and recompilation. Repeatable.",
 )
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
@@ -64,6 +78,7 @@ def command(
     ignore: tuple[str, ...],
     fail_on: str | None,
     captures: tuple[str, ...],
+    compile_logs: tuple[str, ...],
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
@@ -100,6 +115,7 @@ def command(
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
       traceanalyzer report profiling.md
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
+      traceanalyzer report trace.json.gz --compile-log compile_logs/
 
     \b
     Exit codes:
@@ -118,7 +134,8 @@ def command(
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-    made = _make(given, StepChoice(first, last, skip_warmup), settings, captures, quiet=quiet)
+    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures)
+    made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
         trace = _traced(made.measured, given)
@@ -131,8 +148,20 @@ def command(
     if show:
         page.show(targets)
     elif not outputs and form is None and not quiet:
-        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(given))} -o report.html", err=True)
+        command = f"traceanalyzer report {one_line(shlex.quote(given))} -o report.html"
+        click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How a report is to be made."""
+
+    steps: StepChoice
+    settings: Config
+    compile_logs: tuple[CompileLog, ...]
+    captures: tuple[str, ...]
+    """Files that may hold the capture of graphs."""
 
 
 @dataclass(frozen=True)
@@ -157,24 +186,26 @@ def _only(inputs: tuple[str, ...]) -> str:
     return inputs[0]
 
 
-def _make(given: str, steps: StepChoice, settings: Config, captures: tuple[str, ...], *, quiet: bool) -> _Made:
+def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
     chosen = folder.FolderInput((given,)) if opening.is_one_file(given) else folder.chosen(given)
     if chosen.is_run:
-        if captures:
+        if asked.compile_logs:
+            raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
+        if asked.captures:
             raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect(chosen.inputs, steps, each)
-        return _Made(run.report(settings), notes=tuple(run.summary))
+            run = multirank.collect(chosen.inputs, asked.steps, each)
+        return _Made(run.report(asked.settings), notes=tuple(run.summary))
     (file,) = chosen.inputs
-    offered = GraphCaptures(captures, () if captures else chosen.captures)
+    beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else chosen.captures))
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
-        if isinstance(content, Report) and settings.options:
+        if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-        return _Made(report_on(content, file, steps, settings, offered), content)
+        return _Made(report_on(content, file, asked.steps, asked.settings, beside), content)
 
 
 def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:

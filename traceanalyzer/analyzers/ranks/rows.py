@@ -89,6 +89,8 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
         matched=matched,
         last=last,
         skew=_skew(run, position),
+        workload=member.recording.workload if member.recording else None,
+        typical_step_ns=member.recording.typical_step_ns if member.recording else None,
     )
 
 
