@@ -158,10 +158,11 @@ def _offers(
     capture = Context(file.content)
     if (reason := _unfit(context, replays, capture)) is not None:
         return reason
-    trace, offers = capture.trace, []
-    for graph in captured_graphs(capture):
-        nodes = nodes_of(capture, graph, vocabulary)
-        offers.append(Offer(number, nodes, trace.names, trace.shapes, fits(trace, nodes, replays, vocabulary)))
+    trace, graphs = capture.trace, nodes_of(capture, vocabulary)
+    offers = [
+        Offer(number, nodes, trace.names, trace.shapes, fitting)
+        for nodes, fitting in zip(graphs, fits(trace, graphs, replays, vocabulary), strict=True)
+    ]
     best = max(found.agreement for offer in offers for found in offer.fits)
     if best >= REQUIRED:
         return offers
@@ -170,8 +171,8 @@ def _offers(
 
 def _lengths(offers: Sequence[Offer], replays: Replays) -> Message:
     """The graph and what ran that are nearest to each other in their number of kernels."""
-    here = {int(offer.nodes.is_kernel.sum()) for offer in offers}
-    there = {int(replay.is_kernel.sum()) for replay in replays.distinct}
+    here = {offer.nodes.kernels for offer in offers}
+    there = {replay.kernels for replay in replays.distinct}
     captured, replayed = min(product(here, there), key=lambda pair: (abs(pair[0] - pair[1]), pair))
     return _LENGTH(captured=captured, replayed=replayed)
 

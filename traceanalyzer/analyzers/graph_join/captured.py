@@ -58,16 +58,18 @@ def _captured(context: Context) -> tuple[CapturedGraph, ...]:
     nodes = np.flatnonzero(kind != _NO_KIND)
     launches = trace.launches
     starts, ends = launches.start_ns[begin], launches.end_ns[end]
+    first_node = np.searchsorted(launches.start_ns[nodes], starts)
+    last_node = np.searchsorted(launches.start_ns[nodes], ends)
     together = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at a time
     marks = _Marks(trace)
     found = []
-    for row, first, last in zip(begin.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        own = nodes[np.searchsorted(launches.start_ns[nodes], first) : np.searchsorted(launches.start_ns[nodes], last)]
+    for at, row in enumerate(begin.tolist()):
+        own = nodes[first_node[at] : last_node[at]]
         if together:
             own = own[launches.thread[own] == launches.thread[row]]
         if len(own):
             label, mark = marks.at(launches.thread[row : row + 1], launches.start_ns[row : row + 1])
-            found.append(CapturedGraph(first, last, own, kind[own], mark, label))
+            found.append(CapturedGraph(int(starts[at]), int(ends[at]), own, kind[own], mark, label))
     return tuple(found)
 
 

@@ -88,14 +88,18 @@ def choose(context: Context, replays: Replays, offers: Sequence[Offer]) -> Choic
     return Choice(tuple(_in_order_of_capture(candidates, offers, seen)), seen)
 
 
-def fits(capture: Trace, nodes: Nodes, replays: Replays, vocabulary: Vocabulary) -> tuple[Fit, ...]:
-    """How a graph of a capture fits each distinct sequence that graphs ran."""
-    return tuple(_fit(capture, nodes, replay, vocabulary) for replay in replays.distinct)
+def fits(capture: Trace, graphs: Sequence[Nodes], replays: Replays, vocabulary: Vocabulary) -> list[tuple[Fit, ...]]:
+    """How each graph of a capture fits each distinct sequence that graphs ran."""
+    known: dict[tuple[bytes, ...], tuple[Fit, ...]] = {}
+    for nodes in graphs:
+        if nodes.content not in known:
+            known[nodes.content] = tuple(_fit(capture, nodes, replay, vocabulary) for replay in replays.distinct)
+    return [known[nodes.content] for nodes in graphs]
 
 
 def _fit(capture: Trace, nodes: Nodes, replay: Replay, vocabulary: Vocabulary) -> Fit:
     """The fit of a graph, without looking closer at one of quite another length."""
-    here, there = int(nodes.is_kernel.sum()), int(replay.is_kernel.sum())
+    here, there = nodes.kernels, replay.kernels
     if abs(here - there) > max(1, 0.1 * max(here, there)):
         return NO_FIT
     return fit(nodes, replay, capture.names, vocabulary)

@@ -76,7 +76,7 @@ def fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) ->
 
 
 def _fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
-    if 2 * (nodes.kernel != UNKNOWN).sum() > nodes.is_kernel.sum() and (replay.kernel != UNKNOWN).any():
+    if 2 * (nodes.kernel != UNKNOWN).sum() > nodes.kernels and (replay.kernel != UNKNOWN).any():
         return _by_names(nodes, replay)
     return _by_order(nodes, replay, names, vocabulary)
 
@@ -111,7 +111,7 @@ def _by_order(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabula
     partner = by_place(nodes.is_kernel, nodes.graph.kind, replay.is_kernel, replay.kind)
     if partner is not None:
         return _checked(nodes, replay, partner, names, vocabulary)
-    if abs(int(nodes.is_kernel.sum()) - int(replay.is_kernel.sum())) > max(1, (1 - REQUIRED) * len(nodes)):
+    if abs(nodes.kernels - replay.kernels) > max(1, (1 - REQUIRED) * len(nodes)):
         return NO_FIT
     ways = (_by_habit(nodes, replay, from_front=from_front) for from_front in (True, False))
     return max((_checked(nodes, replay, way, names, vocabulary) for way in ways), key=lambda found: found.agreement)
@@ -123,7 +123,7 @@ def _checked(nodes: Nodes, replay: Replay, partner: I64, names: Strings, vocabul
     keys, kernels = nodes.key[partner[of_kernel]], replay.kernel[of_kernel]
     told = keys != UNKNOWN
     habit = agreement(keys[told], kernels[told])
-    if habit is None and nodes.is_kernel.sum() != replay.is_kernel.sum():
+    if habit is None and nodes.kernels != replay.kernels:
         return Fit(0.0, partner)  # nothing tells where the missing nodes belong
     shares = [_matched(nodes, replay, partner), habit]
     shares += _expected(nodes.caller[partner[of_kernel]], kernels, names, vocabulary)

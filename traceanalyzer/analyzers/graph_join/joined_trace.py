@@ -98,8 +98,8 @@ def joined_context(
         device=replace(device, correlation=correlation[order]),
     )
     host_calls, frame_calls = (np.concatenate(column) for column in zip(*repetitions, strict=True))
-    repetitions = Repetitions(host_calls[host_order], frame_calls[frame_order])
-    return Context(trace, gpu=context.gpu, repetitions=repetitions)
+    counts = Repetitions(host_calls[host_order], frame_calls[frame_order])
+    return Context(trace, gpu=context.gpu, repetitions=counts)
 
 
 class _Windows:

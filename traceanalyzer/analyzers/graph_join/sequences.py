@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from traceanalyzer.analyzers import python_lines
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.graph_join.captured import CapturedGraph, calls, device_kinds
+from traceanalyzer.analyzers.graph_join.captured import CapturedGraph, calls, captured_graphs, device_kinds
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.knowledge import graph_calls
@@ -56,11 +57,21 @@ class Nodes:
     key: I64
     """Number of caller, inputs and place among its calls: equal keys should run equal kernels. -1 where unknown."""
 
-    @property
+    @cached_property
     def is_kernel(self) -> Bool:
         """Which nodes are kernels."""
         found: Bool = self.graph.kind == Category.KERNEL
         return found
+
+    @cached_property
+    def kernels(self) -> int:
+        """Number of kernels."""
+        return int(self.is_kernel.sum())
+
+    @cached_property
+    def content(self) -> tuple[bytes, ...]:
+        """All that a fit depends on: equal for graphs that fit alike."""
+        return tuple(column.tobytes() for column in (self.graph.kind, self.kernel, self.caller, self.key))
 
     def __len__(self) -> int:
         return len(self.graph.launch)
@@ -77,11 +88,16 @@ class Replay:
     """Another order of the events: that of the ids of their nodes, if all have one and it is not that of their starts.
     Streams that run side by side start in an order of their own."""
 
-    @property
+    @cached_property
     def is_kernel(self) -> Bool:
         """Which events are kernels."""
         found: Bool = self.kind == Category.KERNEL
         return found
+
+    @cached_property
+    def kernels(self) -> int:
+        """Number of kernels."""
+        return int(self.is_kernel.sum())
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -107,25 +123,25 @@ class Replays:
         return self.rows[self.bounds[number] : self.bounds[number + 1]]
 
 
-def nodes_of(context: Context, graph: CapturedGraph, vocabulary: Vocabulary) -> Nodes:
-    """The nodes of a graph, with what tells them apart."""
-    trace, host, rows = context.trace, context.host, graph.launch
+def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
+    """The nodes of every captured graph of a recording, with what tells them apart."""
+    graphs = captured_graphs(context)
+    if not graphs:
+        return []
+    trace, host = context.trace, context.host
+    rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
     node = context.links.node[rows]
     owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top(), node, NO_PARENT))
     line = context.once(python_lines.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
     caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
     at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))
     shapes = entries(trace.host.shapes, at, np.int32(-1)).astype(np.int64)
-    key = group(
-        caller,
-        shapes,
-        entries(trace.host.types, at, -1),
-        np.where(owner == NO_PARENT, 0, _place(owner)),
-        graph.kind,
-    )[1]
-    key = np.where(caller < 0, UNKNOWN, key)
-    kernel = np.where(graph.kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN)
-    return Nodes(graph, vocabulary.codes(trace.names, kernel), caller, shapes, key)
+    place = np.where(owner == NO_PARENT, 0, _place(owner))
+    key = np.where(caller < 0, UNKNOWN, group(caller, shapes, entries(trace.host.types, at, -1), place, kind)[1])
+    kernel = vocabulary.codes(trace.names, np.where(kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN))
+    ends = np.cumsum([len(g.launch) for g in graphs])[:-1]
+    columns = (np.split(column, ends) for column in (kernel, caller, shapes, key))
+    return [Nodes(graph, *parts) for graph, *parts in zip(graphs, *columns, strict=True)]
 
 
 def _place(owner: I64) -> I64:
