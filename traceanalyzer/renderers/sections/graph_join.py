@@ -116,8 +116,18 @@ def _modules(report: Report, join: GraphJoin, top: int) -> Iterator[Section]:
     yield Section("joined-modules", _MODULES, tables=(table,), topic=Topic.MODULES, is_detail=True)
     places = sorted(range(len(modules.tree)), key=lambda row: (modules.tree[row].depth, row))[:top]
     chosen = [modules.tree[row] for row in sorted(places)]
-    rows = [(_INDENT * min(place.depth, _DEEPEST) + place.name, *_figures(place, join)) for place in chosen]
-    table = SectionTable("joined_modules_tree", (_MODULE, *_FIGURES), tuple(rows), len(modules.tree))
+    rows = [
+        (
+            _INDENT * min(place.depth, _DEEPEST) + place.name,
+            place.calls,
+            place.device_total_ns,
+            place.device_total_ns / join.joined_ns if join.joined_ns else None,
+            place.device_self_ns,
+        )
+        for place in chosen
+    ]
+    columns = (_MODULE, _CALLS, _TOTAL, _SHARE, _SELF)
+    table = SectionTable("joined_modules_tree", columns, tuple(rows), len(modules.tree))
     yield Section("joined-modules-tree", _TREE, tables=(table,), topic=Topic.MODULES, is_detail=True)
 
 
