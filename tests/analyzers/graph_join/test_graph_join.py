@@ -220,6 +220,20 @@ def test_a_capture_of_another_model_is_refused(vendor: Vendor) -> None:
     assert (found.result.joined_share, found.result.joined_ns) == (0.0, 0)
 
 
+def compiled(names: Sequence[str]) -> list[Node]:
+    return [Node(name, 8, name, width=8 + number) for number, name in enumerate(names)]
+
+
+def test_compiled_kernels_bear_the_names_of_their_operators() -> None:
+    names = [f"triton_poi_fused_{operator}_{number}" for number, operator in enumerate(("add", "mul", "div", "cat"))]
+    ran, other = compiled(names), compiled(names[::-1])
+    assert join(replayed([ran], CUDA), captured([("", ran)], CUDA)).result.joined_share == 1.0
+    refused = join(replayed([ran], CUDA), captured([("", other)], CUDA))
+    assert "its best graph agrees with 0.00 % of what ran" in reason(refused)
+    nameless = [replace(node, kernel="k0") for node in ran]
+    assert join(replayed([nameless], CUDA), captured([("", ran)], CUDA)).result.joined_share == 1.0
+
+
 @BOTH
 def test_a_capture_of_another_length_is_refused(vendor: Vendor) -> None:
     found = join(replayed([model(20)], vendor), captured([("", model(30))], vendor))

@@ -17,7 +17,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.graph_join.captured import captured_graphs
 from traceanalyzer.analyzers.graph_join.choice import Choice, Offer, Seen, choose, fits, joined
-from traceanalyzer.analyzers.graph_join.fitting import REQUIRED
+from traceanalyzer.analyzers.graph_join.fitting import NO_FIT, REQUIRED
 from traceanalyzer.analyzers.graph_join.joined_trace import ReplayedCapture, ReplayedGraph, joined_context
 from traceanalyzer.analyzers.graph_join.sequences import Replays, Vocabulary, nodes_of, replays_of
 from traceanalyzer.report.message import Message, Text
@@ -166,7 +166,9 @@ def _offers(
     best = max(found.agreement for offer in offers for found in offer.fits)
     if best >= REQUIRED:
         return offers
-    return _DISAGREES(share=best, required=REQUIRED) if best else _lengths(offers, replays)
+    if any(found is not NO_FIT for offer in offers for found in offer.fits):
+        return _DISAGREES(share=best, required=REQUIRED)
+    return _lengths(offers, replays)
 
 
 def _lengths(offers: Sequence[Offer], replays: Replays) -> Message:

@@ -53,6 +53,7 @@ class Fit:
 
 
 NO_FIT = Fit(0.0, np.zeros(0, np.int64))
+"""The fit of a graph of quite another length, which is not looked at closer."""
 
 
 def fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
@@ -174,6 +175,7 @@ def _expected(caller: I64, kernels: I64, names: Strings, vocabulary: Vocabulary)
     """Checks of kernels against the operators that should have launched them, as shares of what agrees."""
     texts, checks = vocabulary.texts(), []
     compiled = names.where(lambda name: name.startswith(_COMPILED))[np.maximum(caller, 0)] & (caller >= 0)
+    compiled[compiled] = [kernel_class(texts[kernel]) is not None for kernel in kernels[compiled].tolist()]
     if compiled.any():
         pairs = zip(caller[compiled].tolist(), kernels[compiled].tolist(), strict=True)
         checks.append(float(np.mean([names[name] == texts[kernel] for name, kernel in pairs])))
