@@ -65,7 +65,7 @@ class Nodes:
 
     @cached_property
     def kernels(self) -> int:
-        """Number of kernels."""
+        """Number of nodes that are kernels."""
         return int(self.is_kernel.sum())
 
     @cached_property
@@ -96,7 +96,7 @@ class Replay:
 
     @cached_property
     def kernels(self) -> int:
-        """Number of kernels."""
+        """Number of events that are kernels."""
         return int(self.is_kernel.sum())
 
     def __len__(self) -> int:
