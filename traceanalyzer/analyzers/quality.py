@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_marked, pr
 from traceanalyzer.analyzers.recording.workload import workload
 from traceanalyzer.analyzers.steps import NESTED
 from traceanalyzer.knowledge import frameworks, marks
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -126,7 +127,7 @@ def _recording(context: Context) -> Iterator[Loss]:
 
 def _crowds(context: Context) -> Iterator[Loss]:
     """What there is so much of that a report describes only the first."""
-    loaders = len(np.unique(context.host.name[context.host.kind == NodeKind.DATALOADER]))
+    loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
     if loaders > dataloader.LOADERS:
         yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})
     if deep := synchronizations.too_deep(context):
