@@ -72,6 +72,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
         "grid": trace.dims,
         "block": trace.dims,
         "collective": trace.collectives,
+        "source": trace.sources,
         "thread": [(thread.pid, thread.tid) for thread in trace.threads],
         "category": [category.name for category in Category],
     }

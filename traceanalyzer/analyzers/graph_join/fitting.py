@@ -24,7 +24,8 @@ from traceanalyzer.analyzers.graph_join.alignment import (
 )
 from traceanalyzer.analyzers.graph_join.sequences import Nodes, Replay, Vocabulary
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
@@ -32,7 +33,7 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 REQUIRED = 0.95
 """Agreement below which nothing is joined (own choice: a layer of a model of twenty)."""
 _COMPILED = "triton_"
-_OF_PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.TRITON, KernelClass.OTHER, None})
+_OF_PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.MOE, KernelClass.TRITON, KernelClass.OTHER})
 _FIRST_NAME = 256
 """Codes of names begin after those of kinds."""
 
@@ -175,7 +176,7 @@ def _expected(caller: I64, kernels: I64, names: Strings, vocabulary: Vocabulary)
     """Checks of kernels against the operators that should have launched them, as shares of what agrees."""
     texts, checks = vocabulary.texts(), []
     compiled = names.where(lambda name: name.startswith(_COMPILED))[np.maximum(caller, 0)] & (caller >= 0)
-    compiled[compiled] = [kernel_class(texts[kernel]) is not None for kernel in kernels[compiled].tolist()]
+    compiled[compiled] = [kernel_class(texts[kernel]) is not KernelClass.OTHER for kernel in kernels[compiled].tolist()]
     if compiled.any():
         pairs = zip(caller[compiled].tolist(), kernels[compiled].tolist(), strict=True)
         checks.append(float(np.mean([names[name] == texts[kernel] for name, kernel in pairs])))

@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context, Repetitions
 from traceanalyzer.analyzers.graph_join.captured import CapturedGraph
-from traceanalyzer.trace.model import NO_COLLECTIVE, Thread, Trace
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Thread, Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, SliceTable, Table
 from traceanalyzer.trace.tables import (
@@ -143,6 +143,8 @@ class _Pools:
                 changes[column] = self._codes(pool, getattr(trace, pool), getattr(table, column))
         if hasattr(table, "collective"):
             changes["collective"] = np.zeros(len(table), np.int32)
+        if hasattr(table, "source"):
+            changes["source"] = np.zeros(len(table), np.int32)
         if hasattr(table, "kernel"):
             changes["kernel"] = np.full(len(table), -1, np.int32)
         if hasattr(table, "thread"):
@@ -168,6 +170,7 @@ class _Pools:
             strides=Strings(self._texts["strides"]),
             concrete=Strings(self._texts["concrete"]),
             collectives=(NO_COLLECTIVE,),
+            sources=(NO_SOURCE,),
             threads=self.threads,
             host=host,
             launches=launches,

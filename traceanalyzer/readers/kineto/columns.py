@@ -14,8 +14,8 @@ from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import SLICE, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, texts
-from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
+from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, sources, texts
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
@@ -46,6 +46,7 @@ class Collector:
         self.strides: StringPool[bytes] = StringPool(b"")
         self.concrete: StringPool[bytes] = StringPool(b"")
         self.collectives: StringPool[Collective] = StringPool(NO_COLLECTIVE)
+        self.sources: StringPool[KernelSource] = StringPool(NO_SOURCE)
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
@@ -182,6 +183,7 @@ class Collector:
             strides=texts([a.strides for a in args], self.strides),
             concrete=texts([a.concrete for a in args], self.concrete),
             collective=collectives(args, self.collectives),
+            source=sources(args, self.sources),
             sequence=integers([a.sequence for a in args]),
             forward_thread=integers([a.forward_thread for a in args]),
         )

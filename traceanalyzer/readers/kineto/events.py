@@ -44,8 +44,6 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     blocks_per_sm: Any = msgspec.field(name="blocks per SM", default=None)
     occupancy: Any = msgspec.field(name="est. achieved occupancy %", default=None)
     bytes: Any = -1
-    graph: Any = msgspec.field(name="graph id", default=-1)
-    graph_node: Any = msgspec.field(name="graph node id", default=-1)
     collective: Any = msgspec.field(name="Collective name", default="")
     dtype: Any = ""
     in_elements: Any = msgspec.field(name="In msg nelems", default=None)
@@ -54,6 +52,11 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     group: Any = msgspec.field(name="Process Group Name", default="")
     ranks: Any = msgspec.field(name="Process Group Ranks", default="")
     group_sequence: Any = msgspec.field(name="Seq", default=None)
+    kernel_backend: Any = ""
+    kernel_file: Any = ""
+    kernel_hash: Any = ""
+    graph: Any = msgspec.field(name="graph id", default=-1)
+    graph_node: Any = msgspec.field(name="graph node id", default=-1)
     device_type: Any = msgspec.field(name="Device Type", default=-1)
     device_id: Any = msgspec.field(name="Device Id", default=-1)
     memory_bytes: Any = msgspec.field(name="Bytes", default=0)
