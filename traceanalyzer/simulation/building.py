@@ -1,0 +1,183 @@
+"""Builds the causal graph of a window from the tables of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.simulation import calls as calls_
+from traceanalyzer.simulation import handovers, releases, streams, waits
+from traceanalyzer.simulation.calls import Calls
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, Inputs, shifted
+from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import I64, Bool
+
+PERCENTILE = 50.0
+"""Which latency, gap and wake-up is usual."""
+_START, _END, _MARK, _LOADER = range(4)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph, and where to find in it what the steps are made of."""
+
+    graph: Graph
+    step_start: I64
+    """The point at the start of each step's mark."""
+    step_end: I64
+    """The point at the end of each step's mark."""
+
+
+def build(context: Context, window: Window, percentile: float = PERCENTILE) -> Built:
+    """Build the graph of a window."""
+    calls = calls_.find(context, window)
+    events = streams.find(context, window, calls)
+    released = releases.find(context, calls, events, percentile)
+    host, start_of, marks = _host_points(context, window, calls, released)
+    device, inputs = _device_chain(context, calls, events, start_of, percentile)
+    steps = len(window)
+    return Built(
+        Graph(host, device, Inputs(*inputs, released.unexplained)), marks[:steps], marks[steps : 2 * steps]
+    )
+
+
+def _host_points(
+    context: Context, window: Window, calls: Calls, released: releases.Releases
+) -> tuple[HostPoints, I64, I64]:
+    """The points, the position of the start of each call, and those of the marks."""
+    loads = _loader_waits(context, window, calls)
+    loader = context.trace.host
+    thread = np.concatenate(
+        (calls.thread, calls.thread, np.full(2 * len(window), _main_thread(context)), *[loader.thread[loads]] * 2)
+    ).astype(np.int64)
+    time = np.concatenate(
+        (
+            calls.start_ns,
+            calls.end_ns,
+            window.mark_start_ns,
+            window.mark_end_ns,
+            loader.start_ns[loads],
+            loader.end_ns[loads],
+        )
+    )
+    kind = np.repeat(
+        [_START, _END, _MARK, _LOADER, _LOADER], [len(calls), len(calls), 2 * len(window), len(loads), len(loads)]
+    )
+    call = np.concatenate((calls.row, calls.row, np.full(2 * (len(window) + len(loads)), NOTHING)))
+    number = np.concatenate((np.arange(len(calls)), np.arange(len(calls)), np.full(len(call) - 2 * len(calls), NOTHING)))
+    place = np.concatenate((2 * np.arange(len(calls)), 2 * np.arange(len(calls)) + 1, np.zeros(len(call) - 2 * len(calls), np.int64)))
+    outside = kind >= _MARK
+    time[outside] = _outside_of_calls(calls, thread[outside], time[outside])
+    # a mark comes before a call that starts at the same time; the two ends of a call stay in their order
+    order = np.lexsort((place, ~outside, time, thread))
+    thread, time, kind, call, number = thread[order], time[order], kind[order], call[order], number[order]
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    is_end = kind == _END
+    source, worked = handovers.find(context, thread, time, is_end)
+    first = thread != shifted(thread, NOTHING)
+    cost = np.where(first, time, time - shifted(time, 0))
+    cost[is_end] = released.own_ns[number[is_end]]
+    cost = np.where(source != NOTHING, worked, cost)
+    held = np.where(is_end, np.append(released.event, NOTHING)[number], NOTHING)
+    delay = np.where(is_end, np.append(released.delay_ns, 0)[number], 0)
+    delay = np.where(source != NOTHING, time - np.append(time, 0)[source], delay)
+    count = np.zeros(len(order), np.int64)
+    begins, ends = position[2 * len(calls) + 2 * len(window) :][: len(loads)], position[len(order) - len(loads) :]
+    np.add.at(count, begins, 1)
+    np.add.at(count, ends, -1)
+    in_loader = np.append(0, np.cumsum(count))[: len(order)] > 0
+    points = HostPoints(time, thread, cost, call, is_end, in_loader, held, source, delay)
+    marks = position[2 * len(calls) : 2 * (len(calls) + len(window))]
+    return points, position[: len(calls)], marks
+
+
+def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
+    """Moments of threads, moved to the start of the call in which they lie."""
+    moved = time.copy()
+    for number in np.unique(thread).tolist():
+        own = np.flatnonzero(calls.thread == number)
+        asked = np.flatnonzero(thread == number)
+        if len(own):
+            before = own[np.maximum(np.searchsorted(calls.start_ns[own], time[asked], side="right") - 1, 0)]
+            inside = (calls.start_ns[before] < time[asked]) & (time[asked] < calls.end_ns[before])
+            moved[asked[inside]] = calls.start_ns[before[inside]]
+    return moved
+
+
+def _main_thread(context: Context) -> int:
+    """The thread on which steps are marked: that of the marks, else the one that launches most."""
+    marked = np.flatnonzero(context.kind == NodeKind.STEP)
+    threads = host_activity.launching_threads(context)
+    if len(marked) and (not threads or int(context.trace.host.thread[marked[0]]) in threads):
+        return int(context.trace.host.thread[marked[0]])
+    if threads:
+        return threads[0]
+    numbers, counts = np.unique(context.trace.host.thread, return_counts=True)
+    return int(numbers[counts.argmax()]) if len(numbers) else 0
+
+
+def _loader_waits(context: Context, window: Window, calls: Calls) -> I64:
+    """Rows of outermost waits for the loader on threads of the model."""
+    host = context.trace.host
+    wanted = (context.kind == NodeKind.DATALOADER) & np.isin(host.thread, np.append(calls.thread, _main_thread(context)))
+    wanted &= (host.start_ns >= window.start_ns) & (host.start_ns < window.end_ns)
+    rows = np.flatnonzero(wanted)
+    return rows[_is_outermost(host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])]
+
+
+def _is_outermost(thread: I64, start: I64, end: I64) -> Bool:
+    found = np.ones(len(start), np.bool_)
+    for number in np.unique(thread).tolist():
+        own = np.flatnonzero(thread == number)
+        reach = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end[own]))[:-1]
+        found[own] = start[own] >= reach
+    return found
+
+
+def _device_chain(
+    context: Context, calls: Calls, events: StreamEvents, start_of: I64, percentile: float
+) -> tuple[DeviceChain, tuple[int, int]]:
+    """The events with what holds them up, and how many start for a reason that is not recorded."""
+    gap = streams.gaps(context, calls, events, percentile)
+    latency = np.where(events.is_head, streams.latencies(context, calls, events, percentile), 0)
+    launch = np.where(events.is_head, np.append(start_of, NOTHING)[events.call], NOTHING)
+    called = np.where(events.is_head, np.append(calls.start_ns, 0)[events.call] + latency, np.iinfo(np.int64).min)
+    follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
+    source, delay = waits.find(context, calls, events, np.maximum(called, follows), percentile)
+    unrecorded = _behind_unrecorded_work(context, events)
+    alone = (events.call == NOTHING) & (source == NOTHING)
+    unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
+    pinned = unrecorded | unlinked
+    launch = np.where(pinned, RECORDED, launch)
+    latency = np.where(pinned, events.start_ns, latency)
+    chain = DeviceChain(
+        row=events.row,
+        stream=events.stream,
+        start_ns=events.start_ns,
+        dur_ns=events.end_ns - events.start_ns,
+        gap_ns=gap,
+        launch=launch,
+        latency_ns=latency,
+        waits_for=source,
+        wait_ns=delay,
+    )
+    return chain, (int(unrecorded.sum()), int(unlinked.sum()))
+
+
+def _behind_unrecorded_work(context: Context, events: StreamEvents) -> Bool:
+    """Which events are the first of their stream after work that was launched before the recording."""
+    found = np.zeros(len(events), np.bool_)
+    for number, times in unrecorded_work(context).items():
+        rows = np.flatnonzero(events.device == number)
+        for end in times.end.tolist():
+            after = rows[events.start_ns[rows] >= end]
+            first = after[np.unique(events.stream[after], return_index=True)[1]]
+            found[first] = True
+    return found

@@ -1,0 +1,130 @@
+"""Device events by stream, and how long they take to start: after their launch, and after what ran before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.launches import graph_calls
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.simulation.calls import Calls
+from traceanalyzer.simulation.graph import NOTHING, shifted
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import I64, Array, Bool, entries
+
+FEWEST = 8
+"""Fewer events of one kind tell nothing; those of all kinds are taken together (own choice)."""
+_QUEUED_NS = 5_000
+"""Own choice: an event that was launched so long before its predecessor ended was surely in the queue."""
+
+
+@dataclass(frozen=True)
+class StreamEvents:
+    """The device events of a window, by stream and then in the order of their start."""
+
+    row: I64
+    """Row in the device table."""
+    stream: I64
+    """Number of the stream, over all devices."""
+    device: I64
+    start_ns: I64
+    end_ns: I64
+    call: I64
+    """Position of the call that launched each; `NOTHING` where it is not recorded."""
+    in_graph: Bool
+    """Which were launched by a graph."""
+    is_head: Bool
+    """Which come first of what their call launched on their stream."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def is_first(self) -> Bool:
+        """Which are the first of their stream."""
+        first: Bool = self.stream != shifted(self.stream, NOTHING)
+        return first
+
+    def gap_ns(self) -> I64:
+        """From the end of the event before each on its stream to its start; 0 for the first."""
+        return np.where(self.is_first, 0, self.start_ns - shifted(self.end_ns, 0))
+
+
+def find(context: Context, window: Window, calls: Calls) -> StreamEvents:
+    """The events that a window's calls launched, and those without a launch that run in it."""
+    device = context.trace.device
+    launch = context.links.launch
+    call = entries(calls.of_row, launch, NOTHING)
+    inside = (device.start_ns >= window.start_ns) & (device.start_ns < window.end_ns)
+    rows = np.flatnonzero((call != NOTHING) | inside)
+    _, stream = group(device.device[rows], device.stream[rows])
+    order = np.lexsort((device.end_ns[rows], device.start_ns[rows], stream))
+    rows, stream = rows[order], stream[order].astype(np.int64)
+    own, linked = call[rows], launch[rows]
+    same = (own == shifted(own, NOTHING)) & (stream == shifted(stream, NOTHING))
+    return StreamEvents(
+        row=rows,
+        stream=stream,
+        device=device.device[rows].astype(np.int64),
+        start_ns=device.start_ns[rows],
+        end_ns=device.end_ns[rows],
+        call=own,
+        in_graph=entries(graph_calls(context), linked, False),
+        is_head=(own != NOTHING) & ~same,
+    )
+
+
+def latencies(context: Context, calls: Calls, events: StreamEvents, percentile: float) -> I64:
+    """From the start of a launch call to the start of its work on an idle stream, by stream and function."""
+    head = events.is_head
+    called = np.where(head, np.append(calls.start_ns, 0)[events.call], 0)
+    before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
+    idle = head & (before <= called)
+    name = context.trace.launches.name[np.append(calls.row, 0)[events.call]]
+    _, kind = group(events.stream, np.where(head, name, NOTHING))
+    return typical(events.start_ns - called, idle, (kind, events.stream), percentile)
+
+
+def gaps(context: Context, calls: Calls, events: StreamEvents, percentile: float) -> I64:
+    """From the end of an event to the start of the next one that was queued behind it, by stream and kinds of events.
+
+    Where an event starts before its predecessor has ended, the gap is what was recorded.
+    """
+    gap = events.gap_ns()
+    called = np.append(calls.start_ns, 0)[events.call]
+    early = called + _QUEUED_NS <= shifted(events.end_ns, 0)
+    queued = ~events.is_first & (gap >= 0) & (early | ~events.is_head) & (events.call != NOTHING)
+    category = context.trace.device.category[events.row].astype(np.int64)
+    _, kind = group(events.stream, category, shifted(category, 0), events.in_graph)
+    usual = typical(gap, queued, (kind, events.stream), percentile)
+    return np.where(events.is_first, 0, np.where(gap < 0, gap, usual))
+
+
+def typical(values: I64, counts: Bool, kinds: tuple[Array, ...], percentile: float) -> I64:
+    """A percentile of some values by kind; of coarser kinds where too few values count, and 0 where none does.
+
+    Args:
+        values: Shape (n,).
+        counts: Which of them count.
+        kinds: Kinds of each value, the finest first.
+        percentile: 0 to 100.
+    """
+    found = np.zeros(len(values), np.int64)
+    open_ = np.ones(len(values), np.bool_)
+    rows = np.flatnonzero(counts)
+    for kind in (*kinds, np.zeros(len(values), np.int64)):
+        if not len(rows) or not open_.any():
+            break
+        least = 1 if kind.max(initial=0) == 0 and kind is not kinds[0] else FEWEST
+        size = int(kind.max()) + 1
+        count = np.bincount(kind[rows], minlength=size)
+        order = rows[np.lexsort((values[rows], kind[rows]))]
+        first = np.cumsum(count) - count
+        place = np.minimum(first + ((count - 1) * percentile / 100).round().astype(np.int64), len(order) - 1)
+        usual = values[order[np.maximum(place, 0)]]
+        known = open_ & (count[kind] >= least)
+        found[known] = usual[kind[known]]
+        open_ &= ~known
+    return found

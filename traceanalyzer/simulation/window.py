@@ -1,0 +1,67 @@
+"""Which part of a recording is modelled: the typical steps and what is between them.
+
+A replay costs time for each event, so of long recordings only as many steps are modelled as have some hundred thousand
+events. The step before the first one is modelled as well, because it fills the queues, but not judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, program_steps
+from traceanalyzer.trace.table import I64
+
+MOST_EVENTS = 400_000
+"""Own choice: a replay of so many calls and device events takes about a tenth of a second."""
+FOREVER = 1 << 60
+
+
+@dataclass(frozen=True)
+class Window:
+    """A time of the recording, and the steps in it that are judged."""
+
+    start_ns: int
+    end_ns: int
+    step_start_ns: I64
+    """Starts of the judged steps, ascending."""
+    step_end_ns: I64
+    mark_start_ns: I64
+    """Starts of the marks of these steps, before the device's work moved the steps."""
+    mark_end_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.step_start_ns)
+
+
+def find(context: Context) -> Window | None:
+    """The typical steps of a recording, or the first of them if they have too many events; None without steps."""
+    steps = program_steps(context)
+    kept = np.flatnonzero(steps.is_typical)
+    kept = kept[steps.end_ns[kept] > steps.start_ns[kept]]
+    return of_steps(context, steps, kept) if len(kept) else None
+
+
+def of_steps(context: Context, steps: ProgramSteps, kept: I64) -> Window:
+    """The window around some steps, given by their rows in ascending order."""
+    events = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept[:1]])
+    kept = kept[: max(1, int(np.searchsorted(events, MOST_EVENTS, side="right")))]
+    first, last = int(kept[0]), int(kept[-1])
+    marks = steps.mark_ns or (steps.start_ns, steps.end_ns)
+    return Window(
+        start_ns=-FOREVER if first == 0 else int(min(marks[0][first - 1], steps.start_ns[first - 1])),
+        end_ns=FOREVER if last == len(steps) - 1 else int(max(marks[1][last], steps.end_ns[last])),
+        step_start_ns=steps.start_ns[kept],
+        step_end_ns=steps.end_ns[kept],
+        mark_start_ns=marks[0][kept],
+        mark_end_ns=marks[1][kept],
+    )
+
+
+def _events_before(context: Context, times: I64) -> I64:
+    """How many calls and device events start before each time."""
+    launches, device = context.trace.launches, context.trace.device
+    count: I64 = np.searchsorted(launches.start_ns, times) + np.searchsorted(device.start_ns, times)
+    return count
