@@ -18,8 +18,6 @@ from traceanalyzer.simulation.streams import StreamEvents
 from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64, Bool
 
-PERCENTILE = 50.0
-"""Which latency, gap and wake-up is usual."""
 _START, _END, _MARK, _LOADER = range(4)
 
 
@@ -34,13 +32,13 @@ class Built:
     """The point at the end of each step's mark."""
 
 
-def build(context: Context, window: Window, percentile: float = PERCENTILE) -> Built:
+def build(context: Context, window: Window) -> Built:
     """Build the graph of a window."""
     calls = calls_.find(context, window)
     events = streams.find(context, window, calls)
-    released = releases.find(context, calls, events, percentile)
+    released = releases.find(context, calls, events)
     host, start_of, marks = _host_points(context, window, calls, released)
-    device, inputs = _device_chain(context, calls, events, start_of, percentile)
+    device, inputs = _device_chain(context, calls, events, start_of)
     steps = len(window)
     return Built(
         Graph(host, device, Inputs(*inputs, released.unexplained)), marks[:steps], marks[steps : 2 * steps]
@@ -142,15 +140,15 @@ def _is_outermost(thread: I64, start: I64, end: I64) -> Bool:
 
 
 def _device_chain(
-    context: Context, calls: Calls, events: StreamEvents, start_of: I64, percentile: float
+    context: Context, calls: Calls, events: StreamEvents, start_of: I64
 ) -> tuple[DeviceChain, tuple[int, int]]:
     """The events with what holds them up, and how many start for a reason that is not recorded."""
-    gap = streams.gaps(context, calls, events, percentile)
-    latency = np.where(events.is_head, streams.latencies(context, calls, events, percentile), 0)
+    gap = streams.gaps(context, calls, events)
+    latency = np.where(events.is_head, streams.latencies(context, calls, events), 0)
     launch = np.where(events.is_head, np.append(start_of, NOTHING)[events.call], NOTHING)
     called = np.where(events.is_head, np.append(calls.start_ns, 0)[events.call] + latency, np.iinfo(np.int64).min)
     follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
-    source, delay = waits.find(context, calls, events, np.maximum(called, follows), percentile)
+    source, delay = waits.find(context, calls, events, np.maximum(called, follows))
     unrecorded = _behind_unrecorded_work(context, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))

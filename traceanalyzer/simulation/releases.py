@@ -37,16 +37,16 @@ class Releases:
     """Long waits in which no recorded event ended."""
 
 
-def find(context: Context, calls: Calls, events: StreamEvents, percentile: float) -> Releases:
+def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
     """The event that ends each waiting call, and the host's part of its duration."""
     event, ended = _last_ended(context, calls, events)
     duration = calls.end_ns - calls.start_ns
     held = calls.waits & (event != NOTHING) & (ended > calls.start_ns)
     held |= calls.allocates & _is_drained(calls, events, event, ended)
     name = context.trace.launches.name[calls.row].astype(np.int64)
-    own = np.minimum(typical(duration, ~held, (name,), percentile), duration)
+    own = np.minimum(typical(duration, ~held, (name,)), duration)
     delay = calls.end_ns - ended
-    usual = typical(delay, held, (name,), percentile)
+    usual = typical(delay, held, (name,))
     usual = np.where(calls.allocates, delay, usual)  # after the device is done, memory is taken by the host's own work
     waited = calls.waits & ~held & (duration >= _UNEXPLAINED_NS)
     return Releases(

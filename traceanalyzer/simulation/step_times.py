@@ -54,7 +54,7 @@ def of(context: Context, window: Window, built: Built) -> StepBounds:
         )
     ]
     sizes = np.array([len(rows) for rows in counted])
-    by_mark = window.step_start_ns == window.mark_start_ns
+    by_mark = window.step_start_ns == built.graph.host.time_ns[built.step_start]
     return StepBounds(
         start_point=built.step_start,
         end_point=built.step_end,

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle.causes import SHORT_GAP_NS
 from traceanalyzer.analyzers.launches import graph_calls
 from traceanalyzer.analyzers.sums import group
+from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
 from traceanalyzer.simulation.window import Window
@@ -16,6 +18,11 @@ from traceanalyzer.trace.table import I64, Array, Bool, entries
 
 FEWEST = 8
 """Fewer events of one kind tell nothing; those of all kinds are taken together (own choice)."""
+LOW_SHARE = 10
+"""The lowest tenth ends at what is taken for low (own choice: the very lowest may be wrong by the clock)."""
+NEAR = 2
+NEAR_NS = 2_000
+"""Values up to twice what is low and 2 us count as usual (own choices)."""
 _QUEUED_NS = 5_000
 """Own choice: an event that was launched so long before its predecessor ended was surely in the queue."""
 
@@ -76,18 +83,18 @@ def find(context: Context, window: Window, calls: Calls) -> StreamEvents:
     )
 
 
-def latencies(context: Context, calls: Calls, events: StreamEvents, percentile: float) -> I64:
+def latencies(context: Context, calls: Calls, events: StreamEvents) -> I64:
     """From the start of a launch call to the start of its work on an idle stream, by stream and function."""
     head = events.is_head
     called = np.where(head, np.append(calls.start_ns, 0)[events.call], 0)
     before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
-    idle = head & (before <= called)
+    idle = head & (before <= called) & (called > _unrecorded_until(context, events))
     name = context.trace.launches.name[np.append(calls.row, 0)[events.call]]
     _, kind = group(events.stream, np.where(head, name, NOTHING))
-    return typical(events.start_ns - called, idle, (kind, events.stream), percentile)
+    return typical(events.start_ns - called, idle, (kind, events.stream, events.device))
 
 
-def gaps(context: Context, calls: Calls, events: StreamEvents, percentile: float) -> I64:
+def gaps(context: Context, calls: Calls, events: StreamEvents) -> I64:
     """From the end of an event to the start of the next one that was queued behind it, by stream and kinds of events.
 
     Where an event starts before its predecessor has ended, the gap is what was recorded.
@@ -95,21 +102,32 @@ def gaps(context: Context, calls: Calls, events: StreamEvents, percentile: float
     gap = events.gap_ns()
     called = np.append(calls.start_ns, 0)[events.call]
     early = called + _QUEUED_NS <= shifted(events.end_ns, 0)
-    queued = ~events.is_first & (gap >= 0) & (early | ~events.is_head) & (events.call != NOTHING)
+    queued = ~events.is_first & (gap >= 0) & (gap < SHORT_GAP_NS) & (early | ~events.is_head) & (events.call != NOTHING)
     category = context.trace.device.category[events.row].astype(np.int64)
     _, kind = group(events.stream, category, shifted(category, 0), events.in_graph)
-    usual = typical(gap, queued, (kind, events.stream), percentile)
+    usual = typical(gap, queued, (kind, events.stream, events.device))
     return np.where(events.is_first, 0, np.where(gap < 0, gap, usual))
 
 
-def typical(values: I64, counts: Bool, kinds: tuple[Array, ...], percentile: float) -> I64:
-    """A percentile of some values by kind; of coarser kinds where too few values count, and 0 where none does.
+def _unrecorded_until(context: Context, events: StreamEvents) -> I64:
+    """For each event when its device had done the work that was launched before the recording."""
+    until = np.full(len(events), np.iinfo(np.int64).min)
+    for number, times in unrecorded_work(context).items():
+        until[events.device == number] = times.end[-1]
+    return until
+
+
+def typical(values: I64, counts: Bool, kinds: tuple[Array, ...]) -> I64:
+    """The usual one of some values by kind; of coarser kinds where too few values count, and 0 where none does.
+
+    Usual is the mean of those that are not far above the lowest: many values are as low as the machine allows, and some
+    are longer for a reason that the model holds elsewhere. The mean of a few whole microseconds is exact where their
+    median would be wrong by half of one.
 
     Args:
         values: Shape (n,).
         counts: Which of them count.
         kinds: Kinds of each value, the finest first.
-        percentile: 0 to 100.
     """
     found = np.zeros(len(values), np.int64)
     open_ = np.ones(len(values), np.bool_)
@@ -117,14 +135,17 @@ def typical(values: I64, counts: Bool, kinds: tuple[Array, ...], percentile: flo
     for kind in (*kinds, np.zeros(len(values), np.int64)):
         if not len(rows) or not open_.any():
             break
-        least = 1 if kind.max(initial=0) == 0 and kind is not kinds[0] else FEWEST
-        size = int(kind.max()) + 1
-        count = np.bincount(kind[rows], minlength=size)
-        order = rows[np.lexsort((values[rows], kind[rows]))]
+        low = kind.min()
+        size = int(kind.max() - low) + 1
+        own = kind[rows] - low
+        count = np.bincount(own, minlength=size)
+        order = np.lexsort((values[rows], own))
         first = np.cumsum(count) - count
-        place = np.minimum(first + ((count - 1) * percentile / 100).round().astype(np.int64), len(order) - 1)
-        usual = values[order[np.maximum(place, 0)]]
-        known = open_ & (count[kind] >= least)
-        found[known] = usual[kind[known]]
+        least = values[rows[order]][np.minimum(first + count // LOW_SHARE, len(order) - 1)]
+        near = values[rows] <= NEAR * np.abs(least[own]) + NEAR_NS
+        total = np.bincount(own[near], values[rows[near]], minlength=size)
+        usual = (total / np.maximum(np.bincount(own[near], minlength=size), 1)).round().astype(np.int64)
+        known = open_ & (count[kind - low] >= (FEWEST if kind is not kinds[-1] else 1))
+        found[known] = usual[kind[known] - low]
         open_ &= ~known
     return found

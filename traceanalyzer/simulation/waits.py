@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
-from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.simulation.streams import StreamEvents, typical
 from traceanalyzer.trace.table import I64, Bool
 
 _WAIT = re.compile(r"StreamWaitEvent")
@@ -27,7 +27,7 @@ _EXPLAINED_NS = 1_000
 
 
 def find(
-    context: Context, calls: Calls, events: StreamEvents, earliest_ns: I64, percentile: float
+    context: Context, calls: Calls, events: StreamEvents, earliest_ns: I64
 ) -> tuple[I64, I64]:
     """For each event the event that it waits for (or `NOTHING`), and the usual time from its end to the start.
 
@@ -36,7 +36,6 @@ def find(
         calls: Calls of the window.
         events: Device events of the window.
         earliest_ns: For each event when its own stream and its launch allow it to start.
-        percentile: Which percentile of these times is usual.
     """
     waiting, before = _candidates(context, calls, events)
     inside = events.in_graph & (events.start_ns > earliest_ns + _EXPLAINED_NS)
@@ -49,7 +48,8 @@ def find(
     late = events.start_ns[known] - events.end_ns[source[known]]
     accepted = (late >= 0) & (late <= _JUST_NS)
     source[known[~accepted]] = NOTHING
-    delay = int(np.percentile(late[accepted], percentile)) if accepted.any() else 0
+    delay = np.zeros(len(events), np.int64)
+    delay[known] = typical(late, accepted, (np.zeros(len(known), np.int64),))
     return source, np.where(source != NOTHING, delay, 0)
 
 
