@@ -18,6 +18,9 @@ from traceanalyzer.simulation.streams import StreamEvents
 from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64, Bool
 
+_FAR_LONGER = 2
+_LONGER_NS = 10_000
+"""A call that takes twice as long as usual, and 10 us, has done something else before it launched (own choices)."""
 _START, _END, _MARK, _LOADER = range(4)
 
 
@@ -38,7 +41,7 @@ def build(context: Context, window: Window) -> Built:
     events = streams.find(context, window, calls)
     released = releases.find(context, calls, events)
     host, start_of, marks = _host_points(context, window, calls, released)
-    device, inputs = _device_chain(context, calls, events, start_of)
+    device, inputs = _device_chain(context, calls, events, released, (host, start_of))
     steps = len(window)
     return Built(
         Graph(host, device, Inputs(*inputs, released.unexplained)), marks[:steps], marks[steps : 2 * steps]
@@ -140,21 +143,23 @@ def _is_outermost(thread: I64, start: I64, end: I64) -> Bool:
 
 
 def _device_chain(
-    context: Context, calls: Calls, events: StreamEvents, start_of: I64
+    context: Context, calls: Calls, events: StreamEvents, released: releases.Releases, host: tuple[HostPoints, I64]
 ) -> tuple[DeviceChain, tuple[int, int]]:
     """The events with what holds them up, and how many start for a reason that is not recorded."""
+    points, start_of = host
     gap = streams.gaps(context, calls, events)
-    latency = np.where(events.is_head, streams.latencies(context, calls, events), 0)
-    launch = np.where(events.is_head, np.append(start_of, NOTHING)[events.call], NOTHING)
-    called = np.where(events.is_head, np.append(calls.start_ns, 0)[events.call] + latency, np.iinfo(np.int64).min)
+    candidates = waits.candidates(context, calls, events)
+    launch, latency = _launches(context, calls, events, released, candidates[0], start_of)
+    called = np.where(launch == NOTHING, np.iinfo(np.int64).min, np.append(points.time_ns, 0)[launch] + latency)
     follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
-    source, delay = waits.find(context, calls, events, np.maximum(called, follows))
+    source, delay = waits.find(calls, events, candidates, np.maximum(called, follows))
     unrecorded = _behind_unrecorded_work(context, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
-    pinned = unrecorded | unlinked
-    launch = np.where(pinned, RECORDED, launch)
-    latency = np.where(pinned, events.start_ns, latency)
+    launch = np.where(unrecorded, RECORDED, launch)
+    latency = np.where(unrecorded, events.start_ns, latency)
+    launch[unlinked] = _last_point(points, start_of, calls, events, np.flatnonzero(unlinked))
+    latency[unlinked] = (events.start_ns - np.where(launch >= 0, np.append(points.time_ns, 0)[launch], 0))[unlinked]
     chain = DeviceChain(
         row=events.row,
         stream=events.stream,
@@ -167,6 +172,60 @@ def _device_chain(
         wait_ns=delay,
     )
     return chain, (int(unrecorded.sum()), int(unlinked.sum()))
+
+
+def _launches(
+    context: Context,
+    calls: Calls,
+    events: StreamEvents,
+    released: releases.Releases,
+    may_wait: Bool,
+    start_of: I64,
+) -> tuple[I64, I64]:
+    """The point from which each event is launched, and the time from there to its start.
+
+    Work is launched from the start of its call; but where a call takes far longer than usual, because it loads code or
+    the queue is full, from its end. A call that waits for its own work has launched it before.
+    """
+    usual = streams.latencies(context, calls, events, may_wait)
+    heads = np.flatnonzero(events.is_head)
+    call = events.call[heads]
+    launch = np.full(len(events), NOTHING)
+    latency = np.zeros(len(events), np.int64)
+    takes = released.usual_ns[call]
+    long = calls.end_ns[call] - calls.start_ns[call] > _FAR_LONGER * takes + _LONGER_NS
+    long &= events.start_ns[heads] >= calls.end_ns[call] - takes
+    long &= np.append(events.call, NOTHING)[released.event[call]] != call
+    launch[heads] = start_of[call] + long  # the end of a call follows its start
+    latency[heads] = usual[heads] - np.where(long, takes, 0)
+    return launch, latency
+
+
+def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamEvents, rows: I64) -> I64:
+    """For events whose launch is not recorded, how far the thread had come that launched what follows on the stream.
+
+    Returns:
+        The last point of this thread before each starts, and no later one than the launch of what follows;
+        `RECORDED` where nothing tells of a thread.
+    """
+    after = np.where(events.is_head, np.arange(len(events)), len(events))
+    after = np.minimum.accumulate(after[::-1])[::-1][rows]
+    before = np.maximum.accumulate(np.where(events.is_head, np.arange(len(events)), NOTHING))[rows]
+    stream = np.append(events.stream, NOTHING)
+    following = np.where(stream[np.minimum(after, len(events))] == events.stream[rows], after, NOTHING)
+    near = np.where(following != NOTHING, following, np.where(stream[before] == events.stream[rows], before, NOTHING))
+    call = np.append(events.call, NOTHING)[near]
+    thread = np.append(calls.thread, NOTHING)[call]
+    bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
+    found = np.full(len(rows), RECORDED)
+    for number in np.unique(thread[thread != NOTHING]).tolist():
+        own = np.flatnonzero(points.thread == number)
+        asked = np.flatnonzero(thread == number)
+        last = np.searchsorted(points.time_ns[own], events.start_ns[rows[asked]], side="right") - 1
+        point = np.where(last >= 0, own[np.maximum(last, 0)], RECORDED)
+        limit = bound[asked]
+        found[asked] = np.where(limit >= 0, np.minimum(point, np.where(limit >= 0, limit, point)), point)
+    return found
 
 
 def _behind_unrecorded_work(context: Context, events: StreamEvents) -> Bool:

@@ -33,6 +33,8 @@ class Releases:
     """From the end of that event to the return of the call, as usual for such calls."""
     own_ns: I64
     """What the call takes by itself."""
+    usual_ns: I64
+    """What calls of the same function take that wait for nothing."""
     unexplained: int
     """Long waits in which no recorded event ended."""
 
@@ -44,7 +46,8 @@ def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
     held = calls.waits & (event != NOTHING) & (ended > calls.start_ns)
     held |= calls.allocates & _is_drained(calls, events, event, ended)
     name = context.trace.launches.name[calls.row].astype(np.int64)
-    own = np.minimum(typical(duration, ~held, (name,)), duration)
+    alone = typical(duration, ~held, (name,))
+    own = np.minimum(alone, duration)
     delay = calls.end_ns - ended
     usual = typical(delay, held, (name,))
     usual = np.where(calls.allocates, delay, usual)  # after the device is done, memory is taken by the host's own work
@@ -53,6 +56,7 @@ def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
         event=np.where(held, event, NOTHING),
         delay_ns=np.where(held, usual, 0),
         own_ns=np.where(held, own, duration),
+        usual_ns=alone,
         unexplained=int(waited.sum()),
     )
 

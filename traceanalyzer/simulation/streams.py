@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.causes import SHORT_GAP_NS
 from traceanalyzer.analyzers.launches import graph_calls
 from traceanalyzer.analyzers.sums import group
-from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.analyzers.unrecorded_work import LEAST_NS, unrecorded_work
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
 from traceanalyzer.simulation.window import Window
@@ -83,12 +83,20 @@ def find(context: Context, window: Window, calls: Calls) -> StreamEvents:
     )
 
 
-def latencies(context: Context, calls: Calls, events: StreamEvents) -> I64:
-    """From the start of a launch call to the start of its work on an idle stream, by stream and function."""
+def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bool) -> I64:
+    """From the start of a launch call to the start of its work on an idle stream, by stream and function.
+
+    Args:
+        context: The trace.
+        calls: Calls of the window.
+        events: Device events of the window.
+        may_wait: Which events may wait for another stream, so that their latency tells nothing.
+    """
     head = events.is_head
     called = np.where(head, np.append(calls.start_ns, 0)[events.call], 0)
     before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
-    idle = head & (before <= called) & (called > _unrecorded_until(context, events))
+    idle = head & ~may_wait & (before <= called) & (called > _unrecorded_until(context, events))
+    idle &= events.start_ns - np.append(calls.end_ns, 0)[events.call] < LEAST_NS
     name = context.trace.launches.name[np.append(calls.row, 0)[events.call]]
     _, kind = group(events.stream, np.where(head, name, NOTHING))
     return typical(events.start_ns - called, idle, (kind, events.stream, events.device))

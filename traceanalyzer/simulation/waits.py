@@ -22,38 +22,40 @@ from traceanalyzer.trace.table import I64, Bool
 _WAIT = re.compile(r"StreamWaitEvent")
 _JUST_NS = 20_000
 """Own choice: an event that waits starts within so long of the end of the other."""
+_JUST_SHARE = 0.05
+"""Own choice: or within this share of the time for which nothing else explains that it has not started."""
 _EXPLAINED_NS = 1_000
 """Own choice: what starts no later than this after its predecessor or launch allow waits for nothing else."""
 
 
 def find(
-    context: Context, calls: Calls, events: StreamEvents, earliest_ns: I64
+    calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64], earliest_ns: I64
 ) -> tuple[I64, I64]:
     """For each event the event that it waits for (or `NOTHING`), and the usual time from its end to the start.
 
     Args:
-        context: The trace.
         calls: Calls of the window.
         events: Device events of the window.
+        candidates: What `candidates` found.
         earliest_ns: For each event when its own stream and its launch allow it to start.
     """
-    waiting, before = _candidates(context, calls, events)
-    inside = events.in_graph & (events.start_ns > earliest_ns + _EXPLAINED_NS)
-    waiting |= inside
-    rows = np.flatnonzero(waiting)
+    unexplained = events.start_ns - earliest_ns
+    inside = events.in_graph & (unexplained > _EXPLAINED_NS)
+    waiting, before = candidates
+    rows = np.flatnonzero(waiting | inside)
     limit = np.where(inside[rows], events.start_ns[rows], before[rows])
     source = np.full(len(events), NOTHING)
     source[rows] = _last_before(calls, events, rows, limit)
     known = np.flatnonzero(source != NOTHING)
     late = events.start_ns[known] - events.end_ns[source[known]]
-    accepted = (late >= 0) & (late <= _JUST_NS)
+    accepted = (late >= 0) & (late <= np.maximum(_JUST_NS, _JUST_SHARE * unexplained[known]))
     source[known[~accepted]] = NOTHING
     delay = np.zeros(len(events), np.int64)
     delay[known] = typical(late, accepted, (np.zeros(len(known), np.int64),))
     return source, np.where(source != NOTHING, delay, 0)
 
 
-def _candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bool, I64]:
+def candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bool, I64]:
     """Which events may wait for another stream, and until when what they wait for was launched."""
     launches = context.trace.launches
     named = context.trace.names.where(lambda name: _WAIT.search(name) is not None)[launches.name]
