@@ -72,7 +72,8 @@ def _host_points(
     )
     call = np.concatenate((calls.row, calls.row, np.full(2 * (len(window) + len(loads)), NOTHING)))
     number = np.concatenate((np.arange(len(calls)), np.arange(len(calls)), np.full(len(call) - 2 * len(calls), NOTHING)))
-    place = np.concatenate((2 * np.arange(len(calls)), 2 * np.arange(len(calls)) + 1, np.zeros(len(call) - 2 * len(calls), np.int64)))
+    marks = np.repeat([0, 1, 0], [2 * len(window), len(loads), len(loads)])  # a wait ends before the next one begins
+    place = np.concatenate((2 * np.arange(len(calls)), 2 * np.arange(len(calls)) + 1, marks))
     outside = kind >= _MARK
     time[outside] = _outside_of_calls(calls, thread[outside], time[outside])
     # a mark comes before a call that starts at the same time; the two ends of a call stay in their order
@@ -86,6 +87,10 @@ def _host_points(
     cost = np.where(first, time, time - shifted(time, 0))
     cost[is_end] = released.own_ns[number[is_end]]
     cost = np.where(source != NOTHING, worked, cost)
+    unblocked = cost.copy()
+    unblocked[is_end] = np.where(calls.waits, np.minimum(released.own_ns, released.usual_ns), released.own_ns)[
+        number[is_end]
+    ]
     held = np.where(is_end, np.append(released.event, NOTHING)[number], NOTHING)
     delay = np.where(is_end, np.append(released.delay_ns, 0)[number], 0)
     delay = np.where(source != NOTHING, time - np.append(time, 0)[source], delay)
@@ -94,7 +99,7 @@ def _host_points(
     np.add.at(count, begins, 1)
     np.add.at(count, ends, -1)
     in_loader = np.append(0, np.cumsum(count))[: len(order)] > 0
-    points = HostPoints(time, thread, cost, call, is_end, in_loader, held, source, delay)
+    points = HostPoints(time, thread, cost, unblocked, call, is_end, in_loader, held, source, delay)
     marks = position[2 * len(calls) : 2 * (len(calls) + len(window))]
     return points, position[: len(calls)], marks
 

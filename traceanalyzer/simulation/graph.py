@@ -33,6 +33,8 @@ class HostPoints:
     """Row of the thread."""
     cost_ns: I64
     """Host time since the point before it on the thread; of the first point of a thread since the window began."""
+    unblocked_ns: I64
+    """What a call that ends here would take if it waited for nothing; elsewhere as `cost_ns`."""
     call: I64
     """Row of the runtime call that starts or ends here in the launch table; `NOTHING` for marks."""
     is_end: Bool

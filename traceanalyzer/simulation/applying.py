@@ -1,0 +1,196 @@
+"""Applies edits to a graph: finds the points and events that they mean, and changes durations and causes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import members, sum_by
+from traceanalyzer.simulation.edits import Bandwidth, Drop, Edits, Gathered, Host, Loader, Overlap, Relaunch, Scale
+from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import F64, I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+def apply(context: Context, window: Window, graph: Graph, edits: Edits) -> Graph:
+    """The graph with all edits applied together."""
+    if not edits:
+        return graph
+    gathered = Gathered(len(graph.host), len(graph.device))
+    for edit in edits:
+        _gather(context, window, graph, edit, gathered)
+    return _changed(graph, gathered)
+
+
+def _gather(context: Context, window: Window, graph: Graph, edit: object, gathered: Gathered) -> None:
+    """Add one edit to those that were gathered before."""
+    host = graph.host
+    match edit:
+        case Loader(floor):
+            known = gathered.loader_floor_ns
+            gathered.loader_floor_ns = floor if known is None else min(floor, known)
+        case Scale(rows, factor, floor):
+            events, given = _events(graph.device, rows)
+            gathered.device_factor[events] *= factor
+            floors = np.broadcast_to(np.asarray(floor, np.int64), (len(rows),))[given]
+            gathered.device_floor_ns[events] = np.maximum(gathered.device_floor_ns[events], floors)
+        case Bandwidth(rows, factor):
+            gathered.device_factor[_events(graph.device, rows)[0]] *= factor
+        case Overlap(rows):
+            gathered.overlapped[_events(graph.device, rows)[0]] = True
+        case Host(thread, start, end, factor):
+            _shrink(host, thread, start, end, factor, gathered)
+        case Relaunch(rows, cost):
+            _relaunch(context, window, graph, rows, cost, gathered)
+        case Drop(rows):
+            _drop(context, graph, rows, gathered)
+        case _:
+            gathered.unblocked |= host.is_end & _is_in(host.call, edit.rows, len(context.trace.launches))  # type: ignore[attr-defined]
+
+
+def _events(device: DeviceChain, rows: I64) -> tuple[I64, I64]:
+    """Positions of device events, and which of the given rows they are; rows outside of the window are left out."""
+    order = np.argsort(device.row, kind="stable")
+    place = np.searchsorted(device.row[order], rows)
+    found = np.append(order, NOTHING)[place]
+    given = np.flatnonzero(np.append(device.row, NOTHING)[found] == rows)
+    return found[given], given
+
+
+def _is_in(values: I64, wanted: I64, size: int) -> Bool:
+    """Which values are among some rows of a table; negative ones are not."""
+    marked = np.zeros(size + 1, np.bool_)
+    marked[wanted] = True
+    marked[size] = False
+    return marked[np.where(values < 0, size, values)]
+
+
+def _shrink(host: HostPoints, thread: I64, start: I64, end: I64, factor: float, gathered: Gathered) -> None:
+    """Multiply host time that lies in some intervals."""
+    before = np.where(host.is_first, host.time_ns - host.cost_ns, shifted(host.time_ns, 0))
+    handed = np.where(host.held_by_point != NOTHING, np.append(host.time_ns, 0)[host.held_by_point], host.time_ns)
+    for number, own in members(host.thread):
+        rows = np.flatnonzero(thread == number)
+        times = Intervals.union(start[rows], end[rows])
+        if not times:
+            continue
+        for since, factors in ((before, gathered.host_factor), (handed, gathered.delay_factor)):
+            length = np.maximum(host.time_ns[own] - since[own], 0)
+            share = times.within(since[own], host.time_ns[own]) / np.maximum(length, 1)
+            factors[own] *= 1 - (1 - factor) * share
+
+
+def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
+    """Device events go away; calls and operators that launch nothing else take no time."""
+    events, _ = _events(graph.device, rows)
+    gathered.dropped[events] = True
+    launches, links = context.trace.launches, context.links
+    every = np.bincount(links.launch[links.launch != NO_PARENT], minlength=len(launches))
+    gone = links.launch[graph.device.row[events]]
+    gone = np.bincount(gone[gone != NO_PARENT], minlength=len(launches))
+    calls = np.flatnonzero((gone > 0) & (gone == every))
+    start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
+    _shrink(graph.host, thread.astype(np.int64), start, end, 0.0, gathered)
+    gathered.unblocked |= graph.host.is_end & _is_in(graph.host.call, calls, len(launches))
+    nodes = links.node[calls]
+    size = len(context.host.tree)
+    own = np.flatnonzero((every > 0) & (links.node != NO_PARENT))
+    whole = np.bincount(links.node[own], minlength=size)
+    left = np.bincount(nodes[nodes != NO_PARENT], minlength=size)
+    empty = np.flatnonzero((left > 0) & (left == whole))
+    tree = context.host.tree
+    around, within = tree.start_ns[empty], tree.end_ns[empty]
+    _shrink(graph.host, tree.thread[empty].astype(np.int64), around, within, 0.0, gathered)
+
+
+def _relaunch(context: Context, window: Window, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
+    """No host time passes between the first and the last launch of each step and thread, but the cost of one launch."""
+    host = graph.host
+    launches = context.trace.launches
+    calls = np.unique(context.links.launch[rows])
+    marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)))
+    if not len(marked):
+        return
+    step = np.searchsorted(window.mark_start_ns, host.time_ns[marked], side="right")
+    key = host.thread[marked] * (len(window) + 1) + step
+    for _, own in members(key):
+        points = marked[own]
+        first, last = int(points.min()), int(points.max())
+        start, end = int(host.time_ns[first]), int(host.time_ns[last])
+        removed = int(host.cost_ns[first + 1 : last + 1].sum())
+        thread = host.thread[first : first + 1]
+        _shrink(host, thread, np.array([start]), np.array([end]), 0.0, gathered)
+        gathered.added_ns[min(first + 1, last)] = max(
+            int(gathered.added_ns[min(first + 1, last)]), min(cost, removed)
+        )
+
+
+def _changed(graph: Graph, gathered: Gathered) -> Graph:
+    """The graph with everything that was gathered."""
+    changed = Graph(_changed_host(graph.host, gathered), _changed_device(graph.device, gathered), graph.inputs)
+    return _with_own_streams(changed, gathered.overlapped) if gathered.overlapped.any() else changed
+
+
+def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
+    cost = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
+    factor = gathered.host_factor
+    if gathered.loader_floor_ns is not None:
+        factor = factor * _loader_factor(host, gathered.loader_floor_ns)
+    cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
+    delay = np.where(host.held_by_point != NOTHING, _times(host.delay_ns, gathered.delay_factor), host.delay_ns)
+    return replace(
+        host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by)
+    )
+
+
+def _loader_factor(host: HostPoints, floor_ns: int) -> F64:
+    """By how much each wait for the loader shrinks, so that its host time is no more than the floor."""
+    inside = host.in_loader
+    wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
+    length = sum_by(wait, host.cost_ns, int(wait.max(initial=0)) + 1)
+    factor = np.minimum(1.0, floor_ns / np.maximum(length, 1))
+    factor[0] = 1.0
+    return factor[wait]
+
+
+def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
+    shorter = np.maximum(_times(device.dur_ns, gathered.device_factor), gathered.device_floor_ns)
+    # a floor keeps an event from becoming shorter, but makes none longer
+    dur = np.where(gathered.device_factor < 1, np.minimum(shorter, device.dur_ns), shorter)
+    dropped = gathered.dropped
+    return replace(
+        device,
+        dur_ns=np.where(dropped, 0, dur),
+        gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
+        launch=np.where(dropped, NOTHING, device.launch),
+    )
+
+
+def _times(values: I64, factor: F64) -> I64:
+    """Products, rounded down so that a factor below 1 never lengthens; what is negative stays."""
+    return np.where((factor == 1) | (values < 0), values, np.floor(values * factor).astype(np.int64))
+
+
+def _with_own_streams(graph: Graph, moved: Bool) -> Graph:
+    """Events that leave their stream wait for the one before them there, and no stream waits for them."""
+    device = graph.device
+    size = int(device.stream.max()) + 1
+    stream = np.where(moved, device.stream + size, device.stream)
+    previous = np.where(device.is_first, NOTHING, np.arange(len(device)) - 1)
+    leaves = moved & (previous != NOTHING) & ~np.append(moved, False)[previous]
+    waits = np.where(leaves, previous, device.waits_for)
+    delay = np.where(leaves | ~moved & (device.waits_for == NOTHING), device.gap_ns, device.wait_ns)
+    cut = ~moved & np.append(moved, False)[waits]
+    orphan = ~moved & (previous != NOTHING) & np.append(moved, False)[previous] & (device.launch == NOTHING)
+    waits = np.where(cut, NOTHING, waits)
+    waits = np.where(orphan & (waits == NOTHING), previous, waits)
+    order = np.lexsort((np.arange(len(device)), stream))
+    place = np.full(len(device) + 1, NOTHING)
+    place[order] = np.arange(len(order))
+    columns = {name: getattr(device, name)[order] for name in ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns")}
+    chain = DeviceChain(**columns, stream=stream[order], waits_for=place[waits][order], wait_ns=delay[order])
+    return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain)
