@@ -10,23 +10,32 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by
 from traceanalyzer.simulation.edits import Bandwidth, Drop, Edits, Gathered, Host, Loader, Overlap, Relaunch, Scale
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
-from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-def apply(context: Context, window: Window, graph: Graph, edits: Edits) -> Graph:
-    """The graph with all edits applied together."""
+def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[Graph, I64 | None]:
+    """The graph with all edits applied together.
+
+    Args:
+        context: The trace.
+        marks_ns: Starts of the marks of the judged steps, ascending.
+        graph: The graph.
+        edits: The edits, in any order.
+
+    Returns:
+        The changed graph; and for each device event its new position, or None if the events stay in their order.
+    """
     if not edits:
-        return graph
+        return graph, None
     gathered = Gathered(len(graph.host), len(graph.device))
     for edit in edits:
-        _gather(context, window, graph, edit, gathered)
+        _gather(context, marks_ns, graph, edit, gathered)
     return _changed(graph, gathered)
 
 
-def _gather(context: Context, window: Window, graph: Graph, edit: object, gathered: Gathered) -> None:
+def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathered: Gathered) -> None:
     """Add one edit to those that were gathered before."""
     host = graph.host
     match edit:
@@ -34,31 +43,28 @@ def _gather(context: Context, window: Window, graph: Graph, edit: object, gather
             known = gathered.loader_floor_ns
             gathered.loader_floor_ns = floor if known is None else min(floor, known)
         case Scale(rows, factor, floor):
-            events, given = _events(graph.device, rows)
-            gathered.device_factor[events] *= factor
-            floors = np.broadcast_to(np.asarray(floor, np.int64), (len(rows),))[given]
-            gathered.device_floor_ns[events] = np.maximum(gathered.device_floor_ns[events], floors)
+            gathered.device_factor[_events(context, graph.device, rows)] *= factor
+            floors = np.zeros(len(context.trace.device), np.int64)
+            floors[rows] = floor
+            gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floors[graph.device.row])
         case Bandwidth(rows, factor):
-            gathered.device_factor[_events(graph.device, rows)[0]] *= factor
+            gathered.device_factor[_events(context, graph.device, rows)] *= factor
         case Overlap(rows):
-            gathered.overlapped[_events(graph.device, rows)[0]] = True
+            gathered.overlapped |= _events(context, graph.device, rows)
         case Host(thread, start, end, factor):
             _shrink(host, thread, start, end, factor, gathered)
         case Relaunch(rows, cost):
-            _relaunch(context, window, graph, rows, cost, gathered)
+            _relaunch(context, marks_ns, graph, rows, cost, gathered)
         case Drop(rows):
             _drop(context, graph, rows, gathered)
         case _:
-            gathered.unblocked |= host.is_end & _is_in(host.call, edit.rows, len(context.trace.launches))  # type: ignore[attr-defined]
+            gathered.unblocked |= _ends(context, host, edit.rows)  # type: ignore[attr-defined]
 
 
-def _events(device: DeviceChain, rows: I64) -> tuple[I64, I64]:
-    """Positions of device events, and which of the given rows they are; rows outside of the window are left out."""
-    order = np.argsort(device.row, kind="stable")
-    place = np.searchsorted(device.row[order], rows)
-    found = np.append(order, NOTHING)[place]
-    given = np.flatnonzero(np.append(device.row, NOTHING)[found] == rows)
-    return found[given], given
+def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
+    """Which device events are among some rows of the device table and are judged."""
+    found: Bool = _is_in(device.row, rows, len(context.trace.device)) & device.is_judged
+    return found
 
 
 def _is_in(values: I64, wanted: I64, size: int) -> Bool:
@@ -69,25 +75,31 @@ def _is_in(values: I64, wanted: I64, size: int) -> Bool:
     return marked[np.where(values < 0, size, values)]
 
 
+def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
+    """Which points are judged ends of some calls, given by rows of the launch table."""
+    found: Bool = host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
+    return found
+
+
 def _shrink(host: HostPoints, thread: I64, start: I64, end: I64, factor: float, gathered: Gathered) -> None:
     """Multiply host time that lies in some intervals."""
     before = np.where(host.is_first, host.time_ns - host.cost_ns, shifted(host.time_ns, 0))
     handed = np.where(host.held_by_point != NOTHING, np.append(host.time_ns, 0)[host.held_by_point], host.time_ns)
-    for number, own in members(host.thread):
-        rows = np.flatnonzero(thread == number)
+    for _, own in members(host.chain):
+        rows = np.flatnonzero(thread == host.thread[own[0]])
         times = Intervals.union(start[rows], end[rows])
         if not times:
             continue
         for since, factors in ((before, gathered.host_factor), (handed, gathered.delay_factor)):
             length = np.maximum(host.time_ns[own] - since[own], 0)
             share = times.within(since[own], host.time_ns[own]) / np.maximum(length, 1)
-            factors[own] *= 1 - (1 - factor) * share
+            factors[own] *= np.where(host.is_judged[own], 1 - (1 - factor) * share, 1.0)
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
     """Device events go away; calls and operators that launch nothing else take no time."""
-    events, _ = _events(graph.device, rows)
-    gathered.dropped[events] = True
+    events = _events(context, graph.device, rows)
+    gathered.dropped |= events
     launches, links = context.trace.launches, context.links
     every = np.bincount(links.launch[links.launch != NO_PARENT], minlength=len(launches))
     gone = links.launch[graph.device.row[events]]
@@ -95,7 +107,7 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     calls = np.flatnonzero((gone > 0) & (gone == every))
     start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
     _shrink(graph.host, thread.astype(np.int64), start, end, 0.0, gathered)
-    gathered.unblocked |= graph.host.is_end & _is_in(graph.host.call, calls, len(launches))
+    gathered.unblocked |= _ends(context, graph.host, calls)
     nodes = links.node[calls]
     size = len(context.host.tree)
     own = np.flatnonzero((every > 0) & (links.node != NO_PARENT))
@@ -107,16 +119,16 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     _shrink(graph.host, tree.thread[empty].astype(np.int64), around, within, 0.0, gathered)
 
 
-def _relaunch(context: Context, window: Window, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
+def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
     """No host time passes between the first and the last launch of each step and thread, but the cost of one launch."""
     host = graph.host
     launches = context.trace.launches
     calls = np.unique(context.links.launch[rows])
-    marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)))
+    marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)) & host.is_judged)
     if not len(marked):
         return
-    step = np.searchsorted(window.mark_start_ns, host.time_ns[marked], side="right")
-    key = host.thread[marked] * (len(window) + 1) + step
+    step = np.searchsorted(marks_ns, host.time_ns[marked], side="right")
+    key = host.chain[marked] * (len(marks_ns) + 1) + step
     for _, own in members(key):
         points = marked[own]
         first, last = int(points.min()), int(points.max())
@@ -129,10 +141,10 @@ def _relaunch(context: Context, window: Window, graph: Graph, rows: I64, cost: i
         )
 
 
-def _changed(graph: Graph, gathered: Gathered) -> Graph:
+def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
     """The graph with everything that was gathered."""
     changed = Graph(_changed_host(graph.host, gathered), _changed_device(graph.device, gathered), graph.inputs)
-    return _with_own_streams(changed, gathered.overlapped) if gathered.overlapped.any() else changed
+    return _with_own_streams(changed, gathered.overlapped) if gathered.overlapped.any() else (changed, None)
 
 
 def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
@@ -149,7 +161,7 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
 
 def _loader_factor(host: HostPoints, floor_ns: int) -> F64:
     """By how much each wait for the loader shrinks, so that its host time is no more than the floor."""
-    inside = host.in_loader
+    inside = host.in_loader & host.is_judged
     wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
     length = sum_by(wait, host.cost_ns, int(wait.max(initial=0)) + 1)
     factor = np.minimum(1.0, floor_ns / np.maximum(length, 1))
@@ -175,7 +187,7 @@ def _times(values: I64, factor: F64) -> I64:
     return np.where((factor == 1) | (values < 0), values, np.floor(values * factor).astype(np.int64))
 
 
-def _with_own_streams(graph: Graph, moved: Bool) -> Graph:
+def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     """Events that leave their stream wait for the one before them there, and no stream waits for them."""
     device = graph.device
     size = int(device.stream.max()) + 1
@@ -191,6 +203,6 @@ def _with_own_streams(graph: Graph, moved: Bool) -> Graph:
     order = np.lexsort((np.arange(len(device)), stream))
     place = np.full(len(device) + 1, NOTHING)
     place[order] = np.arange(len(order))
-    columns = {name: getattr(device, name)[order] for name in ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns")}
+    columns = {name: getattr(device, name)[order] for name in ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns", "is_judged")}
     chain = DeviceChain(**columns, stream=stream[order], waits_for=place[waits][order], wait_ns=delay[order])
-    return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain)
+    return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain), place[:-1]

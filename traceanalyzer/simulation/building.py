@@ -41,11 +41,10 @@ def build(context: Context, window: Window) -> Built:
     events = streams.find(context, window, calls)
     released = releases.find(context, calls, events)
     host, start_of, marks = _host_points(context, window, calls, released)
-    device, inputs = _device_chain(context, calls, events, released, (host, start_of))
-    steps = len(window)
-    return Built(
-        Graph(host, device, Inputs(*inputs, released.unexplained)), marks[:steps], marks[steps : 2 * steps]
-    )
+    judged_ns = int(host.time_ns[marks[0]])
+    device, inputs = _device_chain(context, calls, events, released, (host, start_of), judged_ns)
+    inputs = Inputs(*inputs, released.unexplained)
+    return Built(Graph(host, device, inputs), marks[: len(window)], marks[len(window) :])
 
 
 def _host_points(
@@ -99,7 +98,20 @@ def _host_points(
     np.add.at(count, begins, 1)
     np.add.at(count, ends, -1)
     in_loader = np.append(0, np.cumsum(count))[: len(order)] > 0
-    points = HostPoints(time, thread, cost, unblocked, call, is_end, in_loader, held, source, delay)
+    points = HostPoints(
+        time_ns=time,
+        thread=thread,
+        chain=np.cumsum(first) - 1,
+        cost_ns=cost,
+        unblocked_ns=unblocked,
+        call=call,
+        is_end=is_end,
+        in_loader=in_loader,
+        is_judged=time > time[position[2 * len(calls)]],
+        held_by=held,
+        held_by_point=source,
+        delay_ns=delay,
+    )
     marks = position[2 * len(calls) : 2 * (len(calls) + len(window))]
     return points, position[: len(calls)], marks
 
@@ -148,7 +160,8 @@ def _is_outermost(thread: I64, start: I64, end: I64) -> Bool:
 
 
 def _device_chain(
-    context: Context, calls: Calls, events: StreamEvents, released: releases.Releases, host: tuple[HostPoints, I64]
+    context: Context, calls: Calls, events: StreamEvents, released: releases.Releases, host: tuple[HostPoints, I64],
+    judged_ns: int,
 ) -> tuple[DeviceChain, tuple[int, int]]:
     """The events with what holds them up, and how many start for a reason that is not recorded."""
     points, start_of = host
@@ -175,6 +188,8 @@ def _device_chain(
         latency_ns=latency,
         waits_for=source,
         wait_ns=delay,
+        is_judged=np.where(events.call == NOTHING, events.start_ns, np.append(calls.start_ns, 0)[events.call])
+        >= judged_ns,
     )
     return chain, (int(unrecorded.sum()), int(unlinked.sum()))
 

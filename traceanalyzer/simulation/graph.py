@@ -10,7 +10,8 @@ Every cause precedes its effect in the recording, so the recorded order is an or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -31,8 +32,10 @@ class HostPoints:
     """When the recording shows it."""
     thread: I64
     """Row of the thread."""
+    chain: I64
+    """Number of the chain: points of one thread in one part of the recording."""
     cost_ns: I64
-    """Host time since the point before it on the thread; of the first point of a thread since the window began."""
+    """Host time since the point before it in the chain; of the first one since the trace began."""
     unblocked_ns: I64
     """What a call that ends here would take if it waited for nothing; elsewhere as `cost_ns`."""
     call: I64
@@ -41,6 +44,8 @@ class HostPoints:
     """Whether a call ends here."""
     in_loader: Bool
     """Whether the time since the point before it is a wait for the loader."""
+    is_judged: Bool
+    """Whether it is after the start of the first judged step, so that edits apply to the time before it."""
     held_by: I64
     """The device event that must have ended; `NOTHING` where no event holds the point up."""
     held_by_point: I64
@@ -53,8 +58,8 @@ class HostPoints:
 
     @property
     def is_first(self) -> Bool:
-        """Which points are the first of their thread."""
-        first: Bool = self.thread != shifted(self.thread, NOTHING)
+        """Which points are the first of their chain."""
+        first: Bool = self.chain != shifted(self.chain, NOTHING)
         return first
 
 
@@ -81,6 +86,8 @@ class DeviceChain:
     """The event of another stream that must have ended; `NOTHING` for none."""
     wait_ns: I64
     """From the end of that event to the start."""
+    is_judged: Bool
+    """Whether it was launched after the start of the first judged step, so that edits apply to it."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -111,6 +118,32 @@ class Graph:
     host: HostPoints
     device: DeviceChain
     inputs: Inputs
+
+
+def joined(graphs: Sequence[Graph]) -> Graph:
+    """Several graphs as one; nothing connects them."""
+    if len(graphs) == 1:
+        return graphs[0]
+    points = np.cumsum([0, *(len(graph.host) for graph in graphs)]).tolist()
+    events = np.cumsum([0, *(len(graph.device) for graph in graphs)]).tolist()
+    chains = np.cumsum([0, *(int(graph.host.chain.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
+    streams = np.cumsum([0, *(int(graph.device.stream.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
+    moved = {"held_by": events, "held_by_point": points, "chain": chains, "launch": points, "waits_for": events}
+    moved["stream"] = streams
+
+    def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> I64:
+        values = [getattr(table, name) for table in tables]
+        if name in moved:
+            values = [np.where(own >= 0, own + by, own) for own, by in zip(values, moved[name], strict=False)]
+        return np.concatenate(values)
+
+    hosts, devices = [graph.host for graph in graphs], [graph.device for graph in graphs]
+    inputs = [graph.inputs for graph in graphs]
+    return Graph(
+        HostPoints(**{each.name: column(each.name, hosts) for each in fields(HostPoints)}),
+        DeviceChain(**{each.name: column(each.name, devices) for each in fields(DeviceChain)}),
+        Inputs(*(sum(getattr(one, each.name) for one in inputs) for each in fields(Inputs))),
+    )
 
 
 def shifted(values: I64, first: int) -> I64:

@@ -1,7 +1,8 @@
-"""Which part of a recording is modelled: the typical steps and what is between them.
+"""Which parts of a recording are modelled: its typical steps.
 
-A replay costs time for each event, so of long recordings only as many steps are modelled as have some hundred thousand
-events. The step before the first one is modelled as well, because it fills the queues, but not judged.
+Consecutive typical steps make a part. A part begins with the step before its first one, which fills the queues but is not
+judged. A replay costs time for each event, so of long recordings only as many steps are modelled as have some hundred
+thousand events.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, program_steps
 from traceanalyzer.trace.table import I64
 
-MOST_EVENTS = 400_000
-"""Own choice: a replay of so many calls and device events takes about a tenth of a second."""
+MOST_EVENTS = 200_000
+"""Own choice: a replay of so many calls and device events takes some ten milliseconds."""
 FOREVER = 1 << 60
 
 
 @dataclass(frozen=True)
 class Window:
-    """A time of the recording, and the steps in it that are judged."""
+    """A time of the recording, and the consecutive steps in it that are judged."""
 
     start_ns: int
     end_ns: int
@@ -36,18 +37,23 @@ class Window:
         return len(self.step_start_ns)
 
 
-def find(context: Context) -> Window | None:
-    """The typical steps of a recording, or the first of them if they have too many events; None without steps."""
+def find(context: Context) -> tuple[Window, ...]:
+    """The parts with the typical steps of a recording, or with the first of them if they have too many events.
+
+    Empty without steps of any length.
+    """
     steps = program_steps(context)
     kept = np.flatnonzero(steps.is_typical)
     kept = kept[steps.end_ns[kept] > steps.start_ns[kept]]
-    return of_steps(context, steps, kept) if len(kept) else None
+    if not len(kept):
+        return ()
+    size = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept])
+    kept = kept[: max(1, int(np.searchsorted(np.cumsum(size), MOST_EVENTS, side="right")))]
+    return tuple(of_steps(steps, part) for part in np.split(kept, np.flatnonzero(np.diff(kept) > 1) + 1))
 
 
-def of_steps(context: Context, steps: ProgramSteps, kept: I64) -> Window:
-    """The window around some steps, given by their rows in ascending order."""
-    events = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept[:1]])
-    kept = kept[: max(1, int(np.searchsorted(events, MOST_EVENTS, side="right")))]
+def of_steps(steps: ProgramSteps, kept: I64) -> Window:
+    """The part with some consecutive steps, given by their rows in ascending order."""
     first, last = int(kept[0]), int(kept[-1])
     marks = steps.mark_ns or (steps.start_ns, steps.end_ns)
     return Window(
