@@ -75,8 +75,10 @@ def _host_points(
     place = np.concatenate((2 * np.arange(len(calls)), 2 * np.arange(len(calls)) + 1, marks))
     outside = kind >= _MARK
     time[outside] = _outside_of_calls(calls, thread[outside], time[outside])
-    # a mark comes before a call that starts at the same time; the two ends of a call stay in their order
-    order = np.lexsort((place, ~outside, time, thread))
+    # at equal times calls end, then marks follow, then calls start; those without length stay in their order
+    phase = np.where(outside, 1, 2)
+    phase[len(calls) : 2 * len(calls)] -= 2 * (calls.end_ns > calls.start_ns)
+    order = np.lexsort((place, phase, time, thread))
     thread, time, kind, call, number = thread[order], time[order], kind[order], call[order], number[order]
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))

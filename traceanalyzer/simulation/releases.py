@@ -72,6 +72,7 @@ def _last_ended(context: Context, calls: Calls, events: StreamEvents) -> tuple[I
         reach = np.maximum.accumulate(events.end_ns[own])
         last = np.searchsorted(launched, calls.start_ns[rows], side="right") - 1
         last = np.minimum(last, np.searchsorted(reach, calls.end_ns[rows] + _CLOCKS_NS, side="right") - 1)
+        last = np.minimum(last, np.searchsorted(events.start_ns[own], calls.end_ns[rows], side="left") - 1)
         number = int(context.trace.device.stream[events.row[own[0]]])
         possible = (last >= 0) & ((only == UNKNOWN) | (only == number))
         event = own[np.maximum(last, 0)]
