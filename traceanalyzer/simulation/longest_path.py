@@ -54,6 +54,9 @@ class Contracted:
     dropped: int
     """Causes that the recorded order contradicts."""
 
+    def __len__(self) -> int:
+        return self.cause.shape[1]
+
 
 def replay(graph: Graph) -> Times:
     """Compute when everything happens."""
@@ -100,7 +103,10 @@ def _running_maximum(values: I64, group: I64) -> I64:
 
 
 def contract(graph: Graph) -> Contracted:
-    """Find blocks and runs, and what connects them."""
+    """Find blocks and runs, and what connects them.
+
+    A run ends with an event for which something else waits, so that nothing but the next run depends on its inner events.
+    """
     host, device = graph.host, graph.device
     heads = np.flatnonzero(host.is_first | (host.held_by != NOTHING) | (host.held_by_point != NOTHING))
     block = np.cumsum(_marked(len(host), heads)) - 1

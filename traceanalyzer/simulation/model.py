@@ -48,6 +48,8 @@ class Model:
     """All parts, without residuals."""
     with_residuals: Graph
     bounds: StepBounds
+    part_of_event: I64
+    """For each device event the number of its part."""
     times: Times
     """The unchanged replay without residuals."""
     recorded: Times
@@ -139,4 +141,5 @@ def over(context: Context, windows: Sequence[Window]) -> Model:
     parts = [step_times.of(context, each, one) for each, one in zip(windows, built, strict=True)]
     bounds = step_times.joined(list(zip(parts, points, events, strict=False)))
     kept = residuals.keep(graph)
-    return Model(context, tuple(windows), graph, kept, bounds, replay(graph), replay(kept))
+    part = np.repeat(np.arange(len(built)), np.diff(events))
+    return Model(context, tuple(windows), graph, kept, bounds, part, replay(graph), replay(kept))
