@@ -97,7 +97,7 @@ def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bo
     before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
     idle = head & ~may_wait & (before <= called) & (called > _unrecorded_until(context, events))
     idle &= events.start_ns - np.append(calls.end_ns, 0)[events.call] < LEAST_NS
-    name = context.trace.launches.name[np.append(calls.row, 0)[events.call]]
+    name = entries(context.trace.launches.name.astype(np.int64), entries(calls.row, events.call, NOTHING), NOTHING)
     _, kind = group(events.stream, np.where(head, name, NOTHING))
     return typical(events.start_ns - called, idle, (kind, events.stream, events.device))
 
