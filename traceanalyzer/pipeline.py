@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from traceanalyzer import analyzers, readers
+from traceanalyzer import analyzers, readers, simulation
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
@@ -33,6 +33,9 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
+
+ANALYSES = (*analyzers.ANALYZERS, *simulation.ANALYZERS)
+"""The analyses of a trace, in the order of the report."""
 
 _SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
@@ -151,7 +154,7 @@ def report_on(
 def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
     rules = selection.choose(config)
     context = context_of(trace, steps, _gpu(trace.info.devices, config))
-    results, skipped = analyzers.run(context)
+    results, skipped = analyzers.run(context, ANALYSES)
     source = source_of(trace)
     summary = summary_of(trace, context)
     advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)

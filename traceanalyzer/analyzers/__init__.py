@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -122,12 +122,14 @@ ANALYZERS: tuple[Analyzer, ...] = (
 )
 
 
-def run(context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+def run(
+    context: Context, analyses: Sequence[Analyzer] = ANALYZERS
+) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     """Run every analysis that the trace has the data for.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.
     """
-    skipped = {a.key: reason for a in ANALYZERS if (reason := a.missing(context)) is not None}
-    results = {a.key: a.analyze(context) for a in ANALYZERS if a.key not in skipped}
+    skipped = {a.key: reason for a in analyses if (reason := a.missing(context)) is not None}
+    results = {a.key: a.analyze(context) for a in analyses if a.key not in skipped}
     return results, skipped

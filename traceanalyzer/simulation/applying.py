@@ -136,9 +136,7 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
         removed = int(host.cost_ns[first + 1 : last + 1].sum())
         thread = host.thread[first : first + 1]
         _shrink(host, thread, np.array([start]), np.array([end]), 0.0, gathered)
-        gathered.added_ns[min(first + 1, last)] = max(
-            int(gathered.added_ns[min(first + 1, last)]), min(cost, removed)
-        )
+        gathered.added_ns[min(first + 1, last)] = max(int(gathered.added_ns[min(first + 1, last)]), min(cost, removed))
 
 
 def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
@@ -154,9 +152,7 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
         factor = factor * _loader_factor(host, gathered.loader_floor_ns)
     cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
     delay = np.where(host.held_by_point != NOTHING, _times(host.delay_ns, gathered.delay_factor), host.delay_ns)
-    return replace(
-        host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by)
-    )
+    return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 
 def _loader_factor(host: HostPoints, floor_ns: int) -> F64:
@@ -166,7 +162,8 @@ def _loader_factor(host: HostPoints, floor_ns: int) -> F64:
     length = sum_by(wait, host.cost_ns, int(wait.max(initial=0)) + 1)
     factor = np.minimum(1.0, floor_ns / np.maximum(length, 1))
     factor[0] = 1.0
-    return factor[wait]
+    each: F64 = factor[wait]
+    return each
 
 
 def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
@@ -203,6 +200,7 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     order = np.lexsort((np.arange(len(device)), stream))
     place = np.full(len(device) + 1, NOTHING)
     place[order] = np.arange(len(order))
-    columns = {name: getattr(device, name)[order] for name in ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns", "is_judged")}
+    names = ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns", "is_judged")
+    columns = {name: getattr(device, name)[order] for name in names}
     chain = DeviceChain(**columns, stream=stream[order], waits_for=place[waits][order], wait_ns=delay[order])
     return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain), place[:-1]

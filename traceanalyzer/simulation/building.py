@@ -42,8 +42,8 @@ def build(context: Context, window: Window) -> Built:
     released = releases.find(context, calls, events)
     host, start_of, marks = _host_points(context, window, calls, released)
     judged_ns = int(host.time_ns[marks[0]])
-    device, inputs = _device_chain(context, calls, events, released, (host, start_of), judged_ns)
-    inputs = Inputs(*inputs, released.unexplained)
+    device, starts = _device_chain(context, calls, events, released, (host, start_of), judged_ns)
+    inputs = Inputs(*starts, released.unexplained)
     return Built(Graph(host, device, inputs), marks[: len(window)], marks[len(window) :])
 
 
@@ -70,9 +70,11 @@ def _host_points(
         [_START, _END, _MARK, _LOADER, _LOADER], [len(calls), len(calls), 2 * len(window), len(loads), len(loads)]
     )
     call = np.concatenate((calls.row, calls.row, np.full(2 * (len(window) + len(loads)), NOTHING)))
-    number = np.concatenate((np.arange(len(calls)), np.arange(len(calls)), np.full(len(call) - 2 * len(calls), NOTHING)))
+    number = np.concatenate(
+        (np.arange(len(calls)), np.arange(len(calls)), np.full(len(call) - 2 * len(calls), NOTHING))
+    )
     marks = np.repeat([0, 1, 0], [2 * len(window), len(loads), len(loads)])  # a wait ends before the next one begins
-    place = np.concatenate((2 * np.arange(len(calls)), 2 * np.arange(len(calls)) + 1, marks))
+    place = np.concatenate((2 * each, 2 * each + 1, marks))
     outside = kind >= _MARK
     time[outside] = _outside_of_calls(calls, thread[outside], time[outside])
     # at equal times calls end, then marks follow, then calls start; those without length stay in their order
@@ -146,7 +148,9 @@ def _main_thread(context: Context) -> int:
 def _loader_waits(context: Context, window: Window, calls: Calls) -> I64:
     """Rows of outermost waits for the loader on threads of the model."""
     host = context.trace.host
-    wanted = (context.kind == NodeKind.DATALOADER) & np.isin(host.thread, np.append(calls.thread, _main_thread(context)))
+    wanted = (context.kind == NodeKind.DATALOADER) & np.isin(
+        host.thread, np.append(calls.thread, _main_thread(context))
+    )
     wanted &= (host.start_ns >= window.start_ns) & (host.start_ns < window.end_ns)
     rows = np.flatnonzero(wanted)
     return rows[_is_outermost(host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])]
@@ -162,7 +166,11 @@ def _is_outermost(thread: I64, start: I64, end: I64) -> Bool:
 
 
 def _device_chain(
-    context: Context, calls: Calls, events: StreamEvents, released: releases.Releases, host: tuple[HostPoints, I64],
+    context: Context,
+    calls: Calls,
+    events: StreamEvents,
+    released: releases.Releases,
+    host: tuple[HostPoints, I64],
     judged_ns: int,
 ) -> tuple[DeviceChain, tuple[int, int]]:
     """The events with what holds them up, and how many start for a reason that is not recorded."""

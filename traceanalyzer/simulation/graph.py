@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,7 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     moved = {"held_by": events, "held_by_point": points, "chain": chains, "launch": points, "waits_for": events}
     moved["stream"] = streams
 
-    def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> I64:
+    def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> Any:
         values = [getattr(table, name) for table in tables]
         if name in moved:
             values = [np.where(own >= 0, own + by, own) for own, by in zip(values, moved[name], strict=False)]

@@ -55,7 +55,7 @@ class Contracted:
     """Causes that the recorded order contradicts."""
 
     def __len__(self) -> int:
-        return self.cause.shape[1]
+        return int(self.cause.shape[1])
 
 
 def replay(graph: Graph) -> Times:
@@ -80,15 +80,8 @@ def _forward(small: Contracted) -> list[int]:
     times = [0]
     rows = zip(*small.cause[:, 1:].tolist(), *small.weight_ns[:, 1:].tolist(), strict=True)
     for first, second, third, a, b, c in rows:
-        time = times[first] + a
-        other = times[second] + b
-        if other > time:
-            time = other
-        if c > NEVER:
-            other = times[third] + c
-            if other > time:
-                time = other
-        times.append(time)
+        time = max(times[first] + a, times[second] + b)
+        times.append(max(time, times[third] + c) if c > NEVER else time)
     return times
 
 
@@ -105,7 +98,7 @@ def _running_maximum(values: I64, group: I64) -> I64:
 def contract(graph: Graph) -> Contracted:
     """Find blocks and runs, and what connects them.
 
-    A run ends with an event for which something else waits, so that nothing but the next run depends on its inner events.
+    A run ends with an event for which something else waits, so that only the next run depends on its inner events.
     """
     host, device = graph.host, graph.device
     heads = np.flatnonzero(host.is_first | (host.held_by != NOTHING) | (host.held_by_point != NOTHING))
@@ -201,7 +194,8 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
 def _last_known(values: I64, is_first: Bool) -> I64:
     """Each value, or the last one before it in its group that is not `NOTHING`."""
     known = (values != NOTHING) | is_first
-    return values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))] if len(values) else values
+    last: I64 = np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))
+    return values[last]
 
 
 def _marked(size: int, rows: I64) -> Bool:

@@ -102,7 +102,8 @@ class Model:
         """What a change does to the typical step.
 
         Args:
-            edits: What is most likely changed; the point estimate is the mean of its replays with and without residuals.
+            edits: What is most likely changed. The point estimate is the mean of its replays with and without
+                residuals.
             others: The change at the ends of its uncertainty, such as with a lower and a higher speedup.
         """
         typical = program_steps(self.context).typical
@@ -125,6 +126,18 @@ class Model:
 def of(context: Context) -> Model | None:
     """The model of a recording, built once; None where no step has any length."""
     return context.once(_of)
+
+
+def require(context: Context) -> Model:
+    """Like `of`, but raises where there is no model.
+
+    Raises:
+        ValueError: No step has any length.
+    """
+    found = of(context)
+    if found is None:
+        raise ValueError("no step has any length")
+    return found
 
 
 def _of(context: Context) -> Model | None:

@@ -106,4 +106,3 @@ def _is_drained(calls: Calls, events: StreamEvents, event: I64, ended: I64) -> B
     latest = np.append(np.iinfo(np.int64).min, reach)[before]
     drained: Bool = waited & (latest <= calls.end_ns + _CLOCKS_NS)
     return drained
-

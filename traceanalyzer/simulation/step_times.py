@@ -1,7 +1,7 @@
 """How long do the steps take when everything happens at other times?
 
-The steps are those of `analyses.recording`: from their mark, or from the end of the step before if that is later, to the
-end of their mark, or to the end of what they launched if that is later.
+The steps are those of `analyses.recording`: from their mark, or from the end of the step before if that is later, to
+the end of their mark, or to the end of what they launched if that is later.
 """
 
 from __future__ import annotations

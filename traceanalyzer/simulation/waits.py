@@ -28,9 +28,7 @@ _EXPLAINED_NS = 1_000
 """Own choice: what starts no later than this after its predecessor or launch allow waits for nothing else."""
 
 
-def find(
-    calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64], earliest_ns: I64
-) -> tuple[I64, I64]:
+def find(calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64], earliest_ns: I64) -> tuple[I64, I64]:
     """For each event the event that it waits for (or `NOTHING`), and the usual time from its end to the start.
 
     Args:

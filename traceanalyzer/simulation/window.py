@@ -1,8 +1,8 @@
 """Which parts of a recording are modelled: its typical steps.
 
-Consecutive typical steps make a part. A part begins with the step before its first one, which fills the queues but is not
-judged. A replay costs time for each event, so of long recordings only as many steps are modelled as have some hundred
-thousand events.
+Consecutive typical steps make a part. A part begins with the step before its first one, which fills the queues but is
+not judged. A replay costs time for each event, so of long recordings only as many steps are modelled as have some
+hundred thousand events.
 """
 
 from __future__ import annotations
