@@ -26,7 +26,7 @@ class Times:
     """When a replay has everything happen, in ns on the clock of the recording."""
 
     point_ns: I64
-    """Shape (points,)."""
+    """Times of host points, shape (points,)."""
     start_ns: I64
     """Starts of device events, shape (events,)."""
     end_ns: I64
@@ -194,8 +194,8 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
 def _last_known(values: I64, is_first: Bool) -> I64:
     """Each value, or the last one before it in its group that is not `NOTHING`."""
     known = (values != NOTHING) | is_first
-    last: I64 = np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))
-    return values[last]
+    found: I64 = values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
+    return found
 
 
 def _marked(size: int, rows: I64) -> Bool:
