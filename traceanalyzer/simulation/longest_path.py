@@ -188,7 +188,8 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
         return runs
     called = np.where(device.launch >= 0, np.append(host.time_ns, 0)[device.launch], 0)
     key = _running_maximum(np.maximum(device.start_ns, called), device.stream)
-    return key[np.append(runs[1:], len(device)) - 1]
+    latest: I64 = key[np.append(runs[1:], len(device)) - 1]
+    return latest
 
 
 def _last_known(values: I64, is_first: Bool) -> I64:
