@@ -38,7 +38,9 @@ def row(name: str, found: Replay) -> str:
     cells = ["     -" if share is None else f"{share:6.2%}" for share in shares]
     inputs = f"{found.unrecorded_starts}/{found.unlinked_starts}/{found.unexplained_waits}"
     step, steps = f"{found.recorded_ns / 1e6:10.3f} ms", f"{found.steps:3}"
-    return f"{name:46} {steps} {step}  {'  '.join(cells)}  {inputs:>9}  {'abstains' if found.abstained else ''}".rstrip()
+    return (
+        f"{name:46} {steps} {step}  {'  '.join(cells)}  {inputs:>9}  {'abstains' if found.abstained else ''}".rstrip()
+    )
 
 
 def main() -> int:
@@ -59,7 +61,9 @@ def main() -> int:
     for kind, shares in (("model", model_errors), ("naive", naive_errors)):
         if shares:
             low, middle, high = np.percentile(shares, (25, 50, 75))
-            print(f"steps predicted by the {kind}: {len(shares)}, error {low:.2%} / {middle:.2%} / {high:.2%} (quartiles)")
+            print(
+                f"steps predicted by the {kind}: {len(shares)}, error {low:.2%} / {middle:.2%} / {high:.2%} (quartiles)"
+            )
     return 0
 
 

@@ -136,7 +136,8 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
         removed = int(host.cost_ns[first + 1 : last + 1].sum())
         thread = host.thread[first : first + 1]
         _shrink(host, thread, np.array([start]), np.array([end]), 0.0, gathered)
-        gathered.added_ns[min(first + 1, last)] = max(int(gathered.added_ns[min(first + 1, last)]), min(cost, removed))
+        # the launches in between happen at once, so that the cost comes after all of them
+        gathered.added_ns[last] = max(int(gathered.added_ns[last]), min(cost, removed))
 
 
 def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
@@ -200,7 +201,22 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     order = np.lexsort((np.arange(len(device)), stream))
     place = np.full(len(device) + 1, NOTHING)
     place[order] = np.arange(len(order))
+    gap = device.gap_ns + np.minimum(_left_out(device, moved), 0)
+    device = replace(device, gap_ns=np.where(moved, device.gap_ns, gap))
     names = ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns", "is_judged")
     columns = {name: getattr(device, name)[order] for name in names}
     chain = DeviceChain(**columns, stream=stream[order], waits_for=place[waits][order], wait_ns=delay[order])
     return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain), place[:-1]
+
+
+def _left_out(device: DeviceChain, moved: Bool) -> I64:
+    """For each event the gaps and durations of the events right before it on its stream that leave it.
+
+    Less than 0 where these overlap with what stays: their successor must not start later because they are gone.
+    """
+    passed = np.cumsum(device.gap_ns + device.dur_ns)
+    position = np.arange(len(device))
+    stays = np.maximum.accumulate(np.where(~moved | device.is_first, position, 0))
+    before = shifted(stays, 0)
+    left: I64 = np.where(device.is_first, 0, shifted(passed, 0) - passed[before])
+    return left

@@ -57,7 +57,7 @@ def find(context: Context, thread: I64, time_ns: I64, is_end: Bool) -> tuple[I64
 
 
 def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, asks: I64) -> I64:
-    """For each asking point the last end of a call of another thread of its process up to then."""
+    """For each asking point the last end of a call of another thread of its process before then."""
     process = np.unique([each.pid for each in context.trace.threads], return_inverse=True)[1][thread]
     ends = np.flatnonzero(is_end)
     ends = ends[np.lexsort((time_ns[ends], process[ends]))]
@@ -67,7 +67,7 @@ def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, a
     key = process[ends] * span + time_ns[ends] - time_ns.min()
     change = (thread[ends] != shifted(thread[ends], NOTHING)) | (process[ends] != shifted(process[ends], NOTHING))
     run_start = np.maximum.accumulate(np.where(change, np.arange(len(ends)), 0))
-    last = np.searchsorted(key, process[asks] * span + time_ns[asks] - time_ns.min(), side="right") - 1
+    last = np.searchsorted(key, process[asks] * span + time_ns[asks] - time_ns.min(), side="left") - 1
     own = (last >= 0) & (thread[ends[np.maximum(last, 0)]] == thread[asks])
     last = np.where(own, run_start[np.maximum(last, 0)] - 1, last)
     valid = (last >= 0) & (process[ends[np.maximum(last, 0)]] == process[asks])
