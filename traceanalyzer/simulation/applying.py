@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -129,15 +130,19 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
         return
     step = np.searchsorted(marks_ns, host.time_ns[marked], side="right")
     key = host.chain[marked] * (len(marks_ns) + 1) + step
-    for _, own in members(key):
-        points = marked[own]
-        first, last = int(points.min()), int(points.max())
-        start, end = int(host.time_ns[first]), int(host.time_ns[last])
-        removed = int(host.cost_ns[first + 1 : last + 1].sum())
-        thread = host.thread[first : first + 1]
-        _shrink(host, thread, np.array([start]), np.array([end]), 0.0, gathered)
-        # the launches in between happen at once, so that the cost comes after all of them
-        gathered.added_ns[last] = max(int(gathered.added_ns[last]), min(cost, removed))
+    firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
+    thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
+    _shrink(host, thread, start, end, 0.0, gathered)
+    passed = np.append(0, np.cumsum(host.cost_ns))
+    # the launches in between happen at once, so that the cost comes after all of them
+    removed = passed[lasts + 1] - passed[firsts + 1]
+    gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(cost, removed))
+
+
+def _grouped(key: I64, values: I64) -> Iterator[tuple[int, I64]]:
+    """Ascending values by key."""
+    for number, rows in members(key):
+        yield number, values[rows]
 
 
 def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
@@ -201,8 +206,8 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     order = np.lexsort((np.arange(len(device)), stream))
     place = np.full(len(device) + 1, NOTHING)
     place[order] = np.arange(len(order))
-    gap = device.gap_ns + np.minimum(_left_out(device, moved), 0)
-    device = replace(device, gap_ns=np.where(moved, device.gap_ns, gap))
+    between = np.where(moved, _left_out(device, ~moved), _left_out(device, moved))
+    device = replace(device, gap_ns=device.gap_ns + np.minimum(between, 0))
     names = ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns", "is_judged")
     columns = {name: getattr(device, name)[order] for name in names}
     chain = DeviceChain(**columns, stream=stream[order], waits_for=place[waits][order], wait_ns=delay[order])
@@ -210,7 +215,7 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
 
 
 def _left_out(device: DeviceChain, moved: Bool) -> I64:
-    """For each event the gaps and durations of the events right before it on its stream that leave it.
+    """For each event that stays the gaps and durations of the events right before it on its stream that leave it.
 
     Less than 0 where these overlap with what stays: their successor must not start later because they are gone.
     """

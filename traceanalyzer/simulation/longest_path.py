@@ -71,7 +71,7 @@ def replay(graph: Graph) -> Times:
     launched[waiting] = np.maximum(
         launched[waiting], node_ns[small.run[device.waits_for[waiting]]] + device.wait_ns[waiting]
     )
-    end = small.length_ns + _running_maximum(launched + device.dur_ns - small.length_ns, device.stream)
+    end = small.length_ns + running_maximum(launched + device.dur_ns - small.length_ns, device.stream)
     return Times(point, end - device.dur_ns, end, small.dropped)
 
 
@@ -85,7 +85,7 @@ def _forward(small: Contracted) -> list[int]:
     return times
 
 
-def _running_maximum(values: I64, group: I64) -> I64:
+def running_maximum(values: I64, group: I64) -> I64:
     """The greatest value so far within each group; groups follow each other."""
     if not len(values):
         return values
@@ -187,7 +187,7 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
     if not len(runs):
         return runs
     called = np.where(device.launch >= 0, np.append(host.time_ns, 0)[device.launch], 0)
-    key = _running_maximum(np.maximum(device.start_ns, called), device.stream)
+    key = running_maximum(np.maximum(device.start_ns, called), device.stream)
     latest: I64 = key[np.append(runs[1:], len(device)) - 1]
     return latest
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.simulation import step_times
 from traceanalyzer.simulation.graph import Graph
-from traceanalyzer.simulation.longest_path import NEVER, Contracted, Times, contract
+from traceanalyzer.simulation.longest_path import NEVER, Contracted, Times, contract, running_maximum
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.trace.table import I64
 
@@ -29,11 +29,12 @@ def of_events(graph: Graph, times: Times, bounds: StepBounds, part_of_event: I64
     last = np.append(np.flatnonzero(np.diff(bounds.part)), len(bounds.part) - 1)
     until = step_times.ends(bounds, times)[last]
     latest = np.full(len(small), _ALWAYS)
-    np.minimum.at(latest, small.run, until[part_of_event])
+    inner = _longest_rest(small)
+    np.minimum.at(latest, small.run, until[part_of_event] - inner + _rest_of_run(small))
     points = bounds.end_point[last]
     np.minimum.at(latest, small.block[points], until - small.offset_ns[points])
-    allowed = np.array(_backward(small, latest.tolist()), np.int64)
-    left: I64 = allowed[small.run] - _rest_of_run(small) - times.end_ns
+    allowed = np.array(_backward(small, latest.tolist()), np.int64)[small.run] - _rest_of_run(small)
+    left: I64 = np.minimum(allowed, until[part_of_event] - inner) - times.end_ns
     return np.maximum(left, 0)
 
 
@@ -60,4 +61,13 @@ def _rest_of_run(small: Contracted) -> I64:
     last = np.flatnonzero(ends)
     place = np.searchsorted(last, np.arange(len(small.run)))
     rest: I64 = small.length_ns[last[place]] - small.length_ns
+    return rest
+
+
+def _longest_rest(small: Contracted) -> I64:
+    """For each event the time from its end to the last end within its run; events that overlap may end before it."""
+    if not len(small.run):
+        return small.run
+    run = np.cumsum(np.append(False, small.run[1:] != small.run[:-1]))
+    rest: I64 = running_maximum(small.length_ns[::-1], (run[-1] - run)[::-1])[::-1] - small.length_ns
     return rest

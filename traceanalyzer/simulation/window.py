@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, program_steps
 from traceanalyzer.trace.table import I64
 
-MOST_EVENTS = 200_000
+MOST_EVENTS = 100_000
 """Own choice: a replay of so many calls and device events takes some ten milliseconds."""
 FOREVER = 1 << 60
 
