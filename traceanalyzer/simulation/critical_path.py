@@ -103,7 +103,7 @@ class CriticalPath(msgspec.Struct, frozen=True):
     """Time by operator, the 30 with most of it."""
     stretches: tuple[CriticalStretch, ...]
     """The path of the step that is most like the mean, in the order of time; they sum to the step."""
-    idle_capable_ns_per_step: float | None
+    device_slack_ns_per_step: float | None
     """Time in ns per step of device events each of which could take twice as long without making the step longer; null
     without device events."""
 
@@ -126,7 +126,7 @@ def analyze(context: Context) -> CriticalPath:
         kernel_classes=_classes(found, pieces, times, resource),
         operators=_operators(found, pieces, within),
         stretches=_stretches(pieces, resource, starts, ends),
-        idle_capable_ns_per_step=_with_slack(found) / steps if len(found.graph.device) else None,
+        device_slack_ns_per_step=_with_slack(found) / steps if len(found.graph.device) else None,
     )
 
 
@@ -187,19 +187,19 @@ def _operators(found: Model, pieces: Pieces, steps_time: Intervals) -> tuple[Cri
 
 def _on_host(context: Context, thread: I64, start: I64, end: I64, within: Intervals) -> tuple[I64, I64]:
     """Names of operators (-1 for none), and how long each is the innermost one in some disjoint intervals."""
-    names, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    tree = context.host.tree
+    tree, covered = context.host.tree, np.zeros(len(context.host.tree), np.int64)
+    total = 0
     for number, rows in members(thread):
         inside = within & Intervals.union(start[rows], end[rows])
-        if not inside:
-            continue
-        nodes = tree.threads.get(number, slice(0, 0))
-        edges = np.concatenate((tree.start_ns[nodes], tree.end_ns[nodes], inside.start, inside.end))
-        edges = np.unique(edges)
-        node = tree.innermost(np.full(len(edges), number, np.int32), edges)
-        times.append(inside.within(edges[:-1], edges[1:]))
-        names.append(_names(context, node[:-1]))
-    return np.concatenate(names), np.concatenate(times)
+        part = tree.threads.get(number, slice(0, 0))
+        if inside:
+            total += inside.length
+            begun, over = tree.start_ns[part] < inside.end[-1], tree.end_ns[part] > inside.start[0]
+            nodes = part.start + np.flatnonzero(begun & over)
+            covered[nodes] = inside.within(tree.start_ns[nodes], tree.end_ns[nodes])
+    own = covered - tree.child_sums(covered)
+    nodes = np.flatnonzero(own)
+    return np.append(_names(context, nodes), NO_PARENT), np.append(own[nodes], total - own.sum())
 
 
 def _names(context: Context, node: I64) -> I64:
