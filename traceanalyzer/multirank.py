@@ -141,10 +141,15 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     rules = facts_of_ranks.applicable(selection.choose(config or Config()))
     own = [members[rank] for rank in sorted(members)]
     worlds = [member.summary.world_size for member in own if member.summary.world_size is not None]
-    found = joining.join(members, max(worlds, default=None))
+    world = max(worlds, default=None)
+    found = joining.join(members, world)
+    typical = joining.of_typical_steps(members)
+    judged = found if typical is None else joining.join(typical, world)
     summary = totals.summary(own, found.world_size)
-    advice = judge(facts_of_ranks.facts(summary, totals.results(own, found)), rules)
-    return pipeline.report_of(totals.source(name, own), summary, {"ranks": found}, {}, joining.doubts(found), advice)
+    results = totals.results(own, judged, found.groups)
+    advice = judge(facts_of_ranks.facts(summary, results), rules)
+    shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found}
+    return pipeline.report_of(totals.source(name, own), summary, shown, {}, joining.doubts(found), advice)
 
 
 def named(names: Iterable[str]) -> str:

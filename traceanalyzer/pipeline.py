@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
 from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
@@ -108,7 +109,10 @@ def load_report(path: str | Path) -> model.Report:
 
 
 def analyze(
-    measured: Trace | TableDocument, steps: StepChoice | None = None, config: Config | None = None
+    measured: Trace | TableDocument,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    compile_logs: Sequence[CompileLog] = (),
 ) -> model.Report:
     """Analyze a trace or the tables of a text.
 
@@ -116,19 +120,26 @@ def analyze(
         measured: What `load` returned.
         steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
+        compile_logs: Structured compile logs of the same program; `inputs.compile_logs.read` reads them.
 
     Raises:
-        UsageError: None of the chosen steps is in the trace, or steps were chosen of a printed table.
+        UsageError: None of the chosen steps is in the trace, or steps or logs were chosen for a printed table.
     """
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config or Config())
+        return _analyze_trace(measured, steps, config or Config(), tuple(compile_logs))
+    if compile_logs:
+        raise UsageError(f"{measured.name}: holds printed tables; a compile log explains only a trace")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
     return _analyze_document(measured, config or Config())
 
 
 def report_on(
-    content: Content, name: str, steps: StepChoice | None = None, config: Config | None = None
+    content: Content,
+    name: str,
+    steps: StepChoice | None = None,
+    config: Config | None = None,
+    compile_logs: Sequence[CompileLog] = (),
 ) -> model.Report:
     """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
 
@@ -137,35 +148,43 @@ def report_on(
         name: Of the file, for errors.
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
+        compile_logs: As of `analyze`.
 
     Raises:
         UnusableInputError: It is a saved difference.
-        UsageError: As of `analyze`; or steps were chosen of a saved report.
+        UsageError: As of `analyze`; or steps or logs were chosen for a saved report.
     """
     if isinstance(content, Difference):
         raise UnusableInputError(f"{name}: {saved_reports.DIFFERENCE}")
     if isinstance(content, model.Report):
         if steps is not None and not steps.is_everything:
             raise UsageError(f"{name}: is a saved report; steps can only be chosen of a trace")
+        if compile_logs:
+            raise UsageError(f"{name}: is a saved report; a compile log explains only a trace")
         return content
-    return analyze(content, steps, config)
+    return analyze(content, steps, config, compile_logs)
 
 
-def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config) -> model.Report:
+def _analyze_trace(
+    trace: Trace, steps: StepChoice | None, config: Config, compile_logs: tuple[CompileLog, ...]
+) -> model.Report:
     rules = selection.choose(config)
-    context = context_of(trace, steps, _gpu(trace.info.devices, config))
+    context = context_of(trace, steps, _gpu(trace.info.devices, config), compile_logs)
     results, skipped = analyzers.run(context, ANALYSES)
     source = source_of(trace)
     summary = summary_of(trace, context)
     advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
-    return report_of(source, summary, results, skipped, (*trace.losses, *quality.analyze(context)), advice)
+    losses = (*trace.losses, *(loss for log in compile_logs for loss in log.losses))
+    return report_of(source, summary, results, skipped, (*losses, *quality.analyze(context)), advice)
 
 
-def context_of(trace: Trace, steps: StepChoice | None, gpu: Gpu | None) -> Context:
+def context_of(
+    trace: Trace, steps: StepChoice | None, gpu: Gpu | None, compile_logs: tuple[CompileLog, ...] = ()
+) -> Context:
     """What analyses of a trace share, over the steps that count."""
-    context = Context(trace, gpu=gpu)
+    context = Context(trace, gpu=gpu, compile_logs=compile_logs)
     if steps is not None and not steps.is_everything:
-        context = Context(trace, steps.of(context.steps), gpu)
+        context = Context(trace, steps.of(context.steps), gpu, compile_logs)
     return context
 
 

@@ -245,3 +245,7 @@ def test_the_place_of_the_file_is_in_no_report(tmp_path: Path) -> None:
     for name in ("terminal", "markdown", "json"):
         assert form(elsewhere, name) == form(TRAINING, name)
         assert str(tmp_path).encode() not in form(elsewhere, name)
+
+
+def test_the_next_command_is_told_in_the_readers_language() -> None:
+    assert "下一步：traceanalyzer report" in call("report", TRAINING, "--lang", "zh").err

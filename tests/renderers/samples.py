@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -87,6 +87,7 @@ def report_of(path: Path) -> Report:
     return analyze(load(path))
 
 
+@lru_cache(200)
 def marked(name: str) -> Report:
     """Steps, operators, kernels, modules, frames, a device, a category and a file of this name."""
     trace = TraceBuilder(
@@ -105,6 +106,7 @@ def marked(name: str) -> Report:
     return _report(trace, name)
 
 
+@lru_cache(200)
 def unmarked(name: str) -> Report:
     """Optimizer steps and loader waits of this name, without any mark of the profiler."""
     trace = TraceBuilder(options=("record_shapes",))

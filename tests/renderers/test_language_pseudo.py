@@ -11,9 +11,9 @@ import pytest
 from tests.reading import plain
 from tests.renderers.pseudo import pseudo
 from tests.renderers.samples import FIXTURES, TRAINING, report_of
+from traceanalyzer.knowledge import frameworks
 from traceanalyzer.renderers import markdown, render, sections, terminal
 from traceanalyzer.renderers.names import clean
-from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.renderers.terminal import elements
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -46,7 +46,7 @@ def names(report: Report) -> set[str]:
     found |= {roof.get("name", ""), roof.get("source", "")}
     recording = plain(report).get("recording") or {}
     found |= {clean(evidence["name"] or "") for evidence in recording.get("evidence", ())}
-    found |= {recording.get("framework") or "", framework_title(recording.get("framework") or "")}
+    found |= {recording.get("framework") or "", frameworks.title(recording.get("framework") or "")}
     for run in plain(report).get("runs", ()):
         found |= {run["id"], clean(run["title"] or ""), run["steps_from"] or ""}
     return found | set(_cells(report))

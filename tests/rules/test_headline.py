@@ -10,6 +10,7 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.trace import distributed_info
 from tests.rules.judging import report, table
 from tests.rules.situations.dataloader_bound import LOADER, training
+from traceanalyzer.analyzers.recording import Recording
 
 
 def bound(trace: TraceBuilder) -> str:
@@ -225,3 +226,22 @@ def test_without_marks_a_step_lasts_until_the_device_is_done() -> None:
     trace.kernel("ampere_sgemm_128x64_nn", 200, 9000, correlation=77)
     assert "outside of the steps" not in said(trace)
     assert "for 9,010 of 9,200 us (98 %) of the recording" in said(trace)
+
+
+def test_where_launched_work_waits_for_what_was_not_recorded_the_host_is_not_to_blame() -> None:
+    """Three steps of 1 ms: a kernel that is launched at 40 us waits in an idle queue from 120 to 800 us."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::mm", at + 5, 50)
+        trace.launch_kernel("gemm", at + 20, 100, at=at + 10)
+        trace.launch_kernel("gemm", at + 800, 190, at=at + 40)
+        trace.launch("cudaStreamSynchronize", at + 60, 935)
+    found = report(trace)
+    recording = found.result("recording", Recording)
+    assert recording is not None
+    assert recording.typical is not None
+    assert max(recording.typical.idle, key=lambda row: row.ns_per_step).cause == "pending"
+    assert found.headlines[0].resources.host_ns is None
+    assert found.headlines[0].bound == "none"

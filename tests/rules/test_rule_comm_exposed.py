@@ -33,3 +33,14 @@ def test_edge_exposed_share() -> None:
 def test_says_why_it_cannot_judge() -> None:
     assert "no kernels of a collective library" in (skipped(trap_marks_on_the_host(), RULE) or "")
     assert "at the same time" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_inference_has_no_gradients_to_exchange() -> None:
+    (finding,) = findings(fires(), RULE)
+    trained = ddp(overlap=0, comm=2000)
+    trained.op("Optimizer.step#SGD.step", 5000, 10)
+    (other,) = findings(trained, RULE)
+    assert ("gradients" in finding.advice.text, finding.code) == (False, None)
+    assert "gradients" in other.advice.text
+    assert other.code is not None
+    assert "DistributedDataParallel" in other.code

@@ -14,7 +14,6 @@ from tests.rules.situations.comm_straggler import (
     fires_without_numbers,
     meeting,
     trap_somebody_else_each_time,
-    trap_uneven_last_batch,
 )
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 
@@ -86,7 +85,6 @@ def test_edge_step_share() -> None:
 
 def test_edge_of_waiting() -> None:
     assert findings(fires(), RULE, {"of_waiting": 0.9})
-    assert findings(trap_uneven_last_batch(), RULE, {"step_share": 0.1, "of_waiting": 0.9})
     assert findings(trap_somebody_else_each_time(), RULE, {"step_share": 0.25, "of_waiting": 0.26}) == []
     assert findings(trap_somebody_else_each_time(), RULE, {"step_share": 0.25, "of_waiting": 0.24})
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires as inference
 from tests.rules.situations.optimizer_not_fused import fires, fires_in_a_table, training
+from traceanalyzer.analyzers.recording import Recording
 
 RULE = "optimizer-not-fused"
 CALL = 200 * 26_000 + 3_000
@@ -73,3 +74,27 @@ def test_edge_host_share() -> None:
     share = findings(fires(), RULE)[0].evidence[1].observed
     assert findings(fires(), RULE, {"host_share": share}) == []
     assert findings(fires(), RULE, {"host_share": share - 1e-9})
+
+
+def test_idle_time_of_a_step_that_is_left_out_is_not_saved_in_the_others() -> None:
+    """The first of five steps makes 2000 launches instead of 200, such as once for each parameter that it creates."""
+    from tests.builders.training import Training  # noqa: PLC0415 - of this situation only
+    from tests.rules.situations.optimizer_not_fused import ADD  # noqa: PLC0415
+
+    loop = Training()
+    for number in range(5):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            loop.host.wait(loop.stream)
+            loop.step(200 if number else 2000, operator="aten::add_", kernel=ADD)
+    found = report(loop.finish(), RULE)
+    recording = found.result("recording", Recording)
+    assert recording is not None
+    assert recording.typical is not None
+    assert recording.typical.steps == 4
+    (finding,) = found.findings
+    assert finding.saving is not None
+    own = recording.typical.resources
+    idle = own.step_ns - (own.gpu_ns or 0)
+    assert finding.saving.direct_ns_per_step[1] > idle, "over all steps 560 launches per step"
+    assert finding.saving.wall_ns_per_step[1] <= idle

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped, table
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping, read_value
+from tests.rules.judging import findings, report, skipped, table
 from tests.rules.situations.sync_item_frequent import (
     fires,
     fires_in_a_table,
@@ -14,6 +16,7 @@ from tests.rules.situations.sync_item_frequent import (
     trap_gradient_scaler,
     trap_values_of_the_cpu,
 )
+from traceanalyzer.analyzers.recording import Recording
 
 RULE = "sync-item-frequent"
 
@@ -72,3 +75,26 @@ def test_edge_gain_share() -> None:
     limits = {"calls_per_step": 100}
     assert findings(fires(), RULE, limits | {"gain_share": share}) == []
     assert findings(fires(), RULE, limits | {"gain_share": share - 1e-9})
+
+
+def test_a_long_wait_of_a_step_that_is_left_out_is_not_avoided_in_the_others() -> None:
+    """Each step reads three values and thinks for 0.2 ms after each; in the first one for 9 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(3):
+            compute(host, stream, 1000)
+            read_value(host, stream)
+            host.work(200 if number else 9000)
+        compute(host, stream, 1000)
+        host.wait(stream)
+
+    found = report(looping(step, steps=6), RULE)
+    recording = found.result("recording", Recording)
+    assert recording is not None
+    assert recording.typical is not None
+    assert recording.typical.steps == 5
+    (finding,) = found.findings
+    assert finding.saving is not None
+    idle = recording.typical.resources.step_ns - (recording.typical.resources.gpu_ns or 0)
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(idle), "over all six steps it would be 1 ms"
+    assert idle < 800_000

@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -125,7 +126,7 @@ def analyze(context: Context) -> Communication:
     """All collectives of a trace that run on a device."""
     device = context.trace.device
     collective = context.once(kernels_of_collectives)
-    numbers = np.unique(device.device[collective]).tolist()
+    numbers = distinct(device.device[collective]).tolist()
     rows = _rows(context)
     return Communication(
         rows=rows,
@@ -250,7 +251,7 @@ def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
 def _steps(context: Context) -> tuple[StepCommunication, ...]:
     steps, device = context.steps, context.trace.device
     communication, computation = times_of(context, np.ones(len(device), np.bool_))
-    start = np.sort(device.start_ns[context.once(kernels_of_collectives)])
+    start = ascending(device.start_ns[context.once(kernels_of_collectives)])
     calls = np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns)
     busy = communication.within(steps.start_ns, steps.end_ns)
     exposed = (communication - computation).within(steps.start_ns, steps.end_ns)

@@ -12,6 +12,7 @@ from traceanalyzer.analyzers import host_tree, links
 from traceanalyzer.analyzers.steps import Steps, find, infer
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
 
@@ -21,8 +22,15 @@ T = TypeVar("T")
 class Context:
     """A trace with its call trees, links and steps, the choice of steps, and what the device can do."""
 
-    def __init__(self, trace: Trace, chosen: Steps | None = None, gpu: Gpu | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        chosen: Steps | None = None,
+        gpu: Gpu | None = None,
+        compile_logs: tuple[CompileLog, ...] = (),
+    ) -> None:
         self.trace = trace
+        self.compile_logs = compile_logs
         self.gpu = gpu or gpus.only(trace.info.devices)
         self._chosen = chosen
         self._computed: dict[Callable[[Context], Any], Any] = {}

@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.report.message import Message
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category
 
@@ -79,7 +80,7 @@ def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
     device, names = context.trace.device, context.trace.names
     kernels = np.flatnonzero(_counted(context))
-    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
+    codes, kernel = ranked(device.name[kernels])
     calls = count_by(kernel, len(codes)).tolist()
     times = sum_by(kernel, device.dur_ns[kernels], len(codes)).tolist()
     total = sum(times)

@@ -17,6 +17,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -139,9 +140,9 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
 def outermost(lines: LineTree) -> Bool:
     """Which frames lie in no other frame of the same name, so that recursion counts once."""
     size = len(lines.tree)
-    order = np.argsort(lines.name, kind="stable")
+    order = stable_order(lines.name)
     # Subtrees are ranges of positions: a frame is inside if an earlier one of its name reaches beyond it.
-    shift = np.unique(lines.name, return_inverse=True)[1][order].astype(np.int64) * (size + 1)
+    shift = ranked(lines.name)[1][order].astype(np.int64) * (size + 1)
     reach = np.maximum.accumulate(lines.tree.after[order] + shift)
     inside = np.append(False, reach[:-1] > order[1:] + shift[1:])[:size]
     result = np.empty(size, np.bool_)

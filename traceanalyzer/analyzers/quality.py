@@ -14,7 +14,8 @@ from traceanalyzer.analyzers.recording.holes import holes
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_marked, program_steps
 from traceanalyzer.analyzers.recording.workload import workload
 from traceanalyzer.analyzers.steps import NESTED
-from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge import frameworks, marks
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -79,7 +80,7 @@ def _unmarked(context: Context) -> Loss:
     """How steps were found where the profiler marked none."""
     found = program_steps(context)
     if found.found_by != WHOLE:
-        return Loss("q-steps-inferred", len(found), {"mark": found.found_by})
+        return Loss("q-steps-inferred", len(found), {"mark": frameworks.title(found.found_by or "")})
     owns_its_loop = workload(context)[0] in _OWN_LOOP
     return Loss("q-no-steps" if owns_its_loop else "q-one-step", 1)
 
@@ -126,7 +127,7 @@ def _recording(context: Context) -> Iterator[Loss]:
 
 def _crowds(context: Context) -> Iterator[Loss]:
     """What there is so much of that a report describes only the first."""
-    loaders = len(np.unique(context.host.name[context.host.kind == NodeKind.DATALOADER]))
+    loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
     if loaders > dataloader.LOADERS:
         yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})
     if deep := synchronizations.too_deep(context):

@@ -7,13 +7,17 @@ their traces. Collectives are kernels; where a trace has none, host ranges of li
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import communication, recorded_collectives
+from traceanalyzer.analyzers import communication, recorded_collectives, resources
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recorded_collectives import RecordedCollectives
+from traceanalyzer.analyzers.recording.program_steps import WHOLE, program_steps
+from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.knowledge.collectives import message_bytes, operation
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
@@ -110,6 +114,8 @@ class RankFacts(msgspec.Struct, frozen=True):
     """The collectives of this rank, of as many whole steps as the limit allows."""
     left_out: int
     """Number of collectives of later steps that are not listed."""
+    resources: StepResources | None = None
+    """Time of each resource per step of these steps; null without steps, and in reports of old versions."""
 
 
 def missing(context: Context) -> Message | None:
@@ -144,7 +150,22 @@ def analyze(context: Context) -> RankFacts:
             exposed_ns=(None,) * kept if found.exposed is None else tuple(found.exposed.tolist()),
         ),
         left_out=left_out,
+        resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
     )
+
+
+def steps_of(context: Context) -> Steps:
+    """The steps of the step breakdown; a recording without any marks lasts as the program's (`program_steps`).
+
+    What a program launches at its end may run long after its last operator, as graphs do.
+    """
+    steps = context.steps
+    if steps.found_by != WHOLE or context.scope is not None:
+        return steps
+    program = program_steps(context).every
+    if program.found_by == WHOLE:
+        return program
+    return replace(steps, end_ns=np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0)))
 
 
 def _clock(context: Context) -> int | None:
@@ -210,7 +231,7 @@ def _has_equal_parts(facts: Collective) -> bool:
 
 
 def _steps(context: Context) -> RankSteps:
-    steps, device = context.steps, context.trace.device
+    steps, device = steps_of(context), context.trace.device
     kept = slice(0, MOST)
     start, end = steps.start_ns[kept], steps.end_ns[kept]
     computation = Intervals.none()

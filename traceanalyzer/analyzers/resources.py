@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
@@ -113,7 +114,7 @@ def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
 def _busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
     """The device that works longest within the steps, and when it works."""
     device = context.trace.device
-    numbers = np.unique(device.device[device.device != UNKNOWN]).tolist()
+    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
     times = [(_union(device, device.device == number) & within, number) for number in numbers]
     if not times:
         return None, Intervals.none()

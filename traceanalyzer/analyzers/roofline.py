@@ -18,6 +18,7 @@ from traceanalyzer.knowledge import gpus, op_models
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Family, Work
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -199,7 +200,7 @@ def _matrix_unit_times(context: Context) -> I64:
     """For each node, the time of its own kernels that use tensor cores by their names."""
     device, names = context.trace.device, context.trace.names
     kernels = np.flatnonzero(device.category == Category.KERNEL)
-    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
+    codes, kernel = ranked(device.name[kernels])
     used = np.array([uses_tensor_cores(names[code]) is True for code in codes.tolist()], np.bool_)
     node = context.links.device_node()[kernels]
     own = (node != NO_PARENT) & used[kernel]

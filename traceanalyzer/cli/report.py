@@ -14,11 +14,16 @@ from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening
+from traceanalyzer.inputs.compile_logs import read as read_logs
 from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+
+_NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
@@ -35,6 +40,15 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 @parameters.steps()
 @parameters.choice_of_rules
 @parameters.fail_on
+@click.option(
+    "--compile-log",
+    "compile_logs",
+    metavar="PATH",
+    multiple=True,
+    shell_complete=parameters.files,
+    help="A compile log of torch (TORCH_TRACE) of the same program, or a folder of them: names the cause of each graph "
+    "break and recompilation. Repeatable.",
+)
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
@@ -54,6 +68,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
+    compile_logs: tuple[str, ...],
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
@@ -86,6 +101,7 @@ def command(
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
       traceanalyzer report profiling.md
+      traceanalyzer report trace.json.gz --compile-log compile_logs/
 
     \b
     Exit codes:
@@ -104,7 +120,8 @@ def command(
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-    made = _make(given, StepChoice(first, last, skip_warmup), settings, quiet=quiet)
+    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs))
+    made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
         trace = _traced(made.measured, given)
@@ -117,8 +134,18 @@ def command(
     if show:
         page.show(targets)
     elif not outputs and form is None and not quiet:
-        click.echo(f"\nNext: traceanalyzer report {one_line(shlex.quote(given))} -o report.html", err=True)
+        command = f"traceanalyzer report {one_line(shlex.quote(given))} -o report.html"
+        click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How a report is to be made."""
+
+    steps: StepChoice
+    settings: Config
+    compile_logs: tuple[CompileLog, ...]
 
 
 @dataclass(frozen=True)
@@ -143,20 +170,22 @@ def _only(inputs: tuple[str, ...]) -> str:
     return inputs[0]
 
 
-def _make(given: str, steps: StepChoice, settings: Config, *, quiet: bool) -> _Made:
+def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
     file = given if opening.is_one_file(given) else folder.only_file(given)
     if file is None:
+        if asked.compile_logs:
+            raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect([given], steps, each)
-        return _Made(run.report(settings), notes=tuple(run.summary))
+            run = multirank.collect([given], asked.steps, each)
+        return _Made(run.report(asked.settings), notes=tuple(run.summary))
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
-        if isinstance(content, Report) and settings.options:
+        if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-        return _Made(report_on(content, file, steps, settings), content)
+        return _Made(report_on(content, file, asked.steps, asked.settings, asked.compile_logs), content)
 
 
 def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:

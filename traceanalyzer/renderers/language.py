@@ -82,7 +82,16 @@ class Language:
 
     def labelled(self, label: Text | Message, value: str) -> str:
         """Write a label and its value in one line."""
-        return self.text(_LABELLED, label=self.text(label), value=value)
+        return self.joined(self.text(label), value)
+
+    def joined(self, label: str, value: str) -> str:
+        """Write a label that is worded already, or a name, and its value in one line."""
+        return self.text(_LABELLED, label=label, value=value)
+
+    @property
+    def colon(self) -> str:
+        """What stands behind a label."""
+        return self.text(_LABELLED, label="", value="").strip()
 
     def list(self, items: Iterable[str]) -> str:
         """Names or values one after another, without a word between them."""

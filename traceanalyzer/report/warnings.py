@@ -90,6 +90,12 @@ _TEXTS = (
     Text("read-gzip-truncated", "The gzip stream ends early: everything after that point is missing."),
     Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),
     Text("read-gzip-checksum", "The gzip checksum does not match: the content may be damaged."),
+    Text(
+        "compile-log-damaged",
+        "{count:count} lines of the compile log {name} are damaged and were not read, the first of them line {line}.",
+        one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",
+        note="name is a file, line its line's number",
+    ),
     Text("read-gzip-trailing", "Extra bytes after the gzip stream were not read."),
     Text("read-text-too-long", "Only the first {limit:bytes} of the text were searched for tables."),
     Text(

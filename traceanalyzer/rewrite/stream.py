@@ -85,7 +85,7 @@ def copy(
         output.writing(target, force=force) as file,
         _packed(file, target) as write,
     ):
-        windows = EventWindows(source, Raw, _encoded)
+        windows = EventWindows(source, msgspec.json.Decoder(list[Raw]), _encoded)
         return _copied(windows, source.name, write, how, events, metadata)
 
 

@@ -17,6 +17,7 @@ MODULES = (
     "launch_bound_small_kernels",
     "host_python_gap",
     "compile_or_load_in_step",
+    "graph_breaks",
     "loop_vectorizable",
     "memory_near_limit",
     "alloc_churn",

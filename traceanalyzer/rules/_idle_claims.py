@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from traceanalyzer.analyzers.idle.late_launches import IdleTime
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.rules.facts import Facts
 
 
@@ -12,11 +14,18 @@ def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
     """Per step: waiting for the loader is `loader`, all other idle time `idle:CAUSE`.
 
     So that what a shorter host would gain in a wait for the loader is not gained again after the loader was fixed.
+    Never more than the typical step has of a cause: idle time of steps that are left out does not come again.
     """
-    named = ((_key(idle.cause), facts.host_per_step(idle.time_ns)) for idle in times)
+    recording = facts.find("recording", Recording)
+    is_known = recording is not None and recording.typical is not None
+    sums: Counter[str] = Counter()
+    for idle in times:
+        sums[idle.cause] += idle.time_ns
     found: dict[str, float] = {}
-    for key, time in named:
-        found[key] = found.get(key, 0.0) + time
+    for cause, time in sums.items():
+        own = facts.host_per_step(time)
+        typical = min(own, facts.idle_per_step(cause)) if is_known else own
+        found[_key(cause)] = found.get(_key(cause), 0.0) + typical
     return found
 
 

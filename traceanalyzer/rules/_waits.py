@@ -29,6 +29,17 @@ NO_DEVICE = Text("waits-no-device", "no device activity was recorded, so the cos
 NO_STEPS = Text("waits-no-steps", "the table does not show how many steps it covers")
 
 
+def avoidable_per_step(facts: Facts, total_ns: float) -> float:
+    """Avoidable idle time of the whole recording, per step in ns: at most all idle time that the typical step has.
+
+    A step that is left out may have waited far longer, such as the first one, in which code was loaded.
+    """
+    own, typical = facts.host_per_step(total_ns), facts.step_resources
+    if typical is None or typical.gpu_ns is None:
+        return own
+    return min(own, max(0.0, typical.step_ns - typical.gpu_ns))
+
+
 def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
     """Time per step that goes away without the waits of a trace."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)

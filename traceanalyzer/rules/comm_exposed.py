@@ -10,7 +10,8 @@ Why it matters:
 What to do:
     Let gradients travel while the backward pass still runs: DistributedDataParallel or FSDP with prefetching, buckets
     that fill early, no graph break in front of the optimizer. Send less: bf16 gradients, accumulation with `no_sync()`.
-    Check first whether one rank is late: then the others wait, and no setting of the network helps.
+    Check first whether one rank is late: then the others wait, and no setting of the network helps. Inference and
+    servers have no gradients: there fewer ranks that share a layer, and smaller types, send less.
 
 How the saving is estimated:
     At most what is exposed, as far as there is computation to hide it behind. At least nothing: in the trace of one
@@ -32,7 +33,9 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.change import TimeSaved
@@ -55,6 +58,16 @@ _ADVICE_RANKS = Text(
     "Overlap the exchange of gradients with the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP "
     "prefetching), and send less: bf16 gradients, or no_sync() while gradients accumulate.",
 )
+_ADVICE_INFERENCE = Text(
+    "comm-exposed-advice-inference",
+    "Find out first whether a rank is late, by comparing the traces of all ranks. If none is, send less or less often: "
+    "fewer ranks that share one layer, 16-bit or smaller types, and one collective instead of several.",
+)
+_ADVICE_INFERENCE_RANKS = Text(
+    "comm-exposed-advice-inference-ranks",
+    "Send less or less often: fewer ranks that share one layer, 16-bit or smaller types, and one collective instead of "
+    "several.",
+)
 _NO_TABLE = Text("comm-exposed-no-table", "a printed table does not show what runs at the same time")
 
 
@@ -73,7 +86,20 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     basis = _BASIS() if ranks is None else _BASIS_RANKS()
     change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
     params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
-    yield Draft((evidence,), change, params, advice=None if ranks is None else _ADVICE_RANKS)
+    if _trains(facts):
+        yield Draft((evidence,), change, params, advice=None if ranks is None else _ADVICE_RANKS)
+        return
+    advice = _ADVICE_INFERENCE if ranks is None else _ADVICE_INFERENCE_RANKS
+    yield Draft((evidence,), change, params, advice=advice, code="")  # there are no gradients to exchange
+
+
+def _trains(facts: Facts) -> bool:
+    """Whether gradients may be exchanged; a recording of a forward pass alone may be of a training as well."""
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.workload not in ("inference", "serving"):
+        return True
+    shown = {found.id for found in recording.frameworks}
+    return any(known.id in shown and known.role in ("parallel", "training") for known in FRAMEWORKS)
 
 
 def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[float, float]:

@@ -30,6 +30,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation.compiling import Compiling
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.message import Text
@@ -77,7 +79,19 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "calls": sum(row.later_calls for row in later),
     }
     params["what"] = later[0].name
-    yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later))
+    again = _again(facts)
+    if again is None:
+        yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later))
+        return
+    params |= {"function": again.function or again.compilation, "reason": again.reasons[0].rstrip(".")}
+    yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=_SUMMARY_AGAIN)
+
+
+def _again(facts: Facts) -> Compiling | None:
+    """The longest recompilation of the recording whose reason a compile log tells."""
+    found = facts.find("compilation", CompiledCode)
+    rows = [] if found is None else [row for row in found.compilations if row.reasons and row.start_ns is not None]
+    return max(rows, key=lambda row: row.time_ns or 0, default=None)
 
 
 def _only(found: RuntimeCalls, rows: list[SetUp], time: float, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -118,6 +132,12 @@ def _place(row: SetUp) -> CodePlace:
     return CodePlace(kind, row.python_line or row.name, value=time, unit="ns", start_ns=row.longest_start_ns)
 
 
+_SUMMARY_AGAIN = Text(
+    "compile-or-load-in-step-summary-again",
+    "After the first recorded step, {time:ns} in all ({share:share} of these steps) went into compiling and loading "
+    "code. {function} was compiled again because of this: {reason}.",
+    note="function is a name of the program; reason is torch's text about a condition that did not fit",
+)
 _SUMMARY_ONLY = Text(
     "compile-or-load-in-step-summary-only",
     "{time:ns} of the recording ({share:share}) is loading and compiling code, mostly in {what}, so the other "

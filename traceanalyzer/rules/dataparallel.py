@@ -65,13 +65,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in found.distribution]
     evidence = Evidence(_SUBJECT(), calls, limits["calls_per_step"], "number", tuple(where))
     time = own + moving
-    exposed = None if many or not found.devices else facts.host_per_step(sum(idle.time_ns for idle in found.exposed))
+    ended = {} if many or not found.devices else claims(facts, found.exposed)
+    exposed = None if many or not found.devices else sum(ended.values())
     change = TimeSaved(
         "host",
         (_LEAST * time, time),
         (_BASIS_MANY if many else _BASIS)(least=_LEAST),
         None if exposed is None else (min(_LEAST * time, exposed), min(time, exposed)),
-        {} if exposed is None else claims(facts, found.exposed),
+        ended,
     )
     params = {"devices": len(found.devices), "time": time}
     confidence = None if found.is_marked else "B"

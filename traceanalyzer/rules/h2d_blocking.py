@@ -47,7 +47,7 @@ _SUBJECT_TABLE = Text("h2d-blocking-subject-table", "stream synchronizations per
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     pinned = [row for row in _copies.to_device(facts.need("copies", Copies)) if row.host_memory == "pinned"]
     rows = [row for row in pinned if row.synchronized_calls]
-    avoidable = facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    avoidable = _waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return

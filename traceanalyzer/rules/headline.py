@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import special_headlines, typical_headline
+from traceanalyzer.rules import rank_headlines, special_headlines, typical_headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
@@ -158,14 +158,15 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
 
 
 def _of_typical_step(facts: Facts) -> StepBound | None:
-    """For a trace with events of a device."""
+    """For a trace, or the ranks of a run, with events of a device."""
     recording = facts.find("recording", Recording)
     if recording is None or facts.is_startup:
         return None
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    return StepBound(found.bound, _qualified(facts, _of_one_rank(facts, found.bound, found.message)), found.share)
+    found = _with_waiting(facts, found)
+    return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
 def _of_parts(facts: Facts) -> StepBound:
@@ -178,15 +179,16 @@ def _of_parts(facts: Facts) -> StepBound:
         return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = found.times[bound] / facts.step_ns
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
-    if bound == "communication":
-        late = special_headlines.late_rank(facts, found.times[bound])
-        message = late or _of_one_rank(facts, bound, message)
-    return StepBound("gpu-compute" if bound == UNNAMED else bound, _qualified(facts, message), share)
+    said = _with_waiting(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    return StepBound(said.bound, _qualified(facts, said.message), said.share)
 
 
-def _of_one_rank(facts: Facts, bound: str, message: Message) -> Message:
-    """Says that one rank does not tell waiting from communication, where that matters."""
-    return _ONE_RANK(headline=message) if bound == "communication" and _is_one_rank(facts) else message
+def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
+    """With how much is waiting for other ranks; or that one rank does not tell it from communication."""
+    if found.bound == "communication" and _is_one_rank(facts):
+        return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
+    own = facts.step_resources
+    return rank_headlines.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
 
 
 def _is_one_rank(facts: Facts) -> bool:
@@ -207,15 +209,15 @@ def _qualified(facts: Facts, message: Message) -> Message:
 
 def _durations(facts: Facts) -> list[float]:
     """Durations of the steps that count, if the profiler marked them, in their order; of several ranks the means."""
-    recording = facts.find("recording", Recording)
-    if recording is not None:
+    recording, ranks = facts.find("recording", Recording), facts.find("ranks", Ranks)
+    if recording is not None and ranks is None:
         counted = [step.duration_ns for step in recording.steps if step.is_typical]
         return list(counted) if recording.steps_from == "ProfilerStep" else []
     if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
         return []
-    breakdown, ranks = facts.find("step_breakdown", StepBreakdown), facts.find("ranks", Ranks)
     if ranks is not None:
         return [step.mean_ns for step in ranks.steps]
+    breakdown = facts.find("step_breakdown", StepBreakdown)
     return [step.duration_ns for step in breakdown.steps] if breakdown else []
 
 

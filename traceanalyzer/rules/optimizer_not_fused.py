@@ -82,14 +82,15 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             Evidence(_SUBJECT(), launches, limits["launches"], "count", (place,)),
             Evidence(_HOST(), share, limits["host_share"], "share", (place,)),
         )
-        exposed = facts.host_per_step(row.exposed_ns)
+        ended = claims(facts, row.exposed)
+        exposed = sum(ended.values())
         direct = _LEAST * host, _MOST * host
         change = TimeSaved(
             "host",
             direct,
             _BASIS(least=_LEAST, most=_MOST),
             (min(direct[0], exposed), min(direct[1], exposed)),
-            claims(facts, row.exposed),
+            ended,
         )
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}

@@ -56,6 +56,7 @@ class Draft:
     """Text of this finding, if it differs from the rule's; so for the next two."""
     advice: Text | None = None
     code: str | None = None
+    """Code of this finding, if it differs from the rule's; empty: none."""
 
 
 Detector = Callable[[Facts, Mapping[str, float]], Iterable[Draft]]

@@ -151,7 +151,7 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
         summary=(draft.summary or rule.summary)(**draft.params),
         advice=(draft.advice or rule.advice)(**draft.params),
         not_when=rule.not_when(**draft.params),
-        code=draft.code or rule.code,
+        code=rule.code if draft.code is None else draft.code or None,
         links=rule.links,
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,

@@ -1,28 +1,31 @@
-"""What bounds a run where the usual sentence is wrong: captured graphs, older work, a late rank, devices but no GPU."""
+"""What bounds a run where the usual sentence is wrong: captured graphs, removed events, devices but no GPU."""
 
 from __future__ import annotations
 
 from traceanalyzer.analyzers.accelerators import Accelerators
+from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
 """Share of its time from which on a working device bounds the program, as for GPUs."""
-_MOST_STEPS = 0.75
 _MOSTLY = 0.5
 """Share of the recording without events from which on nothing else counts (own choice)."""
-_MOST_WAITING = 0.5
-"""A rank is named as late from these shares on, as by the rule `comm-straggler`."""
 
 _CAPTURE = Text(
     "headline-capture",
     "The recording holds the capture of graphs ({launches:count} launch calls, but work on the device: "
     "{events:count}): kernels do not run while they are captured, so nothing tells what bounds the program. Record a "
     "step that replays the graphs.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_CAPTURES = Text(
+    "headline-capture-of-ranks",
+    "The recordings of the ranks hold the capture of graphs: kernels do not run while they are captured, so nothing "
+    "tells what bounds the program. Record a step that replays the graphs.",
     note="graphs are CUDA graphs or HIP graphs",
 )
 _HARDLY_ANY = Text(
@@ -55,11 +58,6 @@ _COMMUNICATING = Text(
     "its last event; what takes most there is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
 )
-_LATE_RANK = Text(
-    "headline-late-rank",
-    "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
-    "({share:share}).",
-)
 
 
 def of_trace(facts: Facts) -> StepBound | None:
@@ -70,15 +68,26 @@ def of_trace(facts: Facts) -> StepBound | None:
         return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
     if figures is None and (found := _accelerator(facts)) is not None:
         return found
-    if recording is None or recording.window is None:
-        return None
-    removed, whole = recording.window.removed_ns, recording.window.end_ns - recording.window.start_ns
-    if removed >= _MOSTLY * whole > 0:
-        return StepBound("none", _REMOVED(part=(removed, whole)), None)
+    return None if recording is None else _of_recording(facts, figures, recording)
+
+
+def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Recording) -> StepBound | None:
+    """The sentence for a recording that misses most of what the program did."""
+    window = recording.window
+    if window is not None and window.removed_ns >= _MOSTLY * (window.end_ns - window.start_ns) > 0:
+        return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
+    if window is None and recording.workload == "graph-capture":
+        return StepBound("capture", _CAPTURES(), None)
     if recording.has_hardly_any_work and not facts.is_startup:
-        kernels = figures.kernels if figures else 0
+        kernels = figures.kernels if figures else _kernels(facts)
         return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
     return None
+
+
+def _kernels(facts: Facts) -> int:
+    """Number of kernels of all ranks."""
+    classes = facts.find("kernel_classes", KernelClasses)
+    return sum(row.calls for row in classes.rows) if classes else 0
 
 
 def _accelerator(facts: Facts) -> StepBound | None:
@@ -106,27 +115,3 @@ def _accelerator(facts: Facts) -> StepBound | None:
     part = (use.work_ns if computes else use.communication_ns, use.span_ns)
     said = text(vendor=use.vendor, device=device, part=part, task=task.name, time=task.total_ns)
     return StepBound(bound, said, part[0] / part[1])
-
-
-def late_rank(facts: Facts, communication_ns: float) -> Message | None:
-    """The sentence for a run that communicates mostly because it waits for one rank; None for all others.
-
-    Args:
-        facts: Of a run of several ranks; others have no such sentence.
-        communication_ns: Time per step in which devices only communicate, mean over the ranks.
-    """
-    found = facts.find("ranks", Ranks)
-    late = _latest(found) if found is not None and found.mean_step_ns else None
-    if found is None or late is None or not found.mean_step_ns or late.caused_ns < _MOST_WAITING * communication_ns:
-        return None
-    wait = late.caused_ns * len(found.ranks) / (len(found.ranks) - 1)
-    return _LATE_RANK(rank=late.rank, wait=wait, step=found.mean_step_ns, share=wait / found.mean_step_ns)
-
-
-def _latest(found: Ranks) -> Straggler | None:
-    """The rank that causes most of the waiting in most of the steps."""
-    if found.is_on_host or len(found.ranks) < 2 or not found.counted_steps or not found.stragglers:
-        return None
-    late = found.stragglers[0]
-    is_late = late.share >= _MOST_WAITING and late.steps >= _MOST_STEPS * found.counted_steps
-    return late if is_late else None

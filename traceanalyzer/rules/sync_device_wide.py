@@ -44,7 +44,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if any(row.avoidable_ns is None for row in rows):
         raise Missing(_waits.NO_DEVICE())
     calls = sum(row.calls for row in rows) / facts.steps
-    gain = facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    gain = _waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
         return

@@ -58,7 +58,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if waits.avoidable_ns is None:
         raise Missing(_waits.NO_DEVICE())
     rows = [row for row in waits.rows if _SIZED & set(row.operators)]
-    gain = facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    gain = _waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return

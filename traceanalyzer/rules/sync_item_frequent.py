@@ -52,7 +52,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if not calls:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls
-    gain = part * facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    gain = part * _waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns
     evidence = []
     if share > limits["gain_share"]:

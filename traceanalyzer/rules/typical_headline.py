@@ -200,7 +200,7 @@ def _unit(recording: Recording) -> Message:
     """What the figures are of: a typical step, the only step, or all that was recorded."""
     if recording.steps_from == "whole-trace":
         return _RECORDING()
-    return _TYPICAL_STEP() if len(recording.steps) > 1 else _ONE_STEP()
+    return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
 def _decoded_tokens(recording: Recording) -> int | None:

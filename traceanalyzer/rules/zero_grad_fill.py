@@ -64,8 +64,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = host / facts.step_ns
     if share <= limits["host_share"]:
         return
-    starved = facts.host_per_step(sum(row.starved_ns for row in rows))
-    exposed = facts.host_per_step(sum(row.exposed_ns for row in rows))
+    ended = claims(facts, (idle for row in rows for idle in row.exposed))
+    exposed = sum(ended.values())
+    starved = min(facts.host_per_step(sum(row.starved_ns for row in rows)), exposed)
     where = tuple(CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns) for row in rows)
     evidence = (Evidence(_SUBJECT(), share, limits["host_share"], "share", where),)
     change = TimeSaved(
@@ -73,7 +74,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         ((1 - _LOOP) * host, host),
         _BASIS(loop=_LOOP),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
-        claims(facts, (idle for row in rows for idle in row.exposed)),
+        ended,
     )
     calls = sum(row.calls for row in rows)
     fills = round(sum(_fills(row) for row in rows) / calls)

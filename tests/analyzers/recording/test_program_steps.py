@@ -108,6 +108,30 @@ def test_it_must_fill_half_of_the_thread(length: int, found_by: str) -> None:
     assert recorded(trace).steps_from == found_by
 
 
+@pytest.mark.parametrize(("between", "found_by"), [(19, "forward"), (20, "whole-trace")])
+def test_a_part_of_the_step_is_no_step(between: int, found_by: str) -> None:
+    """A forward pass of 60 in 100 us launches 40 us of kernels; what follows it launches half as much, or less."""
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.annotation("forward", 100 * number, 60)
+        work(trace, 100 * number + 10)
+        work(trace, 100 * number + 70, kernel=between)
+    assert recorded(trace).steps_from == found_by
+
+
+def test_without_a_device_operators_between_marks_belong_to_the_step() -> None:
+    def trace(between: int) -> TraceBuilder:
+        found = TraceBuilder()
+        for number in range(4):
+            found.annotation("forward", 100 * number, 60)
+            found.op("aten::mm", 100 * number + 10, 40)
+            found.op("aten::mm_backward", 100 * number + 70, between, tid=7)
+        return found
+
+    assert recorded(trace(19)).steps_from == "forward"
+    assert recorded(trace(20)).steps_from == "whole-trace"
+
+
 def test_it_must_come_three_times() -> None:
     assert recorded(marked(("train_step", 0, 100), ("train_step", 100, 100))).steps_from == "whole-trace"
 
@@ -177,6 +201,32 @@ def test_from_one_launch_of_a_graph_to_the_next() -> None:
 
 def test_the_graph_with_the_most_work_makes_the_steps() -> None:
     assert spans(replays(2, 50, 2, 50, 2, 50, 2)) == [(100, 300), (300, 500), (500, 612)]
+
+
+def pieces(*graphs: tuple[str, int], every: int = 100) -> TraceBuilder:
+    """Launches of graphs of three kernels: name of the kernels, and microseconds since the launch before."""
+    trace, at = TraceBuilder(), 0
+    for name, pause in graphs:
+        at += pause
+        trace.graph_launch(at, 5, [(name, at + 10 + k, 1, {}) for k in range(3)])
+    return trace
+
+
+def test_graphs_of_one_size_that_alternate_make_one_step_together() -> None:
+    # A step launches three graphs 20 us apart; 60 us pass until the next step. Recorded from the second graph on.
+    step = (("first", 60), ("layer", 20), ("layer", 20), ("last", 20))
+    trace = pieces(*step[1:], *step, *step, *step[:2])
+    assert recorded(trace).steps_from == "graph launch"
+    assert spans(trace) == [(100, 220), (220, 340), (340, 373)], "since the first launch"
+
+
+def test_graphs_that_alternate_at_equal_pauses_begin_with_the_largest() -> None:
+    assert spans(replays(2, 50, 2, 50, 2, 50, 2)) == [(100, 300), (300, 500), (500, 612)]
+
+
+def test_graphs_of_one_size_in_no_fixed_order_are_told_apart() -> None:
+    trace = pieces(*[(name, 100) for name in ("a", "b", "a", "a", "c", "a")])
+    assert spans(trace) == [(0, 200), (200, 300), (300, 500), (500, 513)]
 
 
 @pytest.mark.parametrize("sizes", [(50, 50), (50, 40, 30), (0, 0, 0)])

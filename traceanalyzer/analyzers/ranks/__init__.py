@@ -7,6 +7,7 @@
 | `clocks` | how far the clocks are apart |
 | `waits` | who waits for whom |
 | `rows`, `model`, `doubts` | the answer, and how far it can be trusted |
+| `typical` | the typical steps of all ranks as one |
 | `totals` | what the same analyses of one trace would say of all ranks |
 """
 
@@ -25,8 +26,9 @@ from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
 from traceanalyzer.analyzers.ranks.rows import RankRun
 from traceanalyzer.analyzers.ranks.table import RankTable
+from traceanalyzer.analyzers.ranks.typical import of_typical_steps
 
-__all__ = ["Ranks", "doubts", "join"]
+__all__ = ["Ranks", "doubts", "join", "of_typical_steps"]
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
 

@@ -67,6 +67,10 @@ class RankRow(msgspec.Struct, frozen=True):
     """Number of collectives in which it waited least: the others waited for it."""
     skew: Skew | None
     """How far its clock is ahead; null where clocks cannot be compared."""
+    workload: str | None = None
+    """Kind of program that the rank's trace shows, as in the analysis `recording`; null if it is not known."""
+    typical_step_ns: float | None = None
+    """Duration of the rank's typical step in ns, as in the analysis `recording`; null if it is not known."""
 
 
 class RunStep(msgspec.Struct, frozen=True):

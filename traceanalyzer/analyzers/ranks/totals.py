@@ -4,67 +4,47 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
 from traceanalyzer.analyzers.kernel_classes import KernelClasses, KernelClassTime
+from traceanalyzer.analyzers.ranks import typical
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
-from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
+from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
-
-T = TypeVar("T")
 
 FORMAT = "kineto-ranks"
 """Format in the source of a run's report."""
 
-_DEVICE = 0
-"""Device number that stands for the busiest device of every rank."""
 
+def results(members: Sequence[Member], ranks: Ranks, groups: Sequence[GroupRow]) -> dict[str, msgspec.Struct]:
+    """Results that rules judge, by analysis: means over ranks; collectives count without the waiting.
 
-def results(members: Sequence[Member], ranks: Ranks) -> dict[str, msgspec.Struct]:
-    """Results that rules judge, by analysis: means over ranks; collectives count without the waiting."""
+    Args:
+        members: The ranks.
+        ranks: How they compare, in the steps that are judged.
+        groups: Matched collectives of all steps.
+    """
     known = [member.resources for member in members if member.resources is not None]
     classes = [member.kernel_classes for member in members if member.kernel_classes is not None]
     found: dict[str, msgspec.Struct] = {"ranks": ranks}
+    if recording := typical.recording(members):
+        found["recording"] = recording
     if known:
-        found["resources"] = _mean(known)
+        found["resources"] = typical.mean_resources(known)
     if averages := [(m.average, m.resources.steps) for m in members if m.average is not None and m.resources]:
-        found["step_breakdown"] = _breakdown(averages)
+        found["step_breakdown"] = StepBreakdown(None, (), typical.mean_parts(averages), None, None, None, None)
     if classes:
         found["kernel_classes"] = _sum(classes)
     idle = _idle(members)
     if idle:
         found["idle"] = Idle((_join(idle),), (), ())
-    if ranks.groups:
-        found["communication"] = _transfers(ranks.groups)
+    if groups:
+        found["communication"] = _transfers(groups)
     return found
-
-
-def _mean(resources: Sequence[StepResources]) -> StepResources:
-    """Means over all steps of all ranks (null where no rank knows), and sums of what is a sum in one rank."""
-    steps = sum(own.steps for own in resources)
-
-    def over(field: str) -> float | None:
-        values = [(v, own.steps) for own in resources if (v := getattr(own, field)) is not None]
-        return sum(v * n for v, n in values) / sum(n for _, n in values) if values else None
-
-    means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
-    sums = {f: sum(getattr(own, f) for own in resources) for f in ("recorded_device_ns", "outside_device_ns")}
-    unread = next((own.unread_device for own in resources if own.unread_device), None)
-    found = {**means, **sums, "steps": steps, "device": _DEVICE, "unread_device": unread}
-    return msgspec.convert(found, StepResources)
-
-
-def _breakdown(averages: Sequence[tuple[Average, int]]) -> StepBreakdown:
-    """Parts of the mean step over all ranks; there are no single steps."""
-    steps = sum(count for _, count in averages)
-    parts = (sum(getattr(own, field) * count for own, count in averages) / steps for field in Average.__struct_fields__)
-    return StepBreakdown(None, (), Average(*parts), None, None, None, None)
 
 
 def _idle(members: Sequence[Member]) -> list[DeviceIdle]:
@@ -81,7 +61,7 @@ def _join(devices: Sequence[DeviceIdle]) -> DeviceIdle:
             causes[cause.cause].append(cause)
     times = {name: sum(cause.time_ns for cause in same) for name, same in causes.items()}
     return DeviceIdle(
-        device=_DEVICE,
+        device=typical.DEVICE,
         window_ns=window,
         busy_ns=window - idle,
         idle_ns=idle,
@@ -167,7 +147,8 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
     bases = [one.base_ns for one in own if one.base_ns is not None]
     devices: dict[ReportDevice, None] = dict.fromkeys(device for one in own for device in one.devices)
     options = {
-        field: _common([getattr(one.options, field) for one in own]) for field in RecordingOptions.__struct_fields__
+        field: typical.common([getattr(one.options, field) for one in own])
+        for field in RecordingOptions.__struct_fields__
     }
     return TraceSummary(
         events=sum(one.events for one in own),
@@ -177,10 +158,5 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
         rank=None,
         world_size=world_size,
         options=RecordingOptions(**options),
-        steps_from=_common([one.steps_from for one in own]),
+        steps_from=typical.common([one.steps_from for one in own]),
     )
-
-
-def _common(values: Sequence[T]) -> T | None:
-    """The value that all have; null if they differ."""
-    return values[0] if values and all(value == values[0] for value in values) else None

@@ -15,16 +15,18 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.launches import graph_calls
-from traceanalyzer.analyzers.recording import left_out
+from traceanalyzer.analyzers.recording import left_out, repeated_graphs
 from traceanalyzer.analyzers.recording.frameworks import main_framework
 from traceanalyzer.analyzers.recording.left_out import FEWEST
 from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.knowledge.frameworks import StepMark
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
 
 MARKED = "ProfilerStep"
 WHOLE = "whole-trace"
@@ -32,6 +34,8 @@ _REPEATS = 3
 """An annotation must repeat so often to be a step."""
 _TILES = 0.5
 """Share of the time of the main thread that the annotation must fill."""
+_BETWEEN = 0.5
+"""Share of the work within the annotation from which on work between its occurrences belongs to the step as well."""
 _OVERLAP = 0.1
 """Share of marks that may outlast an earlier one in which they start; beyond it they are requests in flight."""
 
@@ -113,7 +117,7 @@ def _is_foreign(context: Context) -> bool:
     if not marked.any():
         return False
     process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
-    others = np.union1d(process[trace.host.thread[~marked]], process[trace.launches.thread])
+    others = np.union1d(process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)])
     return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
 
 
@@ -128,7 +132,7 @@ def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None
         return None, ()
     read, trace = framework.step_mark, context.trace
     annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
-    codes = np.unique(trace.host.name[annotation])
+    codes = distinct(trace.host.name[annotation])
     said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
     rows = annotation[np.isin(trace.host.name[annotation], [*said])]
     if _are_in_flight(context, rows):
@@ -163,7 +167,7 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
 
 
 def _repeated_annotation(context: Context) -> Steps | None:
-    """The annotation that fills most of the main thread, if one repeats and fills half of it."""
+    """The annotation that fills most of the main thread, if one repeats, fills half of it and holds the work."""
     trace, thread = context.trace, _main_thread(context)
     if thread is None:
         return None
@@ -173,18 +177,42 @@ def _repeated_annotation(context: Context) -> Steps | None:
     if not len(rows):
         return None
     span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
-    codes, group = np.unique(trace.host.name[rows], return_inverse=True)
+    codes, group = ranked(trace.host.name[rows])
     repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
     filled = []
     for number in repeated.tolist():
         outer = _outermost(context, rows[group == number])
-        if len(outer) >= _REPEATS and not _are_in_flight(context, rows[group == number]):
-            filled.append((int(trace.host.dur_ns[outer].sum()), -number, outer))
-    best = max(filled, key=lambda entry: entry[:2], default=None)
-    if best is None or best[0] < _TILES * span:
+        time = int(trace.host.dur_ns[outer].sum())
+        is_step = len(outer) >= _REPEATS and time >= _TILES * span
+        if is_step and not _are_in_flight(context, rows[group == number]) and _holds_the_work(context, outer):
+            filled.append((time, -number, outer))
+    if not filled:
         return None
-    name = trace.names[int(codes[-best[1]])]
-    return _of_marks(context, best[2], tuple(map(str, range(len(best[2])))), name)
+    _, number, outer = max(filled, key=lambda entry: entry[:2])
+    return _of_marks(context, outer, tuple(map(str, range(len(outer)))), trace.names[int(codes[-number])])
+
+
+def _holds_the_work(context: Context, marks: I64) -> bool:
+    """Whether little is done between some marks that do not overlap, compared to what is done in them.
+
+    What is done is device time by the launch, or time of operators on any thread where the device has none; in one
+    pause, compared to one mark.
+    """
+    trace, launch = context.trace, context.links.launch
+    start, end = trace.host.start_ns[marks], trace.host.end_ns[marks]
+    launched = launch != NO_PARENT
+    if int(trace.device.dur_ns[launched].sum()):
+        begins, times = trace.launches.start_ns[launch[launched]], trace.device.dur_ns[launched]
+        own = np.searchsorted(start, begins, side="right") - 1
+        is_inside = begins < entries(end, own, 0)
+        is_between = ~is_inside & (own >= 0) & (own < len(start) - 1)
+        inside, between = int(times[is_inside & (own >= 0)].sum()), int(times[is_between].sum())
+    else:
+        operators = trace.host.category == Category.OPERATOR
+        ran = Intervals.union(trace.host.start_ns[operators], trace.host.end_ns[operators])
+        inside, between = int(ran.within(start, end).sum()), int(ran.within(end[:-1], start[1:]).sum())
+    pauses = len(marks) - 1
+    return between * len(marks) < _BETWEEN * inside * pauses or not between
 
 
 def _main_thread(context: Context) -> int | None:
@@ -211,18 +239,10 @@ def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
 
 
 def _between_graphs(context: Context) -> Steps | None:
-    """Steps from launch to launch of the graph with the most kernels, if it is launched three times."""
-    launches = context.trace.launches
-    rows = np.flatnonzero(graph_calls(context))
-    if len(rows) < _REPEATS:
-        return None
-    kernels = np.bincount(context.links.launch[context.links.launch >= 0], minlength=len(launches))[rows]
-    sizes, counts = np.unique(kernels, return_counts=True)
-    size = max(zip((sizes * counts).tolist(), sizes.tolist(), counts.tolist(), strict=True))
-    if size[2] < _REPEATS or not size[1]:
-        return None
-    start = launches.start_ns[rows[kernels == size[1]]]
-    return _from_starts(context, start, int(launches.end_ns.max()), "graph launch")
+    """Steps from launch to launch of one graph, if graphs repeat."""
+    start = repeated_graphs.starts(context)
+    last = int(context.trace.launches.end_ns.max(initial=0))
+    return None if start is None else _from_starts(context, start, last, "graph launch")
 
 
 def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
@@ -253,7 +273,7 @@ def _after_earlier_work(context: Context, steps: Steps) -> Steps:
     """Steps that contain unrecorded work begin at the first device event after it began."""
     device, start = context.trace.device, steps.start_ns.copy()
     for number, times in unrecorded_work(context).items():
-        events = np.sort(device.start_ns[device.device == number])
+        events = ascending(device.start_ns[device.device == number])
         first = int(events[np.searchsorted(events, times.start[0])])
         start[(start < first) & (steps.end_ns > first)] = first
     return replace(steps, start_ns=start)

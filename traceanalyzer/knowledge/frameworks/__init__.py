@@ -36,7 +36,7 @@ from traceanalyzer.knowledge.frameworks.torchtitan import TORCHTITAN
 from traceanalyzer.knowledge.frameworks.vllm import VLLM
 from traceanalyzer.knowledge.frameworks.xdit import XDIT
 
-__all__ = ["FRAMEWORKS", "Framework", "StepMark", "is_step_mark"]
+__all__ = ["FRAMEWORKS", "Framework", "StepMark", "is_step_mark", "title"]
 
 FRAMEWORKS: tuple[Framework, ...] = (
     # serving
@@ -72,6 +72,11 @@ FRAMEWORKS: tuple[Framework, ...] = (
     MTIA,
     NPU,
 )
+
+
+def title(id: str) -> str:  # noqa: A002 - the contract's word
+    """The name of a framework as its makers write it; what is no framework is named as it is."""
+    return next((known.title for known in FRAMEWORKS if known.id == id), id)
 
 
 def is_step_mark(name: str) -> bool:

@@ -73,13 +73,13 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
     vendors: U8 = np.array([_vendor(event) for event in events], np.uint8)
     tasks = [arg.task_type or arg.engine for arg in args]
     pids, tids = (_numbers([getattr(event, key) for event in events]) for key in ("pid", "tid"))
-    device, stream = integers(args, "device"), integers(args, "stream")
+    device, stream = integers([a.device for a in args]), integers([a.stream for a in args])
     return {
         "vendor": vendors,
         "task": np.array([encode(str(task or "")) for task in tasks], np.int32),
         "device": np.where(_is_device(device), device, _device(vendors, pids)).astype(np.int32),
         "stream": np.where(stream == UNKNOWN, tids, stream),
-        "correlation": integers(args, "correlation"),
+        "correlation": integers([a.correlation for a in args]),
     }
 
 

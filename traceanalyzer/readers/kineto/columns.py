@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ import numpy as np
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
-from traceanalyzer.readers.kineto.events import Args, Event
+from traceanalyzer.readers.kineto.events import SLICE, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import collectives, durations, first_known, floats, integers, texts
+from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, texts
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
@@ -33,7 +32,6 @@ from traceanalyzer.trace.tables import (
 )
 
 _MEMORY = "[memory]"
-_SLICE = "X"
 
 
 class Collector:
@@ -74,6 +72,7 @@ class Collector:
             TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
         self._categories: StringPool[str] = StringPool()
+        self._codes_of_types: dict[Any, int] = {}
         self._groups: list[int] = []
         self._normalized: list[int] = []
         self._by_content: list[bool] = []
@@ -82,7 +81,9 @@ class Collector:
     def add(self, events: Sequence[Event]) -> None:
         """Add one window of events."""
         self.elements += len(events)
-        categories = self._categories.codes(map(attrgetter("cat"), events), len(events))
+        if not events:
+            return
+        categories = self._codes_of_categories(events)
         self._classify_new()
         self._count(categories)
         groups = np.array(self._groups, np.uint8)[categories]
@@ -103,6 +104,14 @@ class Collector:
         counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
         return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
 
+    def _codes_of_categories(self, events: Sequence[Event]) -> I32:
+        if _is_general(events):
+            return self._categories.codes([event.cat for event in events], len(events))
+        kinds: list[Any] = list(map(type, events))
+        for kind in set(kinds).difference(self._codes_of_types):
+            self._codes_of_types[kind] = self._categories.encode(kind.cat)
+        return np.fromiter(map(self._codes_of_types.__getitem__, kinds), np.int32, len(kinds))
+
     def _classify_new(self) -> None:
         for name in self._categories.values()[len(self._groups) :]:
             group, category = classify(name)
@@ -116,8 +125,8 @@ class Collector:
         self._by_category = counts
 
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
-        if set(map(attrgetter("ph"), events)) - {_SLICE}:
-            kept = np.array([e.ph == _SLICE for e in events])
+        if _is_general(events) and any(event.ph != SLICE for event in events):
+            kept = np.array([event.ph == SLICE for event in events])
             self.losses["read-other-phase"] += int((~kept).sum())
             events, groups, categories = _where(kept, events), groups[kept], categories[kept]
         start, dur = self._times(events), durations(events)
@@ -131,14 +140,14 @@ class Collector:
                 common = {
                     "start_ns": start[rows],
                     "dur_ns": dur[rows],
-                    "name": self.names.codes(map(attrgetter("name"), chosen), len(chosen)),
+                    "name": self.names.codes([event.name for event in chosen], len(chosen)),
                 }
                 if group in (TableGroup.HOST, TableGroup.DEVICE):
                     common["category"] = normalized[rows]
                 fill(chosen, common)
 
     def _times(self, events: Sequence[Event]) -> I64:
-        start = nanoseconds(map(attrgetter("ts"), events), len(events))
+        start = nanoseconds([event.ts for event in events], len(events))
         if lost := int((start == INVALID).sum()):
             self.losses["read-no-time"] += lost
         return start
@@ -155,26 +164,26 @@ class Collector:
 
     def _threads(self, events: Sequence[Event]) -> I32:
         try:
-            return self.threads.codes(map(attrgetter("pid", "tid"), events), len(events))
+            return self.threads.codes(zip([e.pid for e in events], [e.tid for e in events], strict=True), len(events))
         except TypeError:  # a list or an object where an id belongs
             return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)
-        shapes = texts(args, "shapes", self.shapes)
+        shapes = texts([a.shapes for a in args], self.shapes)
         if (missing := shapes == 0).any():
-            shapes = np.where(missing, texts(args, "old_shapes", self.shapes), shapes)
+            shapes = np.where(missing, texts([a.old_shapes for a in args], self.shapes), shapes)
         self.host.extend(
             **common,
             thread=self._threads(events),
-            external_id=_external_id(args),
+            external_id=external_ids(args),
             shapes=shapes,
-            types=texts(args, "types", self.types),
-            strides=texts(args, "strides", self.strides),
-            concrete=texts(args, "concrete", self.concrete),
+            types=texts([a.types for a in args], self.types),
+            strides=texts([a.strides for a in args], self.strides),
+            concrete=texts([a.concrete for a in args], self.concrete),
             collective=collectives(args, self.collectives),
-            sequence=integers(args, "sequence"),
-            forward_thread=integers(args, "forward_thread"),
+            sequence=integers([a.sequence for a in args]),
+            forward_thread=integers([a.forward_thread for a in args]),
         )
 
     def _add_launches(self, events: Sequence[Event], common: dict[str, Array]) -> None:
@@ -182,25 +191,25 @@ class Collector:
         self.launches.extend(
             **common,
             thread=self._threads(events),
-            correlation=integers(args, "correlation"),
-            external_id=_external_id(args),
+            correlation=integers([a.correlation for a in args]),
+            external_id=external_ids(args),
         )
 
     def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)
         self.device.extend(
             **common,
-            device=_small(integers(args, "device")),
-            stream=integers(args, "stream"),
-            correlation=integers(args, "correlation"),
-            external_id=_external_id(args),
-            grid=texts(args, "grid", self.dims),
-            block=texts(args, "block", self.dims),
-            registers=_small(integers(args, "registers")),
-            shared_memory=integers(args, "shared_memory"),
-            blocks_per_sm=floats(args, "blocks_per_sm"),
-            occupancy=floats(args, "occupancy"),
-            bytes=integers(args, "bytes"),
+            device=_small(integers([a.device for a in args])),
+            stream=integers([a.stream for a in args]),
+            correlation=integers([a.correlation for a in args]),
+            external_id=external_ids(args),
+            grid=texts([a.grid for a in args], self.dims),
+            block=texts([a.block for a in args], self.dims),
+            registers=_small(integers([a.registers for a in args])),
+            shared_memory=integers([a.shared_memory for a in args]),
+            blocks_per_sm=floats([a.blocks_per_sm for a in args]),
+            occupancy=floats([a.occupancy for a in args]),
+            bytes=integers([a.bytes for a in args]),
             collective=collectives(args, self.collectives),
         )
 
@@ -214,18 +223,18 @@ class Collector:
         self.frames.extend(
             **common,
             thread=self._threads(events),
-            python_id=integers(args, "python_id"),
-            parent_id=integers(args, "python_parent_id"),
-            module_id=integers(args, "module_id"),
+            python_id=integers([a.python_id for a in args]),
+            parent_id=integers([a.python_parent_id for a in args]),
+            module_id=integers([a.module_id for a in args]),
         )
 
     def _add_syncs(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)
         self.syncs.extend(
             **common,
-            device=_small(integers(args, "device")),
-            stream=integers(args, "stream"),
-            correlation=integers(args, "correlation"),
+            device=_small(integers([a.device for a in args])),
+            stream=integers([a.stream for a in args]),
+            correlation=integers([a.correlation for a in args]),
         )
 
     def _add_flows(self, events: Sequence[Event]) -> None:
@@ -241,12 +250,12 @@ class Collector:
 
     def _find_profiler_start(self, spans: Sequence[Event]) -> None:
         own = [span for span in spans if span.name.startswith("PyTorch Profiler")]
-        starts = nanoseconds(map(attrgetter("ts"), own), len(own))
+        starts = nanoseconds([span.ts for span in own], len(own))
         if (known := starts[starts != INVALID]).size:
             self.profiler_start = int(known[0])
 
     def _add_instants(self, events: Sequence[Event]) -> None:
-        if unnamed := sum(e.ph == _SLICE for e in events):
+        if unnamed := sum(e.ph == SLICE for e in events):
             self.losses["read-no-category"] += unnamed
         memory: Sequence[Event] = [e for e in events if e.name == _MEMORY and e.ph in ("i", "I")]
         if not memory:
@@ -258,13 +267,18 @@ class Collector:
         self.memory.extend(
             start_ns=start[valid],
             thread=self._threads(memory),
-            device_type=_small(integers(args, "device_type")),
-            device=_small(integers(args, "device_id")),
-            bytes=integers(args, "memory_bytes", 0),
-            address=integers(args, "address", 0),
-            allocated=integers(args, "allocated"),
-            reserved=integers(args, "reserved"),
+            device_type=_small(integers([a.device_type for a in args])),
+            device=_small(integers([a.device_id for a in args])),
+            bytes=integers([a.memory_bytes for a in args], 0),
+            address=integers([a.address for a in args], 0),
+            allocated=integers([a.allocated for a in args]),
+            reserved=integers([a.reserved for a in args]),
         )
+
+
+def _is_general(events: Sequence[Event]) -> bool:
+    """Whether they are `Event`s, and not each of the type of its category."""
+    return bool(events) and type(events[0]) is Event
 
 
 def _where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
@@ -272,11 +286,7 @@ def _where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _args(events: Iterable[Event]) -> list[Args]:
-    return list(map(attrgetter("args"), events))
-
-
-def _external_id(args: Sequence[Args]) -> I64:
-    return first_known(integers(args, "external_id"), args, "old_external_id")
+    return [event.args for event in events]
 
 
 def _small(values: I64) -> I32:

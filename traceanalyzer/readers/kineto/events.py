@@ -7,10 +7,15 @@ are untyped: real traces hold numbers as strings, and one odd value must not cos
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Raw
 
 NO_TEXT = Raw(b"")
+
+SLICE = "X"
+"""Phase of events that have a duration."""
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for text that is not a JSON, no UTF-8, or nested too deep."""
@@ -19,44 +24,44 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 class Args(msgspec.Struct, gc=False, frozen=True):
     """The arguments that some analysis uses; all others are skipped while decoding."""
 
-    external_id: object = msgspec.field(name="External id", default=-1)
-    old_external_id: object = msgspec.field(name="external id", default=-1)
-    correlation: object = -1
+    external_id: Any = msgspec.field(name="External id", default=-1)
+    old_external_id: Any = msgspec.field(name="external id", default=-1)
+    correlation: Any = -1
     shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
     types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
     strides: Raw = msgspec.field(name="Input Strides", default=NO_TEXT)
     concrete: Raw = msgspec.field(name="Concrete Inputs", default=NO_TEXT)
-    sequence: object = msgspec.field(name="Sequence number", default=-1)
-    forward_thread: object = msgspec.field(name="Fwd thread id", default=-1)
-    device: object = -1
-    stream: object = -1
+    sequence: Any = msgspec.field(name="Sequence number", default=-1)
+    forward_thread: Any = msgspec.field(name="Fwd thread id", default=-1)
+    device: Any = -1
+    stream: Any = -1
     grid: Raw = NO_TEXT
     block: Raw = NO_TEXT
-    registers: object = msgspec.field(name="registers per thread", default=-1)
-    shared_memory: object = msgspec.field(name="shared memory", default=-1)
-    blocks_per_sm: object = msgspec.field(name="blocks per SM", default=None)
-    occupancy: object = msgspec.field(name="est. achieved occupancy %", default=None)
-    bytes: object = -1
-    collective: object = msgspec.field(name="Collective name", default="")
-    dtype: object = ""
-    in_elements: object = msgspec.field(name="In msg nelems", default=None)
-    out_elements: object = msgspec.field(name="Out msg nelems", default=None)
-    group_size: object = msgspec.field(name="Group size", default=None)
-    group: object = msgspec.field(name="Process Group Name", default="")
-    ranks: object = msgspec.field(name="Process Group Ranks", default="")
-    group_sequence: object = msgspec.field(name="Seq", default=None)
-    device_type: object = msgspec.field(name="Device Type", default=-1)
-    device_id: object = msgspec.field(name="Device Id", default=-1)
-    memory_bytes: object = msgspec.field(name="Bytes", default=0)
-    address: object = msgspec.field(name="Addr", default=0)
-    allocated: object = msgspec.field(name="Total Allocated", default=-1)
-    reserved: object = msgspec.field(name="Total Reserved", default=-1)
-    python_id: object = msgspec.field(name="Python id", default=-1)
-    python_parent_id: object = msgspec.field(name="Python parent id", default=-1)
-    module_id: object = msgspec.field(name="Python module id", default=-1)
-    task_type: object = msgspec.field(name="Task Type", default="")
-    engine: object = msgspec.field(name="HW event name", default="")
+    registers: Any = msgspec.field(name="registers per thread", default=-1)
+    shared_memory: Any = msgspec.field(name="shared memory", default=-1)
+    blocks_per_sm: Any = msgspec.field(name="blocks per SM", default=None)
+    occupancy: Any = msgspec.field(name="est. achieved occupancy %", default=None)
+    bytes: Any = -1
+    collective: Any = msgspec.field(name="Collective name", default="")
+    dtype: Any = ""
+    in_elements: Any = msgspec.field(name="In msg nelems", default=None)
+    out_elements: Any = msgspec.field(name="Out msg nelems", default=None)
+    group_size: Any = msgspec.field(name="Group size", default=None)
+    group: Any = msgspec.field(name="Process Group Name", default="")
+    ranks: Any = msgspec.field(name="Process Group Ranks", default="")
+    group_sequence: Any = msgspec.field(name="Seq", default=None)
+    device_type: Any = msgspec.field(name="Device Type", default=-1)
+    device_id: Any = msgspec.field(name="Device Id", default=-1)
+    memory_bytes: Any = msgspec.field(name="Bytes", default=0)
+    address: Any = msgspec.field(name="Addr", default=0)
+    allocated: Any = msgspec.field(name="Total Allocated", default=-1)
+    reserved: Any = msgspec.field(name="Total Reserved", default=-1)
+    python_id: Any = msgspec.field(name="Python id", default=-1)
+    python_parent_id: Any = msgspec.field(name="Python parent id", default=-1)
+    module_id: Any = msgspec.field(name="Python module id", default=-1)
+    task_type: Any = msgspec.field(name="Task Type", default="")
+    engine: Any = msgspec.field(name="HW event name", default="")
 
 
 NO_ARGS = Args()
@@ -68,11 +73,11 @@ class Event(msgspec.Struct, gc=False):
     ph: str = ""
     cat: str = ""
     name: str = ""
-    pid: object = ""
-    tid: object = ""
+    pid: Any = ""
+    tid: Any = ""
     ts: Raw = NO_TEXT
-    dur: object = None
-    id: object = -1
+    dur: Any = None
+    id: Any = -1
     args: Args = NO_ARGS
 
 

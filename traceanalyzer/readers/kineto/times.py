@@ -19,6 +19,21 @@ _MAX_SIZE = 60
 _FORM = 64
 """Tokens of one size with the point in one place have one form: size * 64 + place of the point."""
 
+_MARGIN = b"0" * 16
+"""Text around the tokens, so that sixteen characters can be looked at before each point, and eight from it on."""
+
+_ZEROS = np.uint64(0x3030303030303030)
+_ABOVE_9 = np.uint64(0x7676767676767676)
+"""Added to a byte, it sets the highest bit of those above 9."""
+
+_HIGHEST_BITS = np.uint64(0x8080808080808080)
+_PAIRS = np.uint64(0x000000FF000000FF)
+_LAST = np.array([(2**64 - 1) ^ (2 ** (8 * (8 - count)) - 1) for count in range(9)], np.uint64)
+"""By count: the last so many of eight characters."""
+
+_DECIMALS = np.array([0, 0xFF00, 0xFFFF00, 0xFFFFFF00], np.uint64)
+"""By count: the first so many characters behind the point."""
+
 INVALID = np.iinfo(np.int64).min
 """Marks a time that is not a number or beyond 64 bits."""
 
@@ -36,10 +51,11 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     if not length:
         return np.empty(0, np.int64)
     given = list(texts)
-    joined = np.frombuffer(b",".join(given) + b",", np.uint8)
-    value = _parse_uniform(joined, length)
+    joined = np.frombuffer(b",".join([_MARGIN, *given, _MARGIN]), np.uint8)
+    value = _parse_plain(joined, length)
     if value is not None:
         return value
+    joined = joined[len(_MARGIN) + 1 : -len(_MARGIN)]
     ends = np.flatnonzero(joined == _COMMA)
     if len(ends) != length:  # a comma inside a text: no number
         return nanoseconds([b"" if b"," in bytes(text) else text for text in given], length)
@@ -57,16 +73,47 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     return out
 
 
-def _parse_uniform(joined: Array, length: int) -> I64 | None:
-    """Parse the usual case: all tokens have one size and their points in one place."""
-    size, rest = divmod(len(joined), length)
-    if rest or size < 2:
+def _parse_plain(joined: Array, length: int) -> I64 | None:
+    """Parse the usual case, eight characters at a time; None if any token is not plain.
+
+    Plain tokens have no sign, at most 16 digits and three decimals, and either all of them have a point or none.
+
+    Args:
+        joined: The tokens with a comma before and behind each, and margins.
+        length: How many tokens there are.
+    """
+    commas = np.flatnonzero(joined == _COMMA)
+    if len(commas) != length + 1:
         return None
-    tokens = joined.reshape(length, size)
-    points = np.flatnonzero(tokens[0] == _POINT)
-    whole = int(points[0]) if len(points) else size - 1
-    aligned = (tokens[:, -1] == _COMMA).all() and (whole == size - 1 or (tokens[:, whole] == _POINT).all())
-    return _parse(tokens[:, :-1], whole) if aligned and not (tokens[:, :-1] == _COMMA).any() else None
+    ends = commas[1:]
+    points = np.flatnonzero(joined == _POINT)
+    if not len(points):
+        points = ends
+    elif len(points) != length:
+        return None
+    whole, decimals = points - commas[:-1] - 1, np.maximum(ends - points - 1, 0)
+    if whole.min() < 1 or whole.max() > _MAX_INTEGER_DIGITS or decimals.max() > 3 or (points > ends).any():
+        return None
+    words = np.ndarray(len(joined) - 7, "<u8", joined, strides=(1,))
+    high = (words[points - 16] ^ _ZEROS) & _LAST[np.maximum(whole - 8, 0)]
+    low = (words[points - 8] ^ _ZEROS) & _LAST[np.minimum(whole, 8)]
+    after = (words[points] ^ _ZEROS) & _DECIMALS[decimals]
+    seen = high | low | after
+    if ((seen | (high + _ABOVE_9) | (low + _ABOVE_9) | (after + _ABOVE_9)) & _HIGHEST_BITS).any():
+        return None
+    millions = _eight_digits(high)
+    if millions.max() >= 4 * 10**7:
+        return None
+    micros = (millions * np.uint64(10**8) + _eight_digits(low)).view(np.int64)
+    return micros * 1000 + _eight_digits(after << np.uint64(32)).view(np.int64)
+
+
+def _eight_digits(digits: Array) -> Array:
+    """The numbers that eight digits stand for, one a byte, the first in the lowest."""
+    pairs = digits * np.uint64(10) + (digits >> np.uint64(8))
+    first, second = pairs & _PAIRS, (pairs >> np.uint64(16)) & _PAIRS
+    found: Array = (first * np.uint64(100 + (10**6 << 32)) + second * np.uint64(1 + (10**4 << 32))) >> np.uint64(32)
+    return found
 
 
 def _parse(tokens: Array, whole: int) -> I64:

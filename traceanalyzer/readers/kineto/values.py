@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,36 +26,36 @@ def durations(events: Sequence[Event]) -> I64:
     Through float64, which is exact here: 2**-53 of a duration below 26 days is less than half a nanosecond.
     (Points in time are not: see `times`.)
     """
-    try:
-        microseconds = np.fromiter(map(attrgetter("dur"), events), np.float64, len(events))
-    except (TypeError, ValueError, OverflowError):
-        microseconds = np.array([_float(e.dur) for e in events], np.float64)
+    microseconds = _floats([e.dur for e in events])
     known = np.isfinite(microseconds)
     clipped = np.clip(np.where(known, microseconds, 0), -_MAX_DURATION_US, _MAX_DURATION_US)
     return np.where(known, np.rint(clipped * 1000).astype(np.int64), INVALID)
 
 
-def integers(args: Sequence[Args], field: str, unknown: int = UNKNOWN) -> I64:
+def integers(values: list[Any], unknown: int = UNKNOWN) -> I64:
     """Integers, from numbers or from their text; `unknown` for everything else."""
     try:
-        return np.fromiter(map(attrgetter(field), args), np.int64, len(args))
+        return np.fromiter(values, np.int64, len(values))
     except (TypeError, ValueError, OverflowError):
-        return np.array([_integer(getattr(a, field), unknown) for a in args], np.int64)
+        return np.array([_integer(value, unknown) for value in values], np.int64)
 
 
-def floats(args: Sequence[Args], field: str) -> F64:
+def floats(values: list[Any]) -> F64:
     """Finite numbers; NaN for everything else."""
+    found = _floats(values)
+    found[~np.isfinite(found)] = np.nan
+    return found
+
+
+def _floats(values: list[Any]) -> F64:
     try:
-        values = np.fromiter(map(attrgetter(field), args), np.float64, len(args))
+        return np.fromiter(values, np.float64, len(values))
     except (TypeError, ValueError, OverflowError):
-        values = np.array([_float(getattr(a, field)) for a in args], np.float64)
-    values[~np.isfinite(values)] = np.nan
-    return values
+        return np.array([_float(value) for value in values], np.float64)
 
 
-def texts(args: Sequence[Args], field: str, pool: StringPool[bytes]) -> I32:
+def texts(raws: list[Raw], pool: StringPool[bytes]) -> I32:
     """Codes of raw JSON texts; code 0 is a missing one."""
-    raws: list[Raw] = list(map(attrgetter(field), args))
     if raws.count(NO_TEXT) == len(raws):  # compares by identity first: half the files record no texts
         return np.zeros(len(raws), np.int32)
     return pool.codes(map(bytes, raws), len(raws))
@@ -64,7 +63,7 @@ def texts(args: Sequence[Args], field: str, pool: StringPool[bytes]) -> I32:
 
 def collectives(args: Sequence[Args], pool: StringPool[Collective]) -> I32:
     """Rows of the descriptions of collectives; row 0 for events that have none."""
-    names = list(map(attrgetter("collective"), args))
+    names = [arg.collective for arg in args]
     codes = np.zeros(len(names), np.int32)
     if names.count("") < len(names):
         for row, name in enumerate(names):
@@ -91,11 +90,13 @@ def _count(value: Any) -> int | None:
     return None if number < 0 else number
 
 
-def first_known(column: I64, args: Sequence[Args], fallback: str) -> I64:
-    """The column, completed from another field where it is unknown."""
-    if (column != UNKNOWN).all() or list(map(attrgetter(fallback), args)).count(UNKNOWN) == len(args):
-        return column
-    return np.where(column == UNKNOWN, integers(args, fallback), column)
+def external_ids(args: Sequence[Args]) -> I64:
+    """Ids of operators, whichever of the two ways of writing the key has them."""
+    found = integers([arg.external_id for arg in args])
+    if (found != UNKNOWN).all():
+        return found
+    old = [arg.old_external_id for arg in args]
+    return found if old.count(UNKNOWN) == len(old) else np.where(found == UNKNOWN, integers(old), found)
 
 
 def _integer(value: Any, unknown: int) -> int:

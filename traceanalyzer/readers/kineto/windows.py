@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import msgspec
-
-from traceanalyzer.readers.kineto.events import NOT_JSON, Event
+from traceanalyzer.readers.kineto.decoding import EventDecoder
+from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.header import find_events
 from traceanalyzer.readers.kineto.recovery import BORDER, recover
 
@@ -37,15 +36,24 @@ class Stream(Protocol):
         """Fill the buffer as far as the input reaches; 0 at the end."""
 
 
+class Decoder(Protocol):
+    """The part of `msgspec.json.Decoder` that events are decoded with."""
+
+    def decode(self, text: memoryview, /) -> list[Any]:
+        """The events of a list."""
+
+
 class EventWindows:
     """Iterates over lists of events; what stands around them is known after the iteration."""
 
-    def __init__(self, stream: Stream, kind: Any = Event, make: Callable[[dict[str, Any]], Any] | None = None) -> None:
+    def __init__(
+        self, stream: Stream, decoder: Decoder | None = None, make: Callable[[dict[str, Any]], Any] | None = None
+    ) -> None:
         """Set what events are made of.
 
         Args:
             stream: The file.
-            kind: Type that msgspec decodes each event to.
+            decoder: Decodes the text of a list of events; None for an `EventDecoder`.
             make: The same from the object of a damaged event; None for `Event`.
         """
         self.before = b""
@@ -63,7 +71,7 @@ class EventWindows:
         self.first_at: dict[str, int] = {}
         """Byte offset of the first occurrence of each loss, in the uncompressed text."""
         self._stream = stream
-        self._decoder = msgspec.json.Decoder(list[kind])
+        self._decoder = decoder or EventDecoder()
         self._make = make
         self._buffer = bytearray(2 * WINDOW)
         self._filled = 0

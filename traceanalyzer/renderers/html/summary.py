@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from traceanalyzer.analyzers.gpu import GpuMetrics
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.renderers import finding_texts, several_runs
 from traceanalyzer.renderers.html.findings import Findings, HtmlCard, prose, run_titles
 from traceanalyzer.renderers.language import Language
@@ -19,6 +21,19 @@ from traceanalyzer.report.section import Section, SectionTable
 _STEP = Text("html-step-length", "Step: {step:ns}.")
 _DEVICE = Text("html-gpu", "GPU {device}")
 _NAMED = Text("html-gpu-named", "GPU {device}: {name}")
+_TYPICAL = Text(
+    "html-utilization-typical",
+    "In a typical step the GPU works for {share:share} of the time. Above, all steps count, as they were marked.",
+    note="below the shares of time for which kernels run on each GPU",
+)
+_EARLIER = Text(
+    "html-utilization-earlier-work",
+    "In a typical step the GPU works for {share:share} of the time. Above, the time counts as well in which it most "
+    "likely still ran work from before the recording, which was not recorded.",
+    note="below the shares of time for which kernels run on each GPU",
+)
+_DIFFERS = 0.1
+"""Difference between a GPU's utilization and its share of a typical step from which on a text tells why."""
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
 
@@ -82,6 +97,8 @@ class Summary:
     facts: tuple[tuple[str, str], ...]
     gpus: tuple[DeviceMeters, ...]
     more_gpus: str | None
+    why_other: str | None
+    """Why the GPUs' utilization is another than the headline's; None where it is about the same."""
     best: tuple[HtmlCard, ...]
     no_findings: str | None
 
@@ -108,9 +125,24 @@ def build(report: Report, shown: Iterable[Section], findings: Findings, language
         facts=tuple(facts(overview, language)) if overview else (),
         gpus=gpus[:_MOST_GPUS],
         more_gpus=language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None,
+        why_other=_why_other(report, language),
         best=findings.cards[:_BEST],
         no_findings=_silence(advice, language) if advice and not advice.findings else None,
     )
+
+
+def _why_other(report: Report, language: Language) -> str | None:
+    """Why the utilization over all steps is far from what the GPU does in a typical step."""
+    recording, gpu = report.result("recording", Recording), report.result("gpu", GpuMetrics)
+    typical = recording.typical.resources if recording is not None and recording.typical is not None else None
+    if recording is None or gpu is None or typical is None or typical.gpu_ns is None or not typical.step_ns:
+        return None
+    busy = next((device.busy_share for device in gpu.devices if device.device == typical.device), None)
+    share = typical.gpu_ns / typical.step_ns
+    if busy is None or abs(busy - share) < _DIFFERS:
+        return None
+    is_late = share > busy and recording.window is not None and recording.window.unrecorded_work_ns > 0
+    return language.text(_EARLIER if is_late else _TYPICAL, share=share)
 
 
 def _silence(advice: Section, language: Language) -> str:

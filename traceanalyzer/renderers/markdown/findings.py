@@ -75,6 +75,11 @@ class Advised:
             detail,
         )
 
+    @property
+    def colon(self) -> str:
+        """What stands behind a label."""
+        return self.language.colon
+
     def confidence(self, card: Card) -> str:
         """How sure the finding is, escaped."""
         return escape(self.language.text(_CONFIDENCE, confidence=card.confidence))
@@ -91,7 +96,7 @@ class Advised:
         known = ", ".join(filter(None, (spot.shapes, spot.rest)))
         rest = escape(clipped(known, 2 * self.detail.name))
         place = f"{escape(spot.kind)} {name}" if name else escape(spot.kind)
-        return f"{place}: {rest}" if rest else place
+        return self.language.joined(place, rest) if rest else place
 
 
 def _shortened(card: Card, detail: DocumentDetail) -> Card:

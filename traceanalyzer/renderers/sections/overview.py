@@ -7,8 +7,8 @@ from statistics import median
 
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
+from traceanalyzer.knowledge import frameworks
 from traceanalyzer.renderers.sections import throughput
-from traceanalyzer.renderers.sections.recording import framework_title
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
@@ -113,7 +113,7 @@ def _typical(recording: Recording, average: Average) -> Iterator[Message]:
     if mark == "whole-trace":
         yield _WHOLE(mean=mean)
     elif mark != "ProfilerStep":
-        yield _BY_MARK(mark=framework_title(mark or ""), count=total, mean=mean)
+        yield _BY_MARK(mark=frameworks.title(mark or ""), count=total, mean=mean)
     elif total == 1:
         yield _SINGLE(mean=mean)
     elif counted == total:

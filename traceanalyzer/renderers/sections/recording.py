@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.recording import RecordedStep, Recording
 from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
-from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.knowledge import frameworks
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -111,11 +111,6 @@ _TERMS = (
 )
 
 
-def framework_title(id: str) -> str:  # noqa: A002 - the contract's word
-    """The name of a framework as its makers write it; what is no framework is named as it is."""
-    return next((known.title for known in FRAMEWORKS if known.id == id), id)
-
-
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the section on the kind of program, and a detail with the steps where they differ."""
     found = report.result("recording", Recording)
@@ -131,7 +126,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 def _facts(found: Recording) -> Iterator[Fact]:
     yield Fact(_PROGRAM, word(WORKLOADS, found.workload), "", is_essential=True)
     if found.framework:
-        yield Fact(_FRAMEWORK, framework_title(found.framework), "", is_essential=True)
+        yield Fact(_FRAMEWORK, frameworks.title(found.framework), "", is_essential=True)
     if found.evidence:
         yield Fact(_BECAUSE, tuple(map(_reason, found.evidence)), "")
     if found.typical_step_ns is not None:

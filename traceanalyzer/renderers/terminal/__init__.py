@@ -149,7 +149,7 @@ def _section(section: Section, level: Level, console: Console, language: Languag
         yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
     for fact in shown.facts:
         text = clean(language.labelled(fact.label, language.quantity(fact.value, fact.unit)))
-        yield paragraph(fit(text, console.width - 2 * _INDENT), console.width, _INDENT)
+        yield paragraph(elements.cut_off(text, console.width - 2 * _INDENT), console.width, _INDENT)
     for table in shown.tables:
         yield from elements.table(table, console.width, language)
     yield from elements.findings(shown.findings, console.width, language, is_brief=level.is_brief)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -134,6 +134,13 @@ def fit(name: str, width: int) -> str:
     while cell_len(fitted := shorten(name, limit)) > width:
         limit -= 1
     return fitted
+
+
+def cut_off(text: str, width: int) -> str:
+    """At most `width` cells of a text; what is left out is at its end."""
+    if cell_len(text) <= width:
+        return text
+    return f"{set_cell_size(text, max(0, width - 3)).rstrip()}..."
 
 
 def findings(

@@ -109,7 +109,7 @@ class Facts:
 
     @property
     def step_resources(self) -> StepResources | None:
-        """What a step takes of each resource: the typical step of a trace, the mean step of several ranks."""
+        """What the typical step takes of each resource; the mean step where no recording tells the typical one."""
         recording = self.find("recording", Recording)
         if recording is not None:
             return recording.typical.resources if recording.typical else None
@@ -203,7 +203,7 @@ class Facts:
     def recorded_steps_ns(self) -> float:
         """Time of all recorded steps, those that the typical step leaves out as well."""
         recording = self.find("recording", Recording)
-        if recording is None:
+        if recording is None or not recording.steps:
             return self.step_ns * self.steps
         return float(sum(step.duration_ns for step in recording.steps))
 

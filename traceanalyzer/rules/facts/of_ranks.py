@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Resources
 from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.rules.facts import Facts
@@ -14,22 +16,27 @@ from traceanalyzer.rules.facts.of_trace import is_partial
 from traceanalyzer.rules.selection import Chosen
 
 _TAG = "communication"
+_NO_COLLECTIVES = Text("skip-no-shared-collectives", "no collective was found on several ranks")
+_ALONE = Text("skip-in-each-rank", "this is looked for in the trace of each rank, not in all of them together")
 
 
 def facts(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:
-    """Facts of the mean step of all ranks; none if no rank has a step.
+    """Facts of the typical step of all ranks; of the mean step where a rank's is not known; none without steps.
 
     Communication is only what links do: waiting for other ranks takes nothing of them.
     """
-    found, ranks = results.get("resources"), results.get("ranks")
-    if not isinstance(found, StepResources) or not isinstance(ranks, Ranks):
+    mean, ranks, recording = results.get("resources"), results.get("ranks"), results.get("recording")
+    if not isinstance(mean, StepResources) or not isinstance(ranks, Ranks):
         return ()
+    typical = recording.typical if isinstance(recording, Recording) else None
+    found = mean if typical is None else typical.resources
     communication = found.communication_ns
     if communication is not None:
         communication = max(0.0, communication - (ranks.wait_ns or 0.0))
-    host = None if is_partial(found, results.get("idle")) else found.host_ns
+    host = None if typical is not None and is_partial(typical) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
-    return (Facts(resources, found.steps, summary=summary, results=results),)
+    reasons = {"communication": _NO_COLLECTIVES(), "passes": _ALONE()}
+    return (Facts(resources, mean.steps, summary=summary, results=results, reasons=reasons),)
 
 
 def applicable(chosen: Iterable[Chosen]) -> tuple[Chosen, ...]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.resources import StepResources
+from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
@@ -26,14 +24,16 @@ def facts(
     if not isinstance(recording, Recording) or recording.typical is None:
         return ()
     found = recording.typical.resources
-    host = None if is_partial(found, results.get("idle")) else found.host_ns
+    host = None if is_partial(recording.typical) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
     return (Facts(resources, len(recording.steps), summary=summary, gpu=gpu, results=results, reasons=reasons),)
 
 
-def is_partial(resources: StepResources, idle: object) -> bool:
-    """Whether much idle time has no explanation, so that events are missing and host time is unknown."""
-    devices = idle.devices if isinstance(idle, Idle) else ()
-    own = [device for device in devices if device.device == resources.device]
-    unknown = sum(cause.time_ns for device in own for cause in device.causes if cause.cause in ("unknown", "pending"))
-    return unknown > _UNRELIABLE * sum(device.idle_ns for device in own)
+def is_partial(typical: TypicalStep) -> bool:
+    """Whether much idle time has no explanation, so that events are missing and host time is unknown.
+
+    Launched work that waits while nothing recorded holds it up (`pending`) counts: what it waits for is missing. With
+    the half of a training's events that a sampling profiler kept, the host would be blamed for what other ranks did.
+    """
+    unknown = sum(row.ns_per_step for row in typical.idle if row.cause in ("unknown", "pending"))
+    return unknown > _UNRELIABLE * sum(row.ns_per_step for row in typical.idle)

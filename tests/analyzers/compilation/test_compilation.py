@@ -1,0 +1,146 @@
+"""Compiled regions, graph breaks, guards and compilations, with and without a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import traceanalyzer as ta
+from tests.builders import TraceBuilder
+from tests.builders import compile_log as build
+from tests.builders.timeline import Host, finish
+from tests.rules.situations import graph_breaks
+from traceanalyzer.analyzers import compilation
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.inputs import compile_logs
+from traceanalyzer.trace.compile_log import CompileLog
+
+
+def analyzed(folder: Path, builder: TraceBuilder, log: str = "") -> CompiledCode:
+    trace = folder / "trace.json"
+    builder.write(trace)
+    context = Context(ta.load(trace), compile_logs=_logs(folder, log) if log else ())
+    assert compilation.missing(context) is None
+    return compilation.analyze(context)
+
+
+def _logs(folder: Path, text: str) -> tuple[CompileLog, ...]:
+    (folder / "torch.log").write_text(text, "utf-8")
+    return compile_logs.read([folder / "torch.log"])
+
+
+def test_regions_within_regions_are_breaks(tmp_path: Path) -> None:
+    found = analyzed(tmp_path, graph_breaks.broken(steps=4, between=100))
+    assert (found.steps, found.regions_per_step, found.breaks_per_step) == (4, 3.0, 2.0)
+    assert found.between_ns_per_step == 2 * 100_000
+    assert [(b.before, b.behind, b.calls, b.between_ns) for b in found.breaks] == [
+        ("0/0", "1/0", 4, 400_000),
+        ("1/0", "2/0", 4, 400_000),
+    ]
+
+
+def test_regions_take_their_own_time_only(tmp_path: Path) -> None:
+    """5 us before and after, and an operator of 5 + 5 us around a launch; 100 us of Python before the next region."""
+    found = analyzed(tmp_path, graph_breaks.broken(steps=4, between=100))
+    own = {region.compilation: region.host_ns for region in found.regions}
+    assert own["0/0"] == own["1/0"] == own["2/0"] + 4 * 100_000
+
+
+def test_functions_one_after_another_are_no_breaks(tmp_path: Path) -> None:
+    found = analyzed(tmp_path, graph_breaks.trap_functions_one_after_another())
+    assert (found.regions_per_step, found.breaks_per_step, found.breaks) == (3.0, 0.0, ())
+
+
+def test_the_log_names_line_and_reason_of_each_break(tmp_path: Path) -> None:
+    log = build.broke("0/0", "/work/train.py", 7, "print", "Do not print.") + build.broke(
+        "1/0", "/work/train.py", 9, "branch"
+    )
+    log += build.measured("1/0", "torch_dynamo_resume_in_f_at_7", "/work/train.py", 7, 0.1)
+    log += build.measured("2/0", "torch_dynamo_resume_in_f_at_9", "/work/train.py", 9, 0.1)
+    found = analyzed(tmp_path, graph_breaks.fires(), log)
+    assert [(b.file, b.line, b.reason, b.hint) for b in found.breaks] == [
+        ("/work/train.py", 7, "print", "Do not print."),
+        ("/work/train.py", 9, "branch", None),
+    ]
+    assert found.logs == ("torch.log",)
+
+
+def test_a_function_that_breaks_at_two_lines_is_matched_by_the_line_that_goes_on(tmp_path: Path) -> None:
+    log = build.broke("0/0", "train.py", 3, "first") + build.broke("0/0", "train.py", 7, "second")
+    log += build.measured("1/0", "torch_dynamo_resume_in_f_at_7", "train.py", 7, 0.1)
+    found = analyzed(tmp_path, graph_breaks.fires(), log)
+    assert [(b.before, b.reason) for b in found.breaks] == [("0/0", "second"), ("1/0", None)]
+
+
+def test_python_stacks_name_the_line_without_a_log(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    host = Host(trace, at=10)
+    with host.op("Torch-Compiled Region: 0/0", 5, 5), host.frame("train.py(3): f"):
+        host.leaf("aten::mm", 50)
+        with host.op("Torch-Compiled Region: 1/0", 5, 5), host.frame("train.py(7): torch_dynamo_resume_in_f_at_7"):
+            host.leaf("aten::mm", 50)
+    found = analyzed(tmp_path, finish(trace))
+    assert [(b.file, b.line, b.reason) for b in found.breaks] == [("train.py", 7, None)]
+
+
+def compiling(ident: str) -> TraceBuilder:
+    """One step in which a function is compiled for 300 us, in the two ranges that dynamo writes, and its backward."""
+    trace = TraceBuilder()
+    host = Host(trace, at=10)
+    with host.annotation("ProfilerStep#3", 0, 0):
+        host.leaf("TorchDynamo Cache Lookup", 20)
+        with host.op("entire_frame_compile", 0, 0):
+            host.range(f"entire_frame_compile_data: fn_name=_compile.compile_inner, compile_id={ident}", 10)
+            host.leaf("_compile.compile_inner (dynamo_timed)", 290)
+        with host.op(f"Torch-Compiled Region: {ident}", 5, 5):
+            host.leaf("aten::mm", 50)
+        with host.op("entire_backward_compile", 0, 0):
+            host.range(f"entire_backward_compile_data: fn_name=backward._backward_impl, compile_id={ident}", 10)
+            host.work(30)
+    return finish(trace)
+
+
+def test_compilations_of_the_recording(tmp_path: Path) -> None:
+    found = analyzed(tmp_path, compiling("0/1"))
+    rows = [(c.compilation, c.is_backward, c.is_again, c.time_ns, c.step) for c in found.compilations]
+    assert rows == [("0/1", False, True, 300_000, "3"), ("0/1", True, True, 40_000, "3")]
+    assert found.compiling_ns == 340_000
+    assert (found.guard_checks_per_step, found.guards_ns_per_step) == (1.0, 20_000.0)
+
+
+def test_a_first_compilation_is_not_again(tmp_path: Path) -> None:
+    assert [c.is_again for c in analyzed(tmp_path, compiling("4/0")).compilations] == [False, False]
+
+
+def test_the_log_says_why_a_function_was_compiled_again(tmp_path: Path) -> None:
+    log = build.started("0/0") + build.measured("0/0", "f", "train.py", 3, 2.0)
+    log += build.recompiled("0/1", "0/0: L['n'] == 3") + build.measured("0/1", "f", "train.py", 3, 0.3)
+    first, backward, earlier = analyzed(tmp_path, compiling("0/1"), log).compilations
+    assert (first.function, first.line, first.reasons) == ("f", 3, ("L['n'] == 3",))
+    assert backward.reasons == first.reasons
+    assert (earlier.compilation, earlier.start_ns, earlier.time_ns) == ("0/0", None, 2_000_000_000)
+
+
+def test_a_log_of_another_rank_says_nothing_about_this_one(tmp_path: Path) -> None:
+    log = build.started("0/0", rank=3) + build.started("0/0", rank=2) + build.started("1/0", rank=2)
+    found = analyzed(tmp_path, compiling("9/0"), log)
+    assert [c.compilation for c in found.compilations if c.start_ns is None] == ["0/0", "1/0"], "the lowest rank"
+
+
+def test_a_log_explains_a_trace_without_compiled_regions(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    Host(trace, at=10).leaf("aten::mm", 50)
+    failed = build.measured("0/0", "f", "train.py", 3, 0.1, fail_type="X", fail_reason="no backend")
+    found = analyzed(tmp_path, finish(trace), failed)
+    assert [(f.function, f.error) for f in found.failures] == [("f", "no backend")]
+    assert found.guards_ns_per_step is None
+    assert found.size_checks_ns_per_step is None
+
+
+def test_a_trace_without_compiled_code_says_so(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    Host(trace, at=10).leaf("aten::mm", 50)
+    finish(trace).write(tmp_path / "trace.json")
+    message = compilation.missing(Context(ta.load(tmp_path / "trace.json")))
+    assert message is not None
+    assert "no code of torch.compile" in message.text

@@ -1,0 +1,94 @@
+"""A program of torch.compile, recorded here with its compile log, and logs that others recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import traceanalyzer as ta
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.inputs import compile_logs
+from traceanalyzer.report.model import Report
+from traceanalyzer.trace.model import Trace
+
+PROGRAM = Path(__file__).parent / "compiled_program.py"
+PATIENCE_S = 300
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    folder = tmp_path_factory.mktemp("compiled")
+    environment = {**os.environ, "TORCH_TRACE": str(folder / "logs")}
+    subprocess.run(
+        [sys.executable, str(PROGRAM), str(folder / "trace.json")],
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        env=environment,
+    )
+    trace = ta.load(folder / "trace.json")
+    assert isinstance(trace, Trace)
+    return ta.analyze(trace, compile_logs=compile_logs.read([folder / "logs"]))
+
+
+def compiled(report: Report) -> CompiledCode:
+    found = report.result("compilation", CompiledCode)
+    assert found is not None
+    return found
+
+
+def line_of(text: str) -> int:
+    lines = PROGRAM.read_text("utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if text in line)
+
+
+@pytest.mark.torch
+def test_both_graph_breaks_are_found_with_line_and_reason(recorded: Report) -> None:
+    found = compiled(recorded)
+    assert found.breaks_per_step == 2.0
+    places = [(Path(b.file or "").name, b.line) for b in found.breaks]
+    assert set(places) == {(PROGRAM.name, line_of('print("a line")')), (PROGRAM.name, line_of("if y.sum() > 0"))}
+    assert {b.reason for b in found.breaks} >= {"Data-dependent branching"}
+    assert all(b.reason for b in found.breaks)
+
+
+@pytest.mark.torch
+def test_the_recompilation_is_in_its_step_and_has_its_reason(recorded: Report) -> None:
+    again = [c for c in compiled(recorded).compilations if c.is_again and not c.is_backward and c.function == "loss_of"]
+    assert [(c.step, c.compilation) for c in again] == [("5", "0/1")]
+    assert "expected 8, actual 12" in again[0].reasons[0]
+
+
+@pytest.mark.torch
+def test_the_findings_say_it(recorded: Report) -> None:
+    said = {finding.rule: finding.summary.text for finding in recorded.findings}
+    assert "expected 8, actual 12" in said["compile-or-load-in-step"]
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "compilations", "guards"),
+    [
+        ("tlparse_simple.log", 22, 1, 0),
+        ("tlparse_comp_failure.log", 11, 1, 0),
+        ("tlparse_export_guard_added.log", 39, 0, 1),
+        ("tlparse_cache_hit_miss.log.gz", 345, 6, 0),
+    ],
+)
+def test_logs_that_others_recorded_are_read_without_loss(
+    corpus: Path, name: str, entries: int, compilations: int, guards: int
+) -> None:
+    """Entries and starts of compilations as counted by the lines of the files."""
+    (log,) = compile_logs.read([corpus / "field" / "compile" / name])
+    assert (log.entries, len(log.compilations), len(log.guards), log.losses) == (entries, compilations, guards, ())
+
+
+def test_a_failed_compilation_is_told(corpus: Path) -> None:
+    (log,) = compile_logs.read([corpus / "field" / "compile" / "tlparse_comp_failure.log"])
+    assert [c.failure for c in log.compilations] == ["backend='broken_backend' raised: RuntimeError: broken backend"]

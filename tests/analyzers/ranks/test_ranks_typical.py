@@ -1,0 +1,157 @@
+"""The typical step of a run: what its ranks keep, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.analyzers.ranks.joining import members
+from tests.builders import TraceBuilder
+from tests.builders.ranks import Meeting, run
+from tests.builders.trace import distributed_info
+from traceanalyzer.analyzers.ranks import Ranks, typical
+from traceanalyzer.analyzers.ranks.member import Member
+from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.multirank import join
+from traceanalyzer.report.model import Report
+
+
+def late_and_once_very_late(rank: int, step: int) -> int:
+    """Both compute for 1000 us, rank 1 for 300 more, and in step 4 for 4000 more."""
+    return 1000 + rank * (4000 if step == 4 else 300)
+
+
+def together(compute: Callable[[int, int], int] = late_and_once_very_late, *, transfer: int = 50) -> dict[int, Member]:
+    return members(run(2, [Meeting(compute, transfer=transfer)], steps=4))
+
+
+def recording(report: Report) -> Recording:
+    found = report.result("recording", Recording)
+    assert found is not None
+    return found
+
+
+def test_a_step_that_no_rank_keeps_is_not_judged() -> None:
+    # Each step: 15 + 1300 + 5 us until rank 1 comes, 50 us of transfer, 5 us until the next: 1375 us. Step 4: 5075 us.
+    report = join(together(), "run")
+    found = recording(report)
+    assert found.typical_step_ns == 1_375_000
+    assert found.typical is not None
+    assert found.typical.steps == 6, "three steps of two ranks"
+    assert found.typical.resources.communication_ns == 200_000, "350 us on rank 0, 50 us on rank 1"
+    (headline,) = report.headlines
+    assert headline.bound == "gpu-compute"
+    assert headline.resources.step_ns == 1_375_000
+    assert "wait for rank 1, each for 300 of 1,375 us (22 %) of a step" in headline.message.text
+    (finding,) = (one for one in report.findings if one.rule == "comm-straggler")
+    assert "for rank 1, in 3 of 3 steps" in finding.summary.text
+
+
+def test_the_table_of_ranks_keeps_all_steps() -> None:
+    found = join(together(), "run").result("ranks", Ranks)
+    assert found is not None
+    assert found.mean_step_ns == (3 * 1_375_000 + 5_075_000) / 4
+    assert [row.typical_step_ns for row in found.ranks] == [1_375_000] * 2
+    assert [row.workload for row in found.ranks] == ["inference"] * 2
+
+
+def test_where_ranks_keep_other_steps_all_are_compared() -> None:
+    own = together()
+    assert own[1].recording is not None
+    steps = own[1].recording.steps
+    other = tuple(msgspec.structs.replace(step, is_typical=step.name in "34") for step in steps)
+    own[1] = replace(own[1], recording=msgspec.structs.replace(own[1].recording, steps=other))
+    assert typical.of_typical_steps(own) is None, "both keep step 3 only"
+
+
+def test_collectives_of_steps_that_are_left_out_go_and_those_between_steps_stay() -> None:
+    own = together()
+    first = own[0].facts.collectives
+    between = msgspec.structs.replace(first, step=(0, None, 2, 3))
+    own[0] = replace(own[0], facts=msgspec.structs.replace(own[0].facts, collectives=between))
+    kept = typical.of_typical_steps(own)
+    assert kept is not None
+    assert kept[0].facts.steps.name == ("1", "2", "3")
+    assert kept[0].facts.collectives.step == (0, None, 2)
+    assert kept[0].facts.collectives.start_ns == first.start_ns[:3]
+
+
+def test_programs_that_differ_between_ranks() -> None:
+    own = list(members(run(3, [Meeting(lambda rank, step: 1000)])).values())
+
+    def said(member: Member, workload: str, framework: str | None) -> Member:
+        assert member.recording is not None
+        changed = msgspec.structs.replace(member.recording, workload=workload, framework=framework)
+        return replace(member, recording=changed)
+
+    found = typical.recording(
+        [said(own[0], "start-up", "ddp"), said(own[1], "training", "ddp"), said(own[2], "training", None)]
+    )
+    assert found is not None
+    assert (found.workload, found.framework) == ("training", None), "most ranks train; no framework is all ranks'"
+    agreed = typical.recording([said(one, "serving", "vllm") for one in own])
+    assert agreed is not None
+    assert (agreed.workload, agreed.framework, agreed.steps_from) == ("serving", "vllm", "ProfilerStep")
+
+
+def test_idle_time_has_the_causes_of_all_ranks() -> None:
+    found = recording(join(together(), "run")).typical
+    assert found is not None
+    idle = sum(row.ns_per_step for row in found.idle)
+    assert idle == pytest.approx(found.resources.step_ns - (found.resources.gpu_ns or 0))
+
+
+def test_saved_reports_of_old_versions_give_the_mean_step() -> None:
+    old = {rank: replace(member, recording=None) for rank, member in together().items()}
+    report = join(old, "run")
+    assert report.result("recording", Recording) is None
+    assert report.headlines[0].resources.step_ns == (3 * 1_375_000 + 5_075_000) / 4
+
+
+def graph(rank: int) -> TraceBuilder:
+    """Operators end after 20 us; a graph that is launched after them runs from 100 us to 9100 us."""
+    trace = TraceBuilder(distributed=distributed_info(rank, 2))
+    trace.op("aten::mm", 0, 20)
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 100, 4000, at=30)
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 4100, 5000, at=40)
+    return trace
+
+
+def test_without_marks_the_recording_lasts_until_the_devices_are_done() -> None:
+    report = join(members([graph(0), graph(1)]), "run")
+    (headline,) = report.headlines
+    assert headline.bound == "gpu-compute"
+    assert "for 9,000 of 9,100 us (99 %) of the recording" in headline.message.text
+    found = report.result("ranks", Ranks)
+    assert found is not None
+    assert [row.mean_step_ns for row in found.ranks] == [9_100_000] * 2
+    assert [row.idle_ns for row in found.ranks] == [100_000] * 2
+    assert [row.computation_ns for row in found.ranks] == [9_000_000] * 2
+    skipped = {entry.id: entry.reason.text for entry in report.skipped}
+    assert skipped["comm-exposed"] == "no collective was found on several ranks"
+
+
+def test_ranks_that_captured_graphs_are_bound_by_nothing() -> None:
+    own = members([graph(0), graph(1)])
+    captured = {
+        rank: replace(member, recording=msgspec.structs.replace(member.recording, workload="graph-capture"))
+        for rank, member in own.items()
+    }
+    (headline,) = join(captured, "run").headlines
+    assert (headline.bound, headline.message.id) == ("capture", "headline-capture-of-ranks")
+
+
+def test_hardly_any_work_of_all_ranks() -> None:
+    def little(rank: int) -> TraceBuilder:
+        trace = TraceBuilder(distributed=distributed_info(rank, 2))
+        trace.op("aten::mm", 0, 2000)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", 100, 200, at=30)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", 400, 200, at=40)
+        return trace
+
+    (headline,) = join(members([little(0), little(1)]), "run").headlines
+    assert headline.bound == "none"
+    assert "4 kernels in 800.0 us" in headline.message.text

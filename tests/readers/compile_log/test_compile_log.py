@@ -1,0 +1,148 @@
+"""Structured compile logs of torch."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.builders import compile_log as build
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import compile_logs
+from traceanalyzer.trace.compile_log import CompileLog, LoggedGuard, SourceLine
+
+
+def read(folder: Path, text: str) -> CompileLog:
+    file = folder / "dedicated_log_torch_trace_1.log"
+    file.write_text(text, "utf-8")
+    return compile_logs.read([file])[0]
+
+
+FILES = build.interned({0: "/work/train.py", 1: "/lib/site-packages/torch/nn/modules/module.py"})
+
+
+def test_a_compilation_with_its_function_caller_and_time(tmp_path: Path) -> None:
+    stack = [(0, 40, "main"), (1, 1500, "_call_impl"), (0, 7, "forward")]
+    log = read(
+        tmp_path, FILES + build.started("0/0", stack) + build.measured("0/0", "forward", "/work/train.py", 7, 1.5)
+    )
+    (found,) = log.compilations
+    assert found.code == SourceLine("/work/train.py", 7, "forward")
+    assert found.caller == SourceLine("/work/train.py", 40, "main"), "torch's own frames are nobody's caller"
+    assert found.duration_ns == 1_500_000_000
+    assert found.reasons == ()
+    assert log.entries == 4
+
+
+def test_microseconds_are_preferred_to_rounded_seconds(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, build.measured("0/0", "f", "f.py", 1, 1.5, duration_us=1_500_001)).compilations
+    assert found.duration_ns == 1_500_001_000
+
+
+def test_a_graph_break_with_place_reason_and_hint(tmp_path: Path) -> None:
+    log = read(tmp_path, build.broke("0/0", "C:\\a b\\train.py", 9, "Data-dependent branching", "Use torch.cond."))
+    (found,) = log.breaks
+    assert found.at == SourceLine("C:\\a b\\train.py", 9)
+    assert (found.id, found.reason, found.hint) == ("0/0", "Data-dependent branching", "Use torch.cond.")
+
+
+def test_a_reason_that_only_announces_one_is_followed_by_it(tmp_path: Path) -> None:
+    announced = "Encountered graph break when attempting to trace CALL: a call:\n\nFailed to trace builtin operator"
+    (found,) = read(tmp_path, build.broke("0/0", "train.py", 7, announced)).breaks
+    assert found.reason == "Failed to trace builtin operator"
+
+
+def test_the_words_of_older_versions(tmp_path: Path) -> None:
+    text = "Graph break in user code at train.py:3\nReason: Unsupported: call print\nUser code traceback:\n  Reason: no"
+    old = build.entry("artifact", {"name": "dynamo_graph_break_reason"}, "0/0", text)
+    assert [(b.at, b.reason) for b in read(tmp_path, old).breaks] == [
+        (SourceLine("train.py", 3), "Unsupported: call print")
+    ]
+
+
+def test_breaks_that_are_only_known_as_reasons_to_start_again(tmp_path: Path) -> None:
+    log = read(tmp_path, build.measured("0/0", "f", "f.py", 1, 0.1, restart_reasons=["Unsupported:  print"]))
+    assert [(b.id, b.at, b.reason) for b in log.breaks] == [("0/0", None, "Unsupported: print")]
+
+
+def test_restart_reasons_do_not_count_a_break_twice(tmp_path: Path) -> None:
+    both = build.broke("0/0", "f.py", 1, "why") + build.measured("0/0", "f", "f.py", 1, 0.1, restart_reasons=["why"])
+    assert len(read(tmp_path, both).breaks) == 1
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_why_a_function_is_compiled_again(tmp_path: Path, *, as_json: bool) -> None:
+    reasons = ["0/0: tensor 'x' size mismatch at index 0. expected 32, actual 48", "0/0: L['n'] == 3"]
+    said = [json.dumps(reasons)] if as_json else reasons
+    (found,) = read(tmp_path, build.started("0/1") + build.recompiled("0/1", *said)).compilations
+    assert found.id == "0/1"
+    assert found.reasons == ("tensor 'x' size mismatch at index 0. expected 32, actual 48", "L['n'] == 3")
+
+
+def test_a_reason_among_the_figures(tmp_path: Path) -> None:
+    (found,) = read(
+        tmp_path, build.measured("0/1", "f", "f.py", 1, 0.1, recompile_reason="0/0: L['n'] == 3")
+    ).compilations
+    assert found.reasons == ("L['n'] == 3",)
+
+
+def test_a_failure(tmp_path: Path) -> None:
+    failed = build.measured("0/0", "f", "f.py", 1, 0.1, fail_type="<class 'X'>", fail_reason="backend raised:\nno")
+    (found,) = read(tmp_path, failed).compilations
+    assert found.failure == "backend raised: no"
+
+
+def test_added_guards_are_told_with_the_line_of_the_program(tmp_path: Path) -> None:
+    stack = [{"filename": 0, "line": 297, "name": "forward"}, {"filename": 1, "line": 5, "name": "x"}]
+    log = read(tmp_path, FILES + build.entry("guard_added", {"expr": "Eq(s0, 3)", "user_stack": stack, "stack": []}))
+    assert log.guards == (LoggedGuard(None, "Eq(s0, 3)", SourceLine("/work/train.py", 297, "forward")),)
+
+
+def test_an_id_that_is_used_again_is_another_compilation(tmp_path: Path) -> None:
+    """`torch._dynamo.reset` lets torch count from 0 again."""
+    once = build.started("0/0") + build.measured("0/0", "f", "f.py", 1, 0.5)
+    again = build.started("0/0", attempt=1)
+    log = read(tmp_path, once + build.started("0/0") + again + build.measured("0/0", "g", "g.py", 2, 0.25))
+    assert [(c.code and c.code.function, c.duration_ns) for c in log.compilations] == [
+        ("f", 500_000_000),
+        ("g", 250_000_000),
+    ]
+
+
+def test_hits_and_misses_of_caches(tmp_path: Path) -> None:
+    names = ("fx_graph_cache_miss", "fx_graph_cache_hit", "aotautograd_cache_hit", "fx_graph_runnable")
+    log = read(tmp_path, "".join(build.entry("artifact", {"name": name}, "0/0") for name in names))
+    assert [(c.cache_hits, c.cache_misses) for c in log.compilations] == [(2, 1)]
+
+
+def test_ranks_keep_their_compilations_apart(tmp_path: Path) -> None:
+    log = read(tmp_path, build.started("0/0", rank=1) + build.started("0/0", rank=0))
+    assert [(c.rank, c.id) for c in log.compilations] == [(0, "0/0"), (1, "0/0")]
+
+
+def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+    good = build.broke("0/0", "train.py", 9, "why")
+    log = read(tmp_path, good + "not a line of a log\n" + good[:60] + "\n\n" + good)
+    assert len(log.breaks) == 2
+    assert [(loss.id, loss.count, loss.params["line"]) for loss in log.losses] == [("compile-log-damaged", 2, 7)]
+
+
+@pytest.mark.parametrize("text", ["hello\n", "{}", "V1122 no entry\n"])
+def test_a_file_that_is_no_compile_log(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UnusableInputError, match="is no structured compile log of torch") as caught:
+        read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_read_whole_and_gzip_as_well(tmp_path: Path) -> None:
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(build.broke("1/0", "b.py", 1, "b").encode()))
+    (tmp_path / "a.log").write_text(build.broke("0/0", "a.py", 1, "a"), "utf-8")
+    (tmp_path / "readme.md").write_text("not a log", "utf-8")
+    assert [log.breaks[0].reason for log in compile_logs.read([tmp_path])] == ["a", "b"]
+
+
+def test_a_folder_without_logs(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInputError, match="holds no compile log"):
+        compile_logs.read([tmp_path])

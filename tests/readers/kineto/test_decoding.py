@@ -1,0 +1,96 @@
+"""Events are decoded into types of their categories, and what is read is the same as if they were not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.builders.situations import SITUATIONS
+from tests.reading import content, losses, read
+from traceanalyzer.readers.kineto import decoding, windows
+from traceanalyzer.readers.kineto.decoding import EventDecoder
+from traceanalyzer.readers.kineto.events import Event
+
+
+def event(category: str | None = "kernel", **fields: Any) -> dict[str, Any]:
+    given = {"ph": "X", "name": "n", "pid": 1, "tid": 2, "ts": 5, "dur": 3} | fields
+    return given if category is None else given | {"cat": category}
+
+
+def decoded(decoder: EventDecoder, *events: dict[str, Any]) -> list[Any]:
+    return decoder.decode(memoryview(json.dumps(events).encode()))
+
+
+def are_general(events: list[Any]) -> bool:
+    return all(type(found) is Event for found in events)
+
+
+def test_the_first_events_of_a_category_are_general_and_the_next_have_its_type() -> None:
+    decoder = EventDecoder()
+    assert are_general(decoded(decoder, event("kernel")))
+    (kernel,) = decoded(decoder, event("kernel", args={"stream": 7, "Python id": 3, "bytes": "12"}))
+    assert (kernel.cat, kernel.name, kernel.dur, bytes(kernel.ts)) == ("kernel", "n", 3, b"5")
+    assert (kernel.args.stream, kernel.args.bytes, kernel.args.device) == (7, "12", -1)
+    assert not hasattr(kernel, "pid")
+    assert not hasattr(kernel.args, "python_id")
+    assert are_general(decoded(decoder, event("kernel"), event("cpu_op")))
+    assert [found.cat for found in decoded(decoder, event("cpu_op"), event("kernel"))] == ["cpu_op", "kernel"]
+
+
+@pytest.mark.parametrize("odd", [event(None), event("kernel", ph="B"), event("Kernel")])
+def test_what_has_no_type_makes_its_window_general(odd: dict[str, Any]) -> None:
+    decoder = EventDecoder()
+    decoded(decoder, event("kernel"))
+    found = decoded(decoder, event("kernel"), odd)
+    assert are_general(found)
+    assert (found[1].cat, found[1].ph) == (odd.get("cat", ""), odd["ph"])
+    assert not are_general(decoded(decoder, event("kernel")))
+
+
+def test_text_that_is_no_json_raises_as_ever() -> None:
+    decoder = EventDecoder()
+    decoded(decoder, event("kernel"))
+    with pytest.raises(msgspec.DecodeError):
+        decoder.decode(memoryview(b'[{"ph": "X", "cat": "kernel", "name": "n", "ts": 1,}]'))
+
+
+def test_too_many_categories_get_no_types() -> None:
+    decoder = EventDecoder()
+    crowd = [event(f"category {number}") for number in range(decoding._MOST_TYPES)]
+    assert are_general(decoded(decoder, *crowd))
+    assert are_general(decoded(decoder, *crowd))
+    assert are_general(decoded(decoder, event("kernel")))
+    assert not are_general(decoded(decoder, event("kernel")))
+
+
+def test_types_are_given_up_where_they_do_not_help() -> None:
+    decoder = EventDecoder()
+    decoded(decoder, event("kernel"))
+    for _ in range(decoding._PATIENCE):
+        assert are_general(decoded(decoder, event("kernel"), event(None)))
+    assert are_general(decoded(decoder, event("kernel")))
+
+
+def test_a_trace_reads_the_same_with_and_without_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WINDOW", 2000)
+    for situation in SITUATIONS:
+        data = situation.build().to_bytes(situation.layout)
+        if len(data) > 100_000:
+            continue
+        typed = read(data)
+        with monkeypatch.context() as patch:
+            patch.setattr(decoding, "_MOST_TYPES", 0)
+            general = read(data)
+        assert content(typed) == content(general), situation.name
+        assert (typed.losses, typed.info) == (general.losses, general.info), situation.name
+
+
+def test_slices_of_another_phase_are_counted_whenever_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WINDOW", 600)
+    events = [event("kernel", ts=number, ph="B" if number % 10 == 9 else "X") for number in range(100)]
+    found = read(json.dumps({"traceEvents": events}).encode())
+    assert losses(found)["read-other-phase"] == 10
+    assert len(found.device) == 90

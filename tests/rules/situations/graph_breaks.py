@@ -1,0 +1,78 @@
+"""Compiled code in one piece and in several."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import table
+
+
+def broken(steps: int = 4, between: int = 100, every: int = 1) -> TraceBuilder:
+    """Steps of a compiled function that breaks twice, with so many microseconds of Python at each break.
+
+    The region behind a break runs within the one before it, as torch writes them.
+    """
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("Torch-Compiled Region: 0/0", 5, 5):
+            part(host, stream)
+            if number % every == 0:
+                host.work(between)
+                with host.op("Torch-Compiled Region: 1/0", 5, 5):
+                    part(host, stream)
+                    host.work(between)
+                    with host.op("Torch-Compiled Region: 2/0", 5, 5):
+                        part(host, stream)
+        host.wait(stream)
+
+    return looping(step, steps=steps)
+
+
+def part(host: Host, stream: Stream) -> None:
+    """One graph."""
+    with host.op("CompiledFunction", 5, 5):
+        compute(host, stream, 1000)
+
+
+def fires() -> TraceBuilder:
+    """A print and a branch on the value of a tensor."""
+    return broken()
+
+
+def quiet() -> TraceBuilder:
+    """Everything is one graph."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("Torch-Compiled Region: 0/0", 5, 5):
+            part(host, stream)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_functions_one_after_another() -> TraceBuilder:
+    """Three functions are compiled, each in one piece."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for function in range(3):
+            with host.op(f"Torch-Compiled Region: {function}/0", 5, 5):
+                part(host, stream)
+            host.work(100)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_logging_now_and_then() -> TraceBuilder:
+    """Every fourth step writes a line."""
+    return broken(steps=8, every=4)
+
+
+def trap_regions_in_a_table() -> str:
+    """A table counts regions, and does not show which run within which."""
+    rows = [
+        {"Name": "Torch-Compiled Region: 0/0", "Self CPU": "50.000ms", "CPU total": "90.000ms", "# of Calls": 20},
+        {"Name": "Torch-Compiled Region: 1/0", "Self CPU": "40.000ms", "CPU total": "40.000ms", "# of Calls": 20},
+    ]
+    return table(rows, cpu="90.000ms")

@@ -1,0 +1,115 @@
+"""What does code of torch.compile cost beside its kernels: graph breaks, guards, size checks, compilation again?
+
+A compiled region runs one graph. Where a graph breaks, the rest of the function is compiled as a function of its own,
+and its region runs within the region before it: regions within regions are graph breaks. A compile log
+(`TORCH_TRACE`) adds functions, lines and reasons.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from traceanalyzer.analyzers.compilation import compiling, from_log, regions
+from traceanalyzer.analyzers.compilation.compiling import Compiling
+from traceanalyzer.analyzers.compilation.from_log import FailedCompilation, SizeGuard
+from traceanalyzer.analyzers.compilation.regions import CompiledRegion, GraphBreak
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.intervals import Intervals
+
+_NOTHING = Text(
+    "skip-no-compiled-code", "the trace shows no code of torch.compile, and no compile log was given (--compile-log)"
+)
+
+
+class CompiledCode(msgspec.Struct, frozen=True):
+    """Compiled regions, graph breaks, checks and compilations; figures per step are means over the typical steps."""
+
+    steps: int
+    """Number of typical steps that the means are over; 0 without steps."""
+    regions_per_step: float | None
+    """Calls of compiled regions; null without steps."""
+    breaks_per_step: float | None
+    """Graph breaks that were run into: regions that run within another region; null without steps."""
+    between_ns_per_step: float | None
+    """Host time in ns between the regions before and behind graph breaks; null without steps."""
+    guards_ns_per_step: float | None
+    """Host time in ns of checking guards, which decides before each call which compilation fits; null where the
+    profiler did not record these checks."""
+    guard_checks_per_step: float | None
+    """Number of these checks; null where the profiler did not record them."""
+    size_checks_ns_per_step: float | None
+    """Host time in ns of `assert_size_stride`, with which Inductor's code checks its inputs; null without Python
+    stacks."""
+    compiling_ns: int
+    """Time of the recording in ns in which code was compiled."""
+    regions: tuple[CompiledRegion, ...]
+    """Compiled regions by the host time that they take."""
+    breaks: tuple[GraphBreak, ...]
+    """Graph breaks, the most frequent first."""
+    compilations: tuple[Compiling, ...]
+    """Compilations in the recording, in the order of time; then those that only a log tells of."""
+    failures: tuple[FailedCompilation, ...]
+    """Compilations that failed, from the log."""
+    size_guards: tuple[SizeGuard, ...]
+    """Lines of the program that made a condition on a size part of the compiled code, from the log."""
+    logs: tuple[str, ...]
+    """Names of the compile logs that were read."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is nothing to say, or None."""
+    names = context.trace.names
+    seen = names.where(_is_of_compiler)[context.trace.host.name].any()
+    return None if seen or context.compile_logs else _NOTHING()
+
+
+def _is_of_compiler(name: str) -> bool:
+    return compiled_code.is_region(name) or compiled_code.is_compilation(name)
+
+
+def analyze(context: Context) -> CompiledCode:
+    """What compiled code costs on the host."""
+    steps = program_steps(context).typical
+    told = from_log.told(context.compile_logs, context.trace.info.rank)
+    found, broken = regions.analyze(context, steps, told)
+    compilations = compiling.analyze(context, told)
+    count = len(steps) or None
+    guards, checks = _time(context, compiled_code.is_guards)
+    sizes = _frames(context)
+    return CompiledCode(
+        steps=len(steps),
+        regions_per_step=None if count is None else sum(row.calls for row in found) / count,
+        breaks_per_step=None if count is None else sum(row.calls for row in broken) / count,
+        between_ns_per_step=None if count is None else sum(row.between_ns for row in broken) / count,
+        guards_ns_per_step=None if count is None or not checks else guards / count,
+        guard_checks_per_step=None if count is None or not checks else checks / count,
+        size_checks_ns_per_step=None if count is None or sizes is None else sizes / count,
+        compiling_ns=compiling.length(context),
+        regions=found,
+        breaks=broken,
+        compilations=compilations,
+        failures=told.failures,
+        size_guards=told.guards,
+        logs=told.names,
+    )
+
+
+def _time(context: Context, wanted: regions.Wanted) -> tuple[int, int]:
+    """Host time and number of events of a kind that start in typical steps."""
+    host, steps = context.trace.host, program_steps(context).typical
+    rows = regions.rows_of(context, wanted)
+    rows = rows[steps.at(host.start_ns[rows]) >= 0] if len(steps) else rows[:0]
+    return int(host.dur_ns[rows].sum()), len(rows)
+
+
+def _frames(context: Context) -> int | None:
+    """Time of size checks in typical steps; None without Python stacks."""
+    frames, steps = context.trace.frames, program_steps(context).typical
+    if not len(frames) or not len(steps):
+        return None
+    rows = context.trace.names.where(compiled_code.is_size_check)[frames.name].nonzero()[0]
+    rows = rows[steps.at(frames.start_ns[rows]) >= 0]
+    return Intervals.union(frames.start_ns[rows], frames.end_ns[rows]).length

@@ -1,0 +1,106 @@
+"""What compile logs tell of the code of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, SourceLine
+
+_RESUME = "torch_dynamo_resume_in_"
+
+
+class FailedCompilation(msgspec.Struct, frozen=True):
+    """A compilation that ended with an error, after which the function runs without compilation or not at all."""
+
+    compilation: str
+    """Function and compilation, as torch counts both."""
+    function: str | None
+    """Name of the function; null if the log does not say."""
+    file: str | None
+    """Its file; null if the log does not say."""
+    line: int | None
+    """Its first line; null if the log does not say."""
+    error: str
+    """The error, in torch's words."""
+
+
+class SizeGuard(msgspec.Struct, frozen=True):
+    """A condition on a size that became part of compiled code."""
+
+    expression: str
+    """The condition, with torch's names of symbols such as s0."""
+    file: str | None
+    """File of the line that asked for it; null if the log does not say."""
+    line: int | None
+    """The line; null if the log does not say."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Entries of all logs of this process."""
+
+    names: tuple[str, ...]
+    compilations: tuple[LoggedCompilation, ...]
+    breaks: tuple[LoggedBreak, ...]
+    guards: tuple[SizeGuard, ...]
+
+    @property
+    def failures(self) -> tuple[FailedCompilation, ...]:
+        """Compilations that ended with an error."""
+        return tuple(
+            FailedCompilation(found.id, *place_of(found.code or found.caller), found.failure)
+            for found in self.compilations
+            if found.failure is not None
+        )
+
+    def of(self, compilation: str | None) -> LoggedCompilation | None:
+        """What is told of a compilation; the last one of its id, which is what the trace can show."""
+        return next((found for found in reversed(self.compilations) if found.id == compilation), None)
+
+    def code(self, compilation: str | None) -> SourceLine | None:
+        """The function of a compilation."""
+        found = self.of(compilation)
+        return None if found is None else found.code
+
+    def broken(self, before: str | None, behind: str | None) -> LoggedBreak | None:
+        """The break in one compilation that another goes on behind.
+
+        A compilation may break at several lines; the function that goes on is named by its line.
+        """
+        here = [found for found in self.breaks if found.id == before]
+        code = self.code(behind)
+        resumed = None if code is None or not code.function.startswith(_RESUME) else code.function.rpartition("_")[2]
+        exact = [found for found in here if found.at is not None and str(found.at.line) == resumed]
+        return next(iter(exact or here), None)
+
+
+def told(logs: Sequence[CompileLog], rank: int | None) -> Told:
+    """All that logs tell about one process.
+
+    Args:
+        logs: Of any processes.
+        rank: Of the process; None takes the lowest that the logs have.
+    """
+    ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
+    wanted = {None, min(ranks, default=None) if rank is None else rank}
+    guards = {
+        SizeGuard(
+            found.expression, None if found.at is None else found.at.file, None if found.at is None else found.at.line
+        ): None
+        for log in logs
+        for found in log.guards
+    }
+    return Told(
+        tuple(log.name for log in logs),
+        tuple(found for log in logs for found in log.compilations if found.rank in wanted),
+        tuple(found for log in logs for found in log.breaks if found.rank in wanted),
+        tuple(guards),
+    )
+
+
+def place_of(code: SourceLine | None) -> tuple[str | None, str | None, int | None]:
+    """Function, file and line; unknown ones are None."""
+    return (None, None, None) if code is None else (code.function or None, code.file, code.line)

@@ -1,0 +1,180 @@
+"""Compiled regions of the typical steps, and the graph breaks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.compilation.from_log import Told, place_of
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.analyzers.sums import group, sum_by
+from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_MODULE = NodeKind.MODULE
+Wanted = Callable[[str], bool]
+
+
+class CompiledRegion(msgspec.Struct, frozen=True):
+    """All calls of one compiled region in typical steps."""
+
+    compilation: str | None
+    """Function and compilation, as torch counts both from 0: 0/1 is the second compilation of the first function;
+    null where the version of torch does not say."""
+    function: str | None
+    """Name of the function, from the log; null without one."""
+    file: str | None
+    """Its file, from the log; null without one."""
+    line: int | None
+    """Its first line, from the log; null without one."""
+    calls: int
+    """Calls of the region."""
+    host_ns: int
+    """Host time in ns, without that of regions within it."""
+
+
+class GraphBreak(msgspec.Struct, frozen=True):
+    """All graph breaks between the same two regions in typical steps."""
+
+    before: str | None
+    """Compilation of the region in which the graph broke; null where the version of torch does not say."""
+    behind: str | None
+    """Compilation of the region that goes on; null where the version of torch does not say."""
+    calls: int
+    """How often it was run into."""
+    between_ns: int
+    """Host time in ns from the last event before the break to the start of the region behind it."""
+    file: str | None
+    """File of the line that could not be traced, from the log or from Python stacks; null without both."""
+    line: int | None
+    """The line; null without log and stacks."""
+    reason: str | None
+    """Torch's reason, from the log; null without one."""
+    hint: str | None
+    """Torch's hint, from the log; null without one."""
+
+
+@dataclass(frozen=True)
+class _Regions:
+    """Calls of compiled regions in typical steps, in the order of the tree."""
+
+    code: I64
+    """Name of each."""
+    own_ns: I64
+    outer: I64
+    """Position of the region around each, or -1."""
+    gap_ns: I64
+    """Time between the last event before each and its start; of use only within another region."""
+    resumed: I64
+    """Name of the Python frame in each that goes on behind a graph break, or -1."""
+
+
+def rows_of(context: Context, wanted: Wanted) -> I64:
+    """Host rows whose names are of a kind."""
+    return np.flatnonzero(context.trace.names.where(wanted)[context.trace.host.name])
+
+
+def analyze(context: Context, steps: Steps, told: Told) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
+    """Regions and graph breaks of some steps, with what logs tell of them."""
+    found = _find(context, steps)
+    return _regions(context, found, told), _breaks(context, found, told)
+
+
+def _find(context: Context, steps: Steps) -> _Regions:
+    host = context.trace.host
+    rows = rows_of(context, compiled_code.is_region)
+    rows = rows[steps.at(host.start_ns[rows]) >= 0] if len(steps) else rows[:0]
+    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
+    rows = rows[order]
+    duration = tree.end_ns - tree.start_ns
+    own = duration - tree.child_sums(duration)
+    gap = host.start_ns[rows] - _last_end(context, rows, tree)
+    return _Regions(host.name[rows].astype(np.int64), own, tree.parent.astype(np.int64), gap, _resumed(context, tree))
+
+
+def _last_end(context: Context, rows: I64, tree: Tree) -> I64:
+    """For each region, the end of the last operator before it, or the start of the region around it."""
+    host = context.host
+    guards = context.trace.names.where(compiled_code.is_guards)[host.name]
+    earlier = ~guards
+    node_of_row = np.full(len(context.trace.host), NO_PARENT, np.int64)
+    is_host = host.kind != _MODULE
+    node_of_row[host.row[is_host]] = np.flatnonzero(is_host)
+    node = node_of_row[rows]
+    before = _previous_sibling(host.tree, earlier)
+    previous = entries(before, node, NO_PARENT)
+    start = entries(tree.start_ns, tree.parent, 0)
+    ended = entries(host.tree.end_ns, previous, 0)
+    found: I64 = np.maximum(ended, start)
+    return found
+
+
+def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
+    """For each node, the last wanted node before it under the same parent, or -1."""
+    parent, own = tree.parent.astype(np.int64), np.arange(len(tree))
+    order = np.lexsort((own, parent))
+    last = np.maximum.accumulate(np.where(wanted[order], np.arange(len(order)), -1))
+    previous = np.concatenate(([-1], last[:-1])) if len(last) else last
+    sibling = entries(order, previous, NO_PARENT)
+    same = entries(parent, sibling, NO_PARENT - 1) == parent[order]
+    found = np.full(len(tree), NO_PARENT, np.int64)
+    found[order] = np.where(same & (previous >= 0), sibling, NO_PARENT)
+    return found
+
+
+def _regions(context: Context, found: _Regions, told: Told) -> tuple[CompiledRegion, ...]:
+    if not len(found.code):
+        return ()
+    first, groups = group(found.code)
+    calls, time = np.bincount(groups).tolist(), sum_by(groups, found.own_ns, len(first)).tolist()
+    rows = []
+    for number, row in enumerate(first.tolist()):
+        compilation = compiled_code.region_id(context.trace.names[int(found.code[row])])
+        code = told.code(compilation)
+        function, file, line = place_of(code)
+        rows.append(CompiledRegion(compilation, function, file, line, calls[number], time[number]))
+    return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.compilation or "")))
+
+
+def _breaks(context: Context, found: _Regions, told: Told) -> tuple[GraphBreak, ...]:
+    inner = np.flatnonzero(found.outer != NO_PARENT)
+    if not len(inner):
+        return ()
+    names = context.trace.names
+    before, behind = found.code[found.outer[inner]], found.code[inner]
+    lines = found.resumed[inner]
+    first, groups = group(before, behind)
+    calls = np.bincount(groups).tolist()
+    time = sum_by(groups, np.maximum(0, found.gap_ns[inner]), len(first)).tolist()
+    rows = []
+    for number, row in enumerate(first.tolist()):
+        outer, own = (compiled_code.region_id(names[int(code[row])]) for code in (before, behind))
+        logged = told.broken(outer, own)
+        stack = compiled_code.resumed_at(names[int(lines[row])]) if lines[row] >= 0 else None
+        file, line = (stack[0], stack[1]) if stack else (None, None)
+        if logged is not None and logged.at is not None:
+            file, line = logged.at.file, logged.at.line
+        reason, hint = (None, None) if logged is None else (logged.reason or None, logged.hint or None)
+        rows.append(GraphBreak(outer, own, calls[number], time[number], file, line, reason, hint))
+    return tuple(sorted(rows, key=lambda row: (-row.calls, -row.between_ns, row.before or "", row.behind or "")))
+
+
+def _resumed(context: Context, tree: Tree) -> I64:
+    """For each region, the name of the first frame in it, but in no region within it, that goes on behind a break."""
+    frames = context.trace.frames
+    rows = np.flatnonzero(context.trace.names.where(_is_resumed)[frames.name])
+    region = tree.innermost(frames.thread[rows], frames.start_ns[rows])
+    inside = region != NO_PARENT
+    found = np.full(len(tree), -1, np.int64)
+    found[region[inside][::-1]] = frames.name[rows[inside]][::-1]  # the first of several wins
+    return found
+
+
+def _is_resumed(name: str) -> bool:
+    return compiled_code.resumed_at(name) is not None

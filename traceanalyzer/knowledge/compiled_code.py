@@ -1,0 +1,77 @@
+"""What torch.compile calls its own events: compiled regions, compilations, and the checks before each call.
+
+Torch writes `Torch-Compiled Region: 0/1` around each call of compiled code (`torch/_dynamo/eval_frame.py`), where 0 is
+the function and 1 its second compilation, `TorchDynamo Cache Lookup` around its guards
+(`torch/csrc/dynamo/eval_frame.c`), and ranges around each compilation (`torch/_dynamo/utils.py`, `dynamo_timed`), in
+which a mark names the compilation.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ID = r"(?:!\d+/)?\d+/\d+"
+_REGION = re.compile(rf"Torch-Compiled Region(?:: ({_ID}))?$")
+_COMPILATION = re.compile(r"entire_(frame|backward)_compile$|_compile\.(<locals>\.)?compile_inner( \(dynamo_timed\))?$")
+_NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
+_RESUMED = re.compile(r"^(?P<file>.*)\(\d+\): torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_SIZE_CHECK = re.compile(r"\bassert_size_stride\b")
+
+GUARDS = "TorchDynamo Cache Lookup"
+
+
+def is_region(name: str) -> bool:
+    """Whether an event is a call of compiled code."""
+    return name.startswith("Torch-Compiled Region") and _REGION.match(name) is not None
+
+
+def region_id(name: str) -> str | None:
+    """The compilation that a region runs, such as `0/1`; None where older versions of torch do not say."""
+    found = _REGION.match(name)
+    return found[1] if found else None
+
+
+def is_compilation(name: str) -> bool:
+    """Whether an event is the compilation of one function, or of its backward pass."""
+    return "compile" in name and _COMPILATION.match(name) is not None
+
+
+def is_backward_compilation(name: str) -> bool:
+    """Whether an event is the compilation of a backward pass."""
+    return name.startswith("entire_backward_compile")
+
+
+def named_compilation(name: str) -> str | None:
+    """The compilation that a mark within its event names, such as `0/1`."""
+    if "compile_id=" not in name:
+        return None
+    found = _NAMED.match(name)
+    return found[1] if found else None
+
+
+def is_named_compilation(name: str) -> bool:
+    """Whether a mark names a compilation."""
+    return named_compilation(name) is not None
+
+
+def is_guards(name: str) -> bool:
+    """Whether an event is the check of guards before a call."""
+    return name == GUARDS
+
+
+def is_size_check(name: str) -> bool:
+    """Whether a Python frame checks sizes and strides of a tensor in code that Inductor wrote."""
+    return "assert_size" in name and _SIZE_CHECK.search(name) is not None
+
+
+def resumed_at(name: str) -> tuple[str, int, str] | None:
+    """File, line and function at which a graph broke, from the Python frame that goes on behind it."""
+    if "torch_dynamo_resume_in_" not in name:
+        return None
+    found = _RESUMED.match(name)
+    return (found["file"], int(found["line"]), found["function"]) if found else None
+
+
+def is_recompilation(compilation: str) -> bool:
+    """Whether a compilation is not the first of its function."""
+    return compilation.rpartition("/")[2] != "0"

@@ -1,0 +1,132 @@
+"""Decodes events, each into a type that has only the fields of its category.
+
+An `Event` with its `Args` has some fifty fields, of which a category uses ten. Most of the time of decoding goes into
+looking for the others and filling them in, so every category that occurs gets a type of its own, which msgspec finds by
+the event's `cat`. The fields have the names and the types that they have in `Event`: whoever reads them need not know
+which of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache, reduce
+from operator import or_
+from typing import Any, Literal
+
+import msgspec
+
+from traceanalyzer.readers.kineto.accelerators import BY_CONTENT
+from traceanalyzer.readers.kineto.categories import TableGroup, classify
+from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_ARGS, Event
+
+_MOST_TYPES = 64
+"""Categories that get a type of their own; no writer makes half of that."""
+
+_PATIENCE = 8
+"""Windows that may fail to decode by category, beyond as many as do not, until it is given up."""
+
+_SLICE = ("ph", "name", "pid", "tid", "ts", "dur")
+_DEVICE_SLICE = ("ph", "name", "ts", "dur")
+_COLLECTIVE = ("collective", "dtype", "in_elements", "out_elements", "group_size", "group", "ranks", "group_sequence")
+_FIELDS: dict[TableGroup, tuple[str, ...]] = {
+    TableGroup.HOST: _SLICE,
+    TableGroup.LAUNCH: _SLICE,
+    TableGroup.DEVICE: _DEVICE_SLICE,
+    TableGroup.GPU_ANNOTATION: _SLICE,
+    TableGroup.FRAME: _SLICE,
+    TableGroup.SYNC: _DEVICE_SLICE,
+    TableGroup.OVERHEAD: _SLICE,
+    TableGroup.FLOW: ("ph", "id", "pid", "tid", "ts"),
+    TableGroup.INSTANT: ("ph", "name", "pid", "tid", "ts"),
+    TableGroup.IGNORED: (),
+    TableGroup.UNKNOWN: (),
+}
+"""What is used of an event, by group; the groups that are not here have all fields."""
+
+_ARGS: dict[TableGroup, tuple[str, ...]] = {
+    TableGroup.HOST: (
+        *("external_id", "sequence", "forward_thread", "concrete", "types", "strides", "shapes"),
+        *("old_external_id", "old_shapes", *_COLLECTIVE),
+    ),
+    TableGroup.LAUNCH: ("external_id", "correlation", "old_external_id"),
+    TableGroup.DEVICE: (
+        *("external_id", "device", "stream", "correlation", "registers", "shared_memory", "blocks_per_sm"),
+        *("grid", "block", "occupancy", "bytes", "old_external_id", *_COLLECTIVE),
+    ),
+    TableGroup.FRAME: ("python_parent_id", "python_id", "module_id"),
+    TableGroup.SYNC: ("stream", "correlation", "device"),
+    TableGroup.INSTANT: ("reserved", "allocated", "memory_bytes", "address", "device_id", "device_type"),
+}
+"""What is used of the arguments, mostly in the order in which they are written, which is where they are looked for."""
+
+
+class EventDecoder:
+    """Decodes the texts of lists of events; learns the categories as they occur."""
+
+    def __init__(self) -> None:
+        self._general = msgspec.json.Decoder(list[Event])
+        # A type that stands alone would take events without a category, too; so there is always this one.
+        self._types: dict[str, Any] = {"": event_type("")}
+        self._by_category: msgspec.json.Decoder[Any] | None = None
+        self._patience = _PATIENCE
+
+    def decode(self, text: memoryview) -> list[Any]:
+        """The events of a list, all of type `Event` or each of the type of its category.
+
+        Raises:
+            DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
+        """
+        if self._by_category is not None:
+            try:
+                events: list[Any] = self._by_category.decode(text)
+            except msgspec.ValidationError:  # a new category, or an event without one
+                self._patience -= 1
+            else:
+                self._patience += 1
+                return events
+        events = self._general.decode(text)
+        if self._patience:
+            self._learn(events)
+        else:
+            self._by_category = None
+        return events
+
+    def _learn(self, events: Sequence[Event]) -> None:
+        """Make types for the categories that are new."""
+        new = {event.cat for event in events}.difference(self._types)
+        if new and len(self._types) + len(new) <= _MOST_TYPES:
+            self._types |= {category: event_type(category) for category in sorted(new)}
+            self._by_category = msgspec.json.Decoder(list[reduce(or_, self._types.values())])  # type: ignore[misc]
+
+
+@lru_cache(4 * _MOST_TYPES)
+def event_type(category: str) -> Any:
+    """A type that events of a category are decoded to; its attribute `cat` is the category.
+
+    A slice of another phase than `X` does not decode to it, so nobody needs to look at the phase of slices again.
+    """
+    group = classify(category)[0]
+    is_general = category.lower() in BY_CONTENT or group not in _FIELDS
+    names = tuple(name for name in _EVENT if name not in ("cat", "args")) if is_general else _FIELDS[group]
+    fields: list[Any] = [(name, _EVENT[name].type, _EVENT[name].default) for name in names if name != "ph"]
+    if is_general or group in _ARGS:
+        none = NO_ARGS if is_general else _args_type(group)()
+        fields.append(("args", type(none), none))
+    if "dur" in names and not is_general:
+        fields.insert(0, ("ph", Literal["X"]))
+    elif "ph" in names:
+        fields.insert(0, ("ph", str, ""))
+    return msgspec.defstruct(
+        "CategoryEvent", fields, namespace={"cat": category}, gc=False, tag_field="cat", tag=category
+    )
+
+
+@cache
+def _args_type(group: TableGroup) -> Any:
+    specs = [_ARGUMENTS[name] for name in _ARGS[group]]
+    fields = [(spec.name, spec.type, msgspec.field(name=spec.encode_name, default=spec.default)) for spec in specs]
+    return msgspec.defstruct("CategoryArgs", fields, gc=False, frozen=True)
+
+
+_EVENT = {spec.name: spec for spec in EVENT_FIELDS.values()}
+_ARGUMENTS = {spec.name: spec for spec in ARGS_FIELDS.values()}

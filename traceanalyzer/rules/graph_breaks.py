@@ -1,0 +1,127 @@
+"""Compiled code breaks into several graphs in every step.
+
+What it detects:
+    Regions of compiled code that run within another region, which is how code behind a graph break runs: at least one
+    per step, and between the regions at least half a percent of the step passes on the host.
+
+Why it matters:
+    At a graph break the program returns to Python, checks guards again and starts another graph. Nothing is fused
+    across it, and a small graph pays the same start as a large one.
+
+What to do:
+    Take the line that breaks out of the compiled function, or write it so that it can be traced. A compile log
+    (`--compile-log`) names the line and the reason; without one, `fullgraph=True` makes torch raise at the first break.
+
+How the saving is estimated:
+    At most the host time between the regions before and behind the breaks. At least nothing: the line itself may have
+    to run in any case, and what fusion across the break would save is not counted.
+
+When it is wrong:
+    A function that is compiled on purpose and called from another compiled function behind a break looks the same.
+    Breaks around logging or checkpoints in a few steps do not count as one per step.
+
+References:
+    https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation.regions import GraphBreak
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("graph-breaks-subject", "graph breaks per step")
+_NO_TABLE = Text("graph-breaks-no-table", "a printed table does not show which compiled regions follow each other")
+_BASIS = Text(
+    "graph-breaks-basis",
+    "at most the host time between the regions before and behind the breaks; at least nothing, because the line that "
+    "breaks may have to run in any case",
+)
+_SUMMARY_CAUSE = Text(
+    "graph-breaks-summary-cause",
+    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
+    "the most frequent break is at {place}: {reason}.",
+    note="place is a file and a line; reason is torch's text",
+)
+_SUMMARY_PLACE = Text(
+    "graph-breaks-summary-place",
+    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
+    "the most frequent break is at {place}.",
+    note="place is a file and a line",
+)
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("compilation", CompiledCode)
+    breaks, between = found.breaks_per_step, found.between_ns_per_step
+    if breaks is None or between is None or breaks < limits["breaks"] or between < limits["share"] * facts.step_ns:
+        return
+    where = tuple(
+        CodePlace("python", _place(row) or f"{row.before} > {row.behind}", value=row.between_ns, unit="ns")
+        for row in found.breaks[:5]
+    )
+    evidence = Evidence(_SUBJECT(), breaks, limits["breaks"], "number", where)
+    change = TimeSaved("host", (0.0, between), _BASIS(), (0.0, between), {"compiled:breaks": between})
+    params: dict[str, object] = {"breaks": breaks, "time": between}
+    most = found.breaks[0]
+    place = _place(most)
+    if place is None:
+        yield Draft((evidence,), change, params, ceiling="medium")
+    elif most.reason is None:
+        yield Draft((evidence,), change, {**params, "place": place}, ceiling="medium", summary=_SUMMARY_PLACE)
+    else:
+        params |= {"place": place, "reason": most.reason.rstrip(".")}
+        yield Draft((evidence,), change, params, ceiling="medium", summary=_SUMMARY_CAUSE)
+
+
+def _place(row: GraphBreak) -> str | None:
+    if row.file is None:
+        return None
+    name = row.file.replace("\\", "/").rpartition("/")[2]
+    return name if row.line is None else f"{name}:{row.line}"
+
+
+RULE = Rule(
+    id="graph-breaks",
+    title=Text("graph-breaks-title", "Compiled code breaks into several graphs"),
+    summary=Text(
+        "graph-breaks-summary",
+        "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its "
+        "parts.",
+    ),
+    advice=Text(
+        "graph-breaks-advice",
+        "Move what cannot be traced (printing, logging, .item(), branches on values of tensors) out of the compiled "
+        "function, or use torch.cond and torch.where. Record with TORCH_TRACE and add --compile-log to see each line "
+        "and reason.",
+        note="torch.cond, torch.where, TORCH_TRACE and --compile-log are code",
+    ),
+    not_when=Text(
+        "graph-breaks-not-when",
+        "The line that breaks has to run in Python, and the parts before and behind it are long.",
+    ),
+    severity="info to medium",
+    confidence="B",
+    tags=("host", "compile"),
+    since="0.2",
+    thresholds=(
+        Threshold("breaks", 1.0, "number", "graph breaks per step", "own choice, because fewer do not recur"),
+        Threshold(
+            "share",
+            0.005,
+            "share",
+            "host time between the regions over the step",
+            "own choice, because less cannot be told from noise",
+        ),
+    ),
+    code="torch.compile(model, fullgraph=True)  # raises at the first graph break and names it",
+    links=("https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,69 @@
+"""What the sentence on several ranks says of waiting for each other, which the trace of one rank cannot tell."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.typical_headline import StepBound
+
+_MOST_STEPS = 0.75
+_MOST_WAITING = 0.5
+"""A rank is named as late from these shares on, as by the rule `comm-straggler`."""
+_WORTH_SAYING = 0.1
+"""Share of a step that others must wait for a rank to say so beside another bound (own choice: half of what bounds)."""
+
+_LATE_RANK = Text(
+    "headline-late-rank",
+    "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
+    "({share:share}).",
+)
+_ALSO_LATE = Text(
+    "headline-also-late-rank",
+    "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
+_WAITS = Text(
+    "headline-of-ranks-waits",
+    "{headline} Of its communication, {part:part} is waiting for other ranks.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %); its is that of the GPU",
+)
+
+
+def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBound:
+    """The sentence on a run of several ranks with what is waiting in it.
+
+    Args:
+        facts: Of the run; of a single trace the sentence stays as it is.
+        found: What bounds the mean of all ranks.
+        communication_ns: Time per step in which devices only communicate, mean over the ranks.
+    """
+    ranks = facts.find("ranks", Ranks)
+    late = late_rank(ranks, communication_ns) if ranks is not None else None
+    step = ranks.mean_step_ns if ranks is not None else None
+    if ranks is None or not step:
+        return found
+    wait = 0.0 if late is None else _wait(ranks, late)
+    if late is not None and found.bound == "communication":
+        return StepBound(found.bound, _LATE_RANK(rank=late.rank, wait=wait, step=step, share=wait / step), wait / step)
+    message: Message = found.message
+    if late is not None and wait >= _WORTH_SAYING * step:
+        message = _ALSO_LATE(headline=message, rank=late.rank, part=(wait, step))
+    elif found.bound == "communication" and ranks.exposed_wait_ns is not None and communication_ns:
+        part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
+        message = _WAITS(headline=message, part=part)
+    return StepBound(found.bound, message, found.share)
+
+
+def late_rank(found: Ranks, communication_ns: float) -> Straggler | None:
+    """The rank that causes most of the waiting in most of the steps, and with it most of the communication."""
+    if found.is_on_host or len(found.ranks) < 2 or not found.counted_steps or not found.stragglers:
+        return None
+    late = found.stragglers[0]
+    is_late = late.share >= _MOST_WAITING and late.steps >= _MOST_STEPS * found.counted_steps
+    return late if is_late and late.caused_ns >= _MOST_WAITING * communication_ns else None
+
+
+def _wait(found: Ranks, late: Straggler) -> float:
+    """How long each other rank waits for the late one, in ns per step."""
+    return late.caused_ns * len(found.ranks) / (len(found.ranks) - 1)
