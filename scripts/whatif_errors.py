@@ -44,7 +44,7 @@ def row(name: str, found: Replay) -> str:
 
 
 def main() -> int:
-    """Print the tables."""
+    """Print the tables of errors of the given traces."""
     if len(sys.argv) < 2:
         print(__doc__)
         return 2
