@@ -17,6 +17,8 @@ from traceanalyzer.trace.table import I64
 
 MOST_EVENTS = 100_000
 """Own choice: a replay of so many calls and device events takes some ten milliseconds."""
+MOST_PARTS = 8
+"""Own choice: where steps that are unlike the others cut the recording more often, the longest parts stand for all."""
 FOREVER = 1 << 60
 
 
@@ -47,9 +49,21 @@ def find(context: Context) -> tuple[Window, ...]:
     kept = kept[steps.end_ns[kept] > steps.start_ns[kept]]
     if not len(kept):
         return ()
+    kept = np.concatenate(_longest(_consecutive(kept)))
     size = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept])
     kept = kept[: max(1, int(np.searchsorted(np.cumsum(size), MOST_EVENTS, side="right")))]
-    return tuple(of_steps(steps, part) for part in np.split(kept, np.flatnonzero(np.diff(kept) > 1) + 1))
+    return tuple(of_steps(steps, part) for part in _consecutive(kept))
+
+
+def _consecutive(rows: I64) -> list[I64]:
+    """Ascending rows, cut where one is missing."""
+    return np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+
+
+def _longest(parts: list[I64]) -> list[I64]:
+    """The parts with most steps, in the order of time."""
+    order = sorted(range(len(parts)), key=lambda part: (-len(parts[part]), part))
+    return [parts[part] for part in sorted(order[:MOST_PARTS])]
 
 
 def of_steps(steps: ProgramSteps, kept: I64) -> Window:
