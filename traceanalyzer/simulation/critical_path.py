@@ -122,7 +122,10 @@ def analyze(context: Context) -> CriticalPath:
     return CriticalPath(
         steps=steps,
         step_ns=step,
-        parts=tuple(CriticalPart(name, ns, ns / step) for name, ns in zip(RESOURCES, sums.tolist(), strict=True)),
+        parts=tuple(
+            CriticalPart(name, ns, ns / step if step else 0.0)
+            for name, ns in zip(RESOURCES, sums.tolist(), strict=True)
+        ),
         kernel_classes=_classes(found, pieces, times, resource),
         operators=_operators(found, pieces, within),
         stretches=_stretches(pieces, resource, starts, ends),
