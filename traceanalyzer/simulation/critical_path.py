@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.sums import members, sum_by
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import back_pointers, model, slack, step_times
