@@ -173,6 +173,15 @@ DOUBTS = (
         "for operators.",
     ),
     Text(
+        "q-graph-joined",
+        "{count:count} kernels, copies and fills of graphs ({share:share} of their time) were joined with the "
+        "operators of {names}. Tables marked as joined hold them; other tables count them for the graph launch.",
+        "names are names of files",
+        one="{count:count} kernel, copy or fill of graphs ({share:share} of their time) was joined with the "
+        "operators of {names}. Tables marked as joined hold it; other tables count it for the graph launch.",
+    ),
+    Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
+    Text(
         "q-clock-anomaly",
         "{count:count} kernels start before the call that launched them: the clocks of host and device disagree.",
         one="{count:count} kernel starts before the call that launched it: the clocks of host and device disagree.",
