@@ -17,7 +17,8 @@ How the saving is estimated:
     to run in any case, and what fusion across the break would save is not counted.
 
 When it is wrong:
-    A function that is compiled on purpose and called from another compiled function behind a break looks the same.
+    A custom operator that calls compiled code within a graph is no break and does not count. A function that is
+    compiled on purpose and called from another compiled function behind a break looks the same.
     Breaks around logging or checkpoints in a few steps do not count as one per step.
 
 References:
@@ -45,14 +46,14 @@ _BASIS = Text(
 )
 _SUMMARY_CAUSE = Text(
     "graph-breaks-summary-cause",
-    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
-    "the most frequent break is at {place}: {reason}.",
+    "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code; the most "
+    "frequent one is at {place}: {reason}.",
     note="place is a file and a line; reason is torch's text",
 )
 _SUMMARY_PLACE = Text(
     "graph-breaks-summary-place",
-    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
-    "the most frequent break is at {place}.",
+    "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code; the most "
+    "frequent one is at {place}.",
     note="place is a file and a line",
 )
 
@@ -92,8 +93,7 @@ RULE = Rule(
     title=Text("graph-breaks-title", "Compiled code breaks into several graphs"),
     summary=Text(
         "graph-breaks-summary",
-        "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its "
-        "parts.",
+        "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code.",
     ),
     advice=Text(
         "graph-breaks-advice",
