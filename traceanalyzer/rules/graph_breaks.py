@@ -18,8 +18,9 @@ How the saving is estimated:
     run in any case. What fusion across the break would save is not counted.
 
 When it is wrong:
-    A compiled function that is called on purpose from another compiled function after a break looks the same. Breaks
-    around logging or checkpoints that happen in a few steps only are not reported.
+    A custom operator that calls compiled code within a graph is no break and does not count. A compiled function that
+    is called on purpose from another compiled function after a break looks the same. Breaks around logging or
+    checkpoints that happen in a few steps only are not reported.
 
 References:
     https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
@@ -46,14 +47,14 @@ _BASIS = Text(
 )
 _SUMMARY_CAUSE = Text(
     "graph-breaks-summary-cause",
-    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
-    "the most frequent break is at {place}: {reason}.",
+    "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code; the most "
+    "frequent one is at {place}: {reason}.",
     note="place is a file and a line; reason is torch's text",
 )
 _SUMMARY_PLACE = Text(
     "graph-breaks-summary-place",
-    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
-    "the most frequent break is at {place}.",
+    "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code; the most "
+    "frequent one is at {place}.",
     note="place is a file and a line",
 )
 
@@ -93,8 +94,7 @@ RULE = Rule(
     title=Text("graph-breaks-title", "Compiled code breaks into several graphs"),
     summary=Text(
         "graph-breaks-summary",
-        "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its "
-        "parts.",
+        "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code.",
     ),
     advice=Text(
         "graph-breaks-advice",

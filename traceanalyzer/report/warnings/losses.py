@@ -87,7 +87,7 @@ LOSSES = (
     Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),
     Text("read-gzip-checksum", "The gzip checksum does not match: the content may be damaged."),
     Text(
-        "compile-log-damaged",
+        "read-compile-log-damaged",
         "{count:count} lines of the compile log {name} are damaged and were not read, the first of them line {line}.",
         one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",
         note="name is a file, line its line's number",
