@@ -13,6 +13,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import owner_headlines
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 
@@ -167,6 +168,8 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
+    if bound in ("host", "input"):
+        message = (owner_headlines.of_host if bound == "host" else owner_headlines.of_input)(facts, message, step)
     unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
         message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
