@@ -14,6 +14,10 @@ _MOST = 0.5
 _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name tells nothing."""
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
+_PIPELINE = "transformers/pipelines/"
+"""Where the library lies whose pipelines make loaders of their own."""
+INPUT_ROLES = ("preprocessing", "tokenization")
+"""Roles of work that turns raw data into a model's inputs."""
 _LEAVES = frozenset({"operator", "call"})
 
 _BACKWARD = Text("owner-name-backward", "the backward pass of `{name}`", note="name of a module; subject of a sentence")
@@ -78,6 +82,26 @@ def largest(facts: Facts) -> HostOwner | None:
     if around:
         return min(around, key=lambda row: row.idle_ns or 0)
     return max(rows, key=lambda row: row.idle_ns or 0, default=None)
+
+
+def claims(facts: Facts, time_ns: float) -> dict[str, float]:
+    """Which idle time of a step, in ns, ends with an owner's: that of host code first, then that of launches."""
+    found_claims, left = {}, time_ns
+    for cause in ("host_code", "launch_bound", "synchronization"):
+        part = min(left, facts.idle_per_step(cause))
+        if part > 0:
+            found_claims[f"idle:{cause}"] = part
+            left -= part
+    return found_claims
+
+
+def loads_in_pipeline(facts: Facts) -> bool:
+    """Whether the loader is that of a library's pipeline, so that the program has no loader to give workers to."""
+    owners = found(facts)
+    if owners is None or not any(row.role == "loader" for row in owners.roles):
+        return False
+    inside = (row for row in owners.rows if row.role in INPUT_ROLES and row.kind == "library")
+    return any(_PIPELINE in (row.file or "").replace(chr(92), "/") for row in inside)
 
 
 def _tells(owners: HostOwners, row: HostOwner) -> bool:
