@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.idle.repeated_steps import GapOwner
+from traceanalyzer.knowledge import host_roles
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.facts import Facts
@@ -16,8 +18,7 @@ _WHOLE = 0.9
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
 """Where the library lies whose pipelines make loaders of their own."""
-INPUT_ROLES = ("preprocessing", "tokenization")
-"""Roles of work that turns raw data into a model's inputs."""
+INPUT_ROLES = host_roles.INPUTS
 _LEAVES = frozenset({"operator", "call"})
 
 _BACKWARD = Text("owner-name-backward", "the backward pass of `{name}`", note="name of a module; subject of a sentence")
@@ -31,7 +32,7 @@ def found(facts: Facts) -> HostOwners | None:
     return owners if owners is not None and owners.idle_ns is not None and owners.steps else None
 
 
-def name(row: HostOwner) -> str | Message:
+def name(row: HostOwner | GapOwner) -> str | Message:
     """What an owner is called in a sentence: `preprocessing.py: resize`, `Linear`, the backward pass of `Linear`."""
     if row.role == "buffer-broadcast" and row.kind == "mark":
         return _BUFFERS()
@@ -44,7 +45,7 @@ def name(row: HostOwner) -> str | Message:
     return f"`{row.name}`"
 
 
-def place(row: HostOwner, time_ns: float | None, start_ns: int | None = None) -> CodePlace:
+def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None = None) -> CodePlace:
     """An owner as a place of a finding, with time per step in ns."""
     kind = {"module": "module", "backward": "module", "operator": "operator", "call": "call"}.get(row.kind, "time")
     if row.file is not None and row.line is not None and row.kind in ("function", "library"):
