@@ -63,6 +63,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
     table = all_tables(trace)[name]
     pools: Mapping[str, Any] = {
         "name": trace.names,
+        "kernel": [*trace.names, None],  # -1 is unknown
         "task": trace.names,
         "shapes": trace.shapes,
         "types": trace.types,

@@ -14,7 +14,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from scripts import docs
-from traceanalyzer import analyzers
+from traceanalyzer.pipeline import ANALYSES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -184,7 +184,7 @@ def test_the_readme_names_the_python_that_is_needed() -> None:
 
 def test_every_analysis_is_in_the_schema_and_its_module_asks_a_question() -> None:
     schema = (ROOT / "docs" / "report.schema.json").read_text("utf-8")
-    for analyzer in analyzers.ANALYZERS:
+    for analyzer in ANALYSES:
         assert f'"{analyzer.key}": {{' in schema
         module = importlib.import_module(analyzer.result.__module__)
         assert "?" in (module.__doc__ or "").splitlines()[0], module.__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -22,6 +22,7 @@ from traceanalyzer.analyzers import (
     device_copies,
     device_wide_syncs,
     gpu,
+    graph_join,
     host_origins,
     host_owners,
     idle,
@@ -52,6 +53,7 @@ from traceanalyzer.analyzers import (
     timeline,
 )
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.graph_join import tables as joined
 from traceanalyzer.analyzers.idle import repeated_steps
 from traceanalyzer.report.message import Message
 
@@ -134,13 +136,46 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )
 
+JOINED: tuple[Analyzer, ...] = (
+    Analyzer("joined_operators", joined.JoinedOperators, joined.by_name, missing.operators),
+    Analyzer("joined_operators_by_shape", joined.JoinedOperatorsByShape, joined.by_shape, missing.operators),
+    Analyzer("joined_modules", joined.JoinedModules, joined.by_module, modules.missing),
+    Analyzer("joined_python_lines", joined.JoinedLines, joined.by_line, python_lines.missing),
+    Analyzer("joined_roofline", roofline.Roofline, roofline.analyze, roofline.missing),
+    Analyzer("joined_kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, missing.kernels),
+)
+"""Analyses of what graphs replayed, under the calls of their capture; they run where there is a capture that agrees."""
 
-def run(context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+RESULTS: dict[str, type[msgspec.Struct]] = {
+    **{analyzer.key: analyzer.result for analyzer in ANALYZERS},
+    "graph_join": graph_join.GraphJoin,
+    **{analyzer.key: analyzer.result for analyzer in JOINED},
+}
+"""The type of every result of a trace by its key."""
+
+
+def run(
+    context: Context, analyses: Sequence[Analyzer] = ANALYZERS
+) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     """Run every analysis that the trace has the data for.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.
     """
-    skipped = {a.key: reason for a in ANALYZERS if (reason := a.missing(context)) is not None}
-    results = {a.key: a.analyze(context) for a in ANALYZERS if a.key not in skipped}
+    return _run(analyses, context)
+
+
+def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+    """Run the analyses of what was joined with captures.
+
+    Returns:
+        The results by key, and for each analysis that did not run the reason.
+    """
+    results, skipped = _run(JOINED, join.context) if join.context is not None else ({}, {})
+    return {"graph_join": join.result, **results}, skipped
+
+
+def _run(chosen: Sequence[Analyzer], context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+    skipped = {a.key: reason for a in chosen if (reason := a.missing(context)) is not None}
+    results = {a.key: a.analyze(context) for a in chosen if a.key not in skipped}
     return results, skipped

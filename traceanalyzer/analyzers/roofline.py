@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.operators import node_times
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.knowledge import gpus, op_models
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Family, Work
@@ -140,7 +140,7 @@ def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
     times = sum_by(groups, context.once(node_times).device_self_ns[nodes], count)
     matrix, untold = (sum_by(groups, _unit_times(context, answer)[nodes], count) for answer in (True, None))
     keys = (host.name[nodes[first]], trace.host.shapes[row], trace.host.types[row])
-    figures = np.column_stack((*keys, count_by(groups, count), times, matrix, untold))
+    figures = np.column_stack((*keys, sum_by(groups, context.calls_of(nodes), count), times, matrix, untold))
     joined: dict[tuple[int, int, int], list[_Group]] = {}
     for work, (name, shapes, types, *measured) in zip(works, figures.tolist(), strict=True):
         if work is not None:

@@ -70,6 +70,7 @@ class Launches(SliceTable):
     thread: I32 = column("i4", "", "row of the thread")
     correlation: I64 = column("i8", "", "id shared with what the call put on the device; -1 where absent")
     external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
+    kernel: I32 = column("i4", "", "code of the name of the kernel that the call launches, which HIP says; -1 else")
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class ProgramSteps:
     """Why a step is no typical one, one of `left_out.REASONS`; None for the others."""
     marks: tuple[StepMark | None, ...] = ()
     """What a framework's own mark says of each step; empty where the steps are not its marks."""
+    mark_ns: tuple[I64, I64] | None = None
+    """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -120,7 +122,7 @@ def _is_foreign(context: Context) -> bool:
 
 
 def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...]) -> ProgramSteps:
-    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons)
+    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns)
 
 
 def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:

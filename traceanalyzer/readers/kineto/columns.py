@@ -195,7 +195,16 @@ class Collector:
             thread=self._threads(events),
             correlation=integers([a.correlation for a in args]),
             external_id=external_ids(args),
+            kernel=self._kernels([a.kernel for a in args]),
         )
+
+    def _kernels(self, named: list[Any]) -> I32:
+        """Codes of the kernels that calls name; most writers name none."""
+        codes = np.full(len(named), UNKNOWN, np.int32)
+        if named.count("") < len(named):
+            rows = [row for row, name in enumerate(named) if name and isinstance(name, str)]
+            codes[rows] = self.names.codes((named[row] for row in rows), len(rows))
+        return codes
 
     def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)

@@ -48,7 +48,7 @@ _ARGS: dict[TableGroup, tuple[str, ...]] = {
         *("external_id", "sequence", "forward_thread", "concrete", "types", "strides", "shapes"),
         *("old_external_id", "old_shapes", *_COLLECTIVE, "kernel_backend", "kernel_file", "kernel_hash"),
     ),
-    TableGroup.LAUNCH: ("external_id", "correlation", "old_external_id"),
+    TableGroup.LAUNCH: ("external_id", "kernel", "correlation", "old_external_id"),
     TableGroup.DEVICE: (
         *("external_id", "device", "stream", "correlation", "registers", "shared_memory", "blocks_per_sm"),
         *("grid", "block", "occupancy", "bytes", "old_external_id", *_COLLECTIVE, "graph", "graph_node"),

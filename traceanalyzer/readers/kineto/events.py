@@ -27,6 +27,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     external_id: Any = msgspec.field(name="External id", default=-1)
     old_external_id: Any = msgspec.field(name="external id", default=-1)
     correlation: Any = -1
+    kernel: Any = ""
     shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
     types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
