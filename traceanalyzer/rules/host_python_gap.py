@@ -162,8 +162,8 @@ RULE = Rule(
     title=Text("host-python-gap-title", "The GPU waits while the host does other work"),
     summary=Text(
         "host-python-gap-summary",
-        "For {time:ns} of a step of {step:ns} ({share:share}), in long gaps, the host launches nothing. Most of "
-        "that: {what}.",
+        "For {time:ns} of a step of {step:ns} ({share:share}), in long gaps, the host launches nothing. The largest "
+        "part of that: {what}.",
         note="what is a function, mark, module or operator, or the text that nothing was recorded",
     ),
     advice=Text(

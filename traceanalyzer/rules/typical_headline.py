@@ -115,6 +115,12 @@ _ALSO_UNEXPLAINED = Text(
     "{headline} Nothing recorded explains {part:part}.",
     note="headline is a sentence; part is idle time of the GPU of a step",
 )
+_ALSO_PENDING = Text(
+    "headline-also-pending",
+    "{headline} For {part:part} it does nothing while work that was launched long before waits for something that is "
+    "not in the recording.",
+    note="headline is a sentence; it is the GPU; part is idle time of the GPU of a step",
+)
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
@@ -172,7 +178,8 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
         message = (owner_headlines.of_host if bound == "host" else owner_headlines.of_input)(facts, message, step)
     unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
-        message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
+        is_pending = 2 * _idle(typical, "pending") > unknown
+        message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
 
 

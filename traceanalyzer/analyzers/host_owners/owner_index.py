@@ -22,7 +22,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import Critical, critical
-from traceanalyzer.analyzers.host_owners.labels import Owner, labels
+from traceanalyzer.analyzers.host_owners.labels import Owner, labels, place
 from traceanalyzer.analyzers.host_owners.tree import OwnerTree, owner_tree
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -70,6 +70,11 @@ class OwnerIndex:
         """Owners of rows of the launch table, by number."""
         launches = context.trace.launches
         return self.at(launches.thread[rows], launches.start_ns[rows])
+
+    @cached_property
+    def places(self) -> tuple[str | None, ...]:
+        """Each owner in one line, None for operators and calls; one more None answers for the number -1."""
+        return (*map(place, self.owners), None)
 
     @cached_property
     def timeline(self) -> OwnerTimeline:
