@@ -96,7 +96,9 @@ def analyze(context: Context) -> DeviceSyncs:
                 owner=index.places[owner[row]],
             )
         )
-    return DeviceSyncs(tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or ""))))
+    return DeviceSyncs(
+        tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or "")))
+    )
 
 
 def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:

@@ -92,8 +92,8 @@ class Synchronizations(msgspec.Struct, frozen=True):
     """Time in ns by which the steps could get shorter without any of these waits; null where no device activity was
     recorded."""
     rows: tuple[Synchronization, ...]
-    """Waits by function, operators, Python line and owner, those first after which the device did nothing for longest without
-    another reason."""
+    """Waits by function, operators, Python line and owner, those first after which the device did nothing for longest
+    without another reason."""
     calls_outside_steps: int | None = None
     """Number of waits that start before the first or after the last step, which `calls_per_step` leaves out; null
     without steps."""
@@ -167,7 +167,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
             names[line[row]] if line[row] >= 0 else None,
             *values,
             *_device_figures(None if sums is None else sums[number : number + 1]),
-            owner=places[owner[row]],
+            places[owner[row]],
         )
         for number, (row, *values) in enumerate(
             zip(first.tolist(), *(column.tolist() for column in columns), strict=True)
@@ -177,7 +177,14 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
 
 
 def _order(row: Synchronization) -> tuple[object, ...]:
-    return (-(row.drained_unexplained_ns or 0), -row.waiting_ns, row.call, row.operators, row.python_line or "", row.owner or "")
+    return (
+        -(row.drained_unexplained_ns or 0),
+        -row.waiting_ns,
+        row.call,
+        row.operators,
+        row.python_line or "",
+        row.owner or "",
+    )
 
 
 def _chains(context: Context, node: I64) -> I64:

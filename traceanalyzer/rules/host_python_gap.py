@@ -84,7 +84,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft(
         (evidence,),
         change,
-        {"time": time, "step": step, "share": time / step, "what": _UNKNOWN() if first is None else _owners.name(first)},
+        {
+            "time": time,
+            "step": step,
+            "share": time / step,
+            "what": _UNKNOWN() if first is None else _owners.name(first),
+        },
         ceiling="high",
         confidence="C" if first is None or first.kind in ("operator", "call", "autograd") else None,
         advice=_advice(first),
@@ -148,8 +153,8 @@ _BY_ROLE: Mapping[str | None, Text] = {
 }
 _ADVICE_MODEL = Text(
     "host-python-gap-advice-model",
-    "The model's own Python code takes longer than the GPU needs for its kernels. Compile it (torch.compile), move what "
-    "does not change out of the forward pass, or give the GPU more to do at once with a larger batch.",
+    "The model's own Python code takes longer than the GPU needs for its kernels. Compile it (torch.compile), move "
+    "what does not change out of the forward pass, or give the GPU more to do at once with a larger batch.",
 )
 _ADVICE_UNKNOWN = Text(
     "host-python-gap-advice-unknown",

@@ -21,7 +21,7 @@ _OWN_RULES = frozenset({"loader", "compilation"})
 _OWNER = Text(
     "headline-owner",
     "{headline} While the GPU waits, {owner} takes {part:part}.",
-    note="headline is a sentence; owner is a function, mark or module, or: the backward pass; part: 31 of 149 ms (21 %)",
+    note="headline is a sentence; owner is a function, mark or module; part reads: 31 of 149 ms (21 %)",
 )
 _OWNER_WITH = Text(
     "headline-owner-with-role",

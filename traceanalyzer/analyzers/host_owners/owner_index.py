@@ -80,6 +80,8 @@ class OwnerIndex:
     def timeline(self) -> OwnerTimeline:
         """The steps that count as segments with one owner each; they tile these steps."""
         found, tree = self.critical, self.nested.tree
+        if not found.kept:
+            return OwnerTimeline(*np.empty((4, 0), np.int64))
         own = np.isin(tree.thread, [thread for thread in (found.main, found.engine) if thread is not None])
         steps, handed = found.kept, found.handed
         bounds = np.concatenate(

@@ -82,7 +82,7 @@ def divide(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
     both = np.flatnonzero((gap != NO_PARENT) & (segment != NO_PARENT))
     length = (high - low)[both]
     gap = rows[gap[both]]
-    part = length * (time[gap] / (gaps.end_ns - gaps.start_ns)[gap])
+    part = (length * (time[gap] / (gaps.end_ns - gaps.start_ns)[gap])).astype(np.float64)
     return OwnedGaps(index, gap, segments.owner[segment[both]], part, gaps.start_ns[gap], len(time))
 
 

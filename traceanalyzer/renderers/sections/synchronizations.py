@@ -54,7 +54,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     has_lines = any(row.python_line is not None for row in waits.rows)
     has_owners = any(row.owner is not None for row in waits.rows)
     call = SectionColumn(Text("synchronizations-call", "Call"), "", is_name=True)
-    columns = (call, *([_OWNER] if has_owners else []), _OPERATORS, *([_LINE] if has_lines else []), *(column for column, _ in _FIGURES))
+    columns = (
+        call,
+        *([_OWNER] if has_owners else []),
+        _OPERATORS,
+        *([_LINE] if has_lines else []),
+        *(column for column, _ in _FIGURES),
+    )
     rows = tuple(
         (
             row.call,
