@@ -166,8 +166,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
             _operators(context, int(node[row])),
             names[line[row]] if line[row] >= 0 else None,
             *values,
-            *_device_figures(None if sums is None else sums[number : number + 1]),
-            places[owner[row]],
+            *(*_device_figures(None if sums is None else sums[number : number + 1]), places[owner[row]]),
         )
         for number, (row, *values) in enumerate(
             zip(first.tolist(), *(column.tolist() for column in columns), strict=True)

@@ -53,6 +53,16 @@ def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None
     return CodePlace(kind, row.name, None, time_ns, "ns", start_ns)
 
 
+def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
+    """The owners in which the device idles for longest, with that time per step in ns, without operators and calls."""
+    owners = found(facts)
+    if owners is None:
+        return ()
+    rows = [row for row in owners.rows if row.kind not in _LEAVES and row.idle_self_ns]
+    rows.sort(key=lambda row: -(row.idle_self_ns or 0))
+    return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
+
+
 def role(facts: Facts, wanted: str) -> RoleTimes | None:
     """What all owners of one role take; None where none has it."""
     owners = found(facts)

@@ -32,7 +32,7 @@ from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules import _idle, _owners
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -71,6 +71,8 @@ _CAUSES = {
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
     "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
+_CAUSES_SHOWN = 2
+"""Causes that are shown as places; the others are the parts of the program in which the device idles for longest."""
 _HIGH = 0.9
 _LOW = 0.1
 """Own choice: parts of the recording that are busy for more than the one and less than the other are no noise."""
@@ -82,7 +84,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         raise Missing(_ELSEWHERE())
     for device in found.devices:
         if device.time_ns:
-            yield from _judge(device, found, limits)
+            yield from _judge(facts, device, found, limits)
 
 
 def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
@@ -93,12 +95,15 @@ def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
     return 2 * (waits.waiting_idle_ns or 0) > found.devices[0].time_ns - found.devices[0].busy_ns
 
 
-def _judge(device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy = device.busy_ns / device.time_ns
     if busy >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
-    where = tuple(CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])
+    where = tuple(
+        CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:_CAUSES_SHOWN]
+    )
+    where += _owners.places(facts, 5 - len(where)) if device is _idle.busiest(facts, found) else ()
     evidence = Evidence(_SUBJECT(device=device.device), busy, limits["busy_share"], "share", where)
     params = {
         "device": device.device,
