@@ -1,23 +1,23 @@
-"""The GPU does nothing for a large part of the steps.
+"""The GPU is idle for a large part of the steps.
 
 What it detects:
     A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
-    device is judged by itself. Steps in which code is loaded or compiled, the time between steps and the time after
-    the last device event do not count. In a table, device time over the larger of host and device time,
-    which is the most that it can have been busy.
+    device is judged separately. Steps in which code is loaded or compiled, the time between steps and the time after
+    the last device event do not count. In a table, device time divided by the larger of host and device time, which is
+    the greatest possible busy share.
 
 Why it matters:
-    It is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
+    This is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
 
 What to do:
-    See what the idle time is spent on, largest part first: each part has a rule of its own.
+    Look at the causes of the idle time, the largest first: there is a rule for each.
 
 How the saving is estimated:
-    Not here: the rules about the parts say what each is worth. The parts sum to the idle time.
+    Not by this rule: the rules about the causes estimate what each is worth. The causes sum to the idle time.
 
 When it is wrong:
-    A recording of a few kernels, of warm-up only, or with a device whose work is not in the trace, tells nothing; it is
-    not judged. Host times are longer than without the profiler, most of all with stacks.
+    Recordings with only a few kernels, only warm-up, or a device whose work is not in the trace are not judged. The
+    profiler makes host times longer, most of all if it records stacks.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html
@@ -41,6 +41,9 @@ _ELSEWHERE = Text(
     "for most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
 )
 _SUBJECT = Text("gpu-underutilized-subject", "time in which device {device} works, share of the steps")
+_SUBJECT_OWNERS = Text(
+    "gpu-underutilized-subject-owners", "time in which device {device} does nothing, by part of the program"
+)
 _SUBJECT_TABLE = Text(
     "gpu-underutilized-subject-table", "time in which the device works, at most: share of the profiled time"
 )
@@ -71,11 +74,10 @@ _CAUSES = {
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
     "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
-_CAUSES_SHOWN = 2
-"""Causes that are shown as places; the others are the parts of the program in which the device idles for longest."""
 _HIGH = 0.9
 _LOW = 0.1
-"""Own choice: parts of the recording that are busy for more than the one and less than the other are no noise."""
+"""Own choice: if parts of the recording are busy for less than the one share and others for more than the other, that
+is not noise."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -88,7 +90,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
-    """The host mostly waits for an idle device; of several devices, the wait may be for another one."""
+    """Whether the host mostly waits for an idle device; with several devices, it may wait for another one."""
     waits = facts.find("synchronizations", Synchronizations)
     if waits is None or len(found.devices) != 1:
         return False
@@ -100,10 +102,7 @@ def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping
     if busy >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
-    where = tuple(
-        CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:_CAUSES_SHOWN]
-    )
-    where += _owners.places(facts, 5 - len(where)) if device is _idle.busiest(facts, found) else ()
+    where = tuple(CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])
     evidence = Evidence(_SUBJECT(device=device.device), busy, limits["busy_share"], "share", where)
     params = {
         "device": device.device,
@@ -111,8 +110,14 @@ def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping
         "cause": _CAUSES[causes[0].cause](),
         "cause_share": causes[0].time_ns / device.time_ns,
     }
+    owners = _owners.places(facts, 5) if device is _idle.busiest(facts, found) else ()
+    parts = (
+        (Evidence(_SUBJECT_OWNERS(device=device.device), 1 - busy, 1 - limits["busy_share"], "share", owners),)
+        if owners
+        else ()
+    )
     yield Draft(
-        (evidence,),
+        (evidence, *parts),
         params=params,
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence=None if found.steps_from == "ProfilerStep" else "C",

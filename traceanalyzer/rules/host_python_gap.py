@@ -7,7 +7,7 @@ What it detects:
     named: functions, marks and modules of the program before operators.
 
 Why it matters:
-    The GPU has nothing queued while the host computes, logs, converts, or collects garbage.
+    The GPU has nothing to do while the host computes, logs, converts, or collects garbage.
 
 What to do:
     Look at the named owners. Move their work out of the step or behind the launches of the next one. Log less often,
@@ -15,9 +15,9 @@ What to do:
     off in the loop.
 
 How the saving is estimated:
-    At most all of these gaps in the typical step (the median of the steps but the first), at least half of them.
-    Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
-    Where a capture has timed steps without the profiler, these tell how much of the gaps is left, not that guess.
+    At most all of these gaps in the typical step (the median of the steps except the first), and at least half of them.
+    Recording Python stacks makes the host two to five times slower: then at most half and at least a fifth. If a
+    capture timed steps without the profiler, those decide how much of the gaps remains.
 
 When it is wrong:
     The first of several steps, the time after the last kernel, and what happens in fewer than half of the steps do
@@ -109,7 +109,7 @@ def _advice(owner: GapOwner | None) -> Text | None:
 
 
 def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
-    """Gaps after a wait that emptied the queue are also those that rules about waits would close."""
+    """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
     own = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
     total = sum(own.values())
     return {f"idle:{cause}": time * ns / total for cause, ns in own.items() if ns}

@@ -21,7 +21,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 _SHOWN = 20
 _NOT_OF_HOST = frozenset({causes.UNRECORDED, causes.PENDING, causes.DEVICE, causes.UNKNOWN})
 _THREADS = 8
-"""How many launching threads are asked what they did, the busiest first."""
+"""How many launching threads are examined, the busiest first."""
 
 
 class LongGap(msgspec.Struct, frozen=True):
