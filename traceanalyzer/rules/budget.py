@@ -105,15 +105,13 @@ class Budget:
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
         """Time by which a step gets shorter with a change, at least and at most.
 
-        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there, and
-        of the host's and the loader's time at least what the cap leaves and at most all of it.
+        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there.
         """
         low, high = direct or change.direct
         if self.is_estimate:
             if not self._is_critical(change.resource):
                 return 0.0, 0.0
-            most = high if change.resource in ("host", "loader") else min(high, self.reach(change.resource, high))
-            return min(low, self.cap(change.resource, low)), most
+            return min(low, self.cap(change.resource, low)), min(high, self.reach(change.resource, high))
         shown = change.exposed or (low, high)
         return (
             min(low, shown[0], self.cap(change.resource, low)),

@@ -185,4 +185,5 @@ RULE = Rule(
     ),
     trace=_trace,
     table=_table,
+    sums_up_idle=True,
 )

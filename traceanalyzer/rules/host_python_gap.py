@@ -135,4 +135,5 @@ RULE = Rule(
         "https://docs.python.org/3/library/gc.html#gc.freeze",
     ),
     trace=_trace,
+    is_rest=True,
 )

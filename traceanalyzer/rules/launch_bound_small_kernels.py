@@ -138,4 +138,5 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     ),
     trace=_trace,
+    is_rest=True,
 )

@@ -138,11 +138,11 @@ def _has_lists(facts: Facts) -> bool:
     return any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
 
 
-def _code(call: str) -> str | None:
-    """Code for the optimizer that the program uses; None where it is none of torch's."""
+def _code(call: str) -> str:
+    """Code for the optimizer that the program uses, which keeps its settings; empty where it is none of torch's."""
     found = _CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
-    return f"torch.optim.{found[1]}(model.parameters(), lr=lr, {option}=True)" if found and option else None
+    return f"torch.optim.{found[1]}(parameters, **settings, {option}=True)  # settings: as before" if found and option else ""
 
 
 _ADVICE_REFUSED = Text(
@@ -199,7 +199,7 @@ RULE = Rule(
             "own choice, because half of less is not above the noise of a step",
         ),
     ),
-    code="torch.optim.AdamW(model.parameters(), lr=lr, fused=True)",
+    code="torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before",
     links=(
         "https://docs.pytorch.org/docs/stable/optim.html",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
