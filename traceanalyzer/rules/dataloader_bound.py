@@ -58,8 +58,7 @@ _BASIS = Text(
 )
 _BASIS_TABLE = Text(
     "dataloader-bound-basis-table",
-    "at least the profiled time minus the larger of GPU time and other host time; at most all waiting, because a "
-    "table does not show which of it the GPU's work hides",
+    "the profiled time minus the larger of GPU time and other host time, which remain",
 )
 _BASIS_TABLE_WORKERS = Text(
     "dataloader-bound-basis-table-workers",

@@ -49,7 +49,7 @@ _BASIS = Text(
 )
 _BASIS_TABLE = Text(
     "dataloader-single-process-basis-table",
-    "at least the profiled time minus the larger of GPU time and other host time; at most all of this waiting",
+    "the profiled time minus the larger of GPU time and other host time, which remain",
 )
 
 

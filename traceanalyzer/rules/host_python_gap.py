@@ -9,8 +9,8 @@ Why it matters:
     The GPU has nothing queued while the host computes, logs, converts, or collects garbage.
 
 What to do:
-    Look at the named lines. Move work out of the step or into the loader's workers, log less often, keep data as
-    tensors, and turn automatic garbage collection off in the loop.
+    Look at the named lines. Move work out of the step, log less often, keep data as tensors. Where the recording
+    shows garbage collection, collect by hand now and then.
 
 How the saving is estimated:
     At most all of these gaps in the typical step (the median of the steps but the first), at least half of them.
@@ -57,6 +57,7 @@ _UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the ho
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     if found.steps_from in ("whole-trace", "device-events", "host-annotations"):
@@ -108,8 +109,8 @@ RULE = Rule(
     ),
     advice=Text(
         "host-python-gap-advice",
-        "Move what the host does there out of the step: into the loader's workers or behind the launches of the next "
-        "step, or remove it. If nothing is named, record again with with_stack=True.",
+        "Remove what the host does there, or move it behind the launches of the next step. If nothing is named, record "
+        "again with with_stack=True.",
     ),
     not_when=Text(
         "host-python-gap-not-when",

@@ -20,6 +20,7 @@ _BUSY = 0.8
 """Share of a step from which on a working device bounds it (own choice: four fifths)."""
 _WORTH = 0.2
 """Least share of a step that must be lost to something to name it, known or not."""
+_MOSTLY = 0.5
 _FEW_TOKENS = 100
 """Tokens of a step below which its products read weights for longer than they compute.
 
@@ -114,6 +115,11 @@ _ALSO_UNEXPLAINED = Text(
     "{headline} Nothing recorded explains {part:part}.",
     note="headline is a sentence; part is idle time of the GPU of a step",
 )
+_ALSO_PENDING = Text(
+    "headline-also-pending",
+    "{headline} For {part:part} work that was launched long before waits for something that is not in the recording.",
+    note="headline is a sentence; part is idle time of the GPU of a step",
+)
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
@@ -167,9 +173,10 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
-    unknown = _idle(typical, "unknown", "pending")
+    unknown, pending = _idle(typical, "unknown", "pending"), _idle(typical, "pending")
     if unknown >= _WORTH * step:
-        message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
+        text = _ALSO_PENDING if pending >= _MOSTLY * unknown else _ALSO_UNEXPLAINED
+        message = text(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
 
 
