@@ -62,6 +62,13 @@ def collects_garbage(facts: Facts) -> bool:
     return found is not None and any(_COLLECTION.search(row.name) for row in found.rows)
 
 
+def has_loader(facts: Facts) -> bool:
+    """Whether the recording shows waits for a DataLoader."""
+    if facts.table is not None:
+        return bool(facts.table.dataloader_ns)
+    return bool(facts.resources.loader_ns) or facts.find("dataloader", DataLoader) is not None
+
+
 def loader_maker(facts: Facts) -> LoaderMaker | None:
     """The library that makes the loader which is waited for longest; None for the program's own, or unknown."""
     found = facts.find("dataloader", DataLoader)

@@ -71,6 +71,14 @@ _CAUSES = {
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
     "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
+_UNSEEN = 0.5
+"""Share of the host time in rows that are not printed, from which on waiting for the device cannot be told from work
+(own choice)."""
+_HIDDEN = Text(
+    "gpu-underutilized-hidden",
+    "most of the host time is in rows that are not printed, and may be waiting for the device: raise row_limit",
+    note="row_limit is code",
+)
 _HIGH = 0.9
 _LOW = 0.1
 """Own choice: parts of the recording that are busy for more than the one and less than the other are no noise."""
@@ -120,6 +128,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     table = facts.table
     if table is None or table.device_share_at_most is None or not table.device_ns:
         raise Missing(_NO_DEVICE())
+    if (table.cpu_hidden_share or 0.0) > _UNSEEN:
+        raise Missing(_HIDDEN())
     busy = table.device_share_at_most
     if busy >= limits["busy_share"]:
         return

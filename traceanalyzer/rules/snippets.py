@@ -43,7 +43,7 @@ def _may_compile(facts: Facts) -> bool:
 
 
 def _may_change_loader(facts: Facts) -> bool:
-    return _owns_loop(facts) and _program.loader_maker(facts) is None
+    return _owns_loop(facts) and _program.has_loader(facts) and _program.loader_maker(facts) is None
 
 
 _USES = (
@@ -60,7 +60,7 @@ _USES = (
     _Use(re.compile(r"fuse_conv_bn_eval\("), (1, 8)),
     _Use(re.compile(r"\bDataLoader\("), fits=_may_change_loader),
     _Use(re.compile(r"\bgc\.\w+\("), fits=_program.collects_garbage),
-    _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\("), fits=_program.may_train),
+    _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=_program.may_train),
 )
 """What rules show. What is not here fits everywhere."""
 
