@@ -75,7 +75,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in facts.need("optimizers", Optimizers).rows:
         host = facts.host_per_step(row.host_ns)
         launches, share = row.launches / row.calls, host / facts.step_ns
-        if launches < limits["launches"] or share <= limits["host_share"] or not _is_loop(row):
+        if launches < limits["launches"] or share <= limits["host_share"] or not is_loop(row):
             continue
         place = CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
         evidence = (
@@ -98,7 +98,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         yield Draft(evidence, change, params, advice=advice, code=_code(row.name))
 
 
-def _is_loop(row: Optimizer) -> bool:
+def is_loop(row: Optimizer) -> bool:
     """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
     sparse = any(_SPARSE.search(entry.name) for entry in row.operators) or _SPARSE.search(row.name)
