@@ -24,7 +24,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
-    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS | {"ranks": Ranks}
+    results = analyzers.RESULTS | tables.RESULTS | {"ranks": Ranks}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
     body = components[whole["$ref"].rsplit("/", 1)[1]]

@@ -99,7 +99,7 @@ def marked(name: str) -> Report:
         trace.annotation(name, start + 5, 800)
         trace.python_function(f"{name}(12): {name}", start + 6, 790)
         trace.module(name, start + 7, 780)
-        trace.op(name, start + 10, 300, shapes=[[name], [8, 8]], types=[name])
+        trace.op(name, start + 10, 200, shapes=[[name], [8, 8]], types=[name])
         trace.launch_kernel(name, start + 100, 200, at=start + 20, args={"grid": [name], "block": name})
         trace.op("aten::mm", start + 400, 50, shapes=[[8, 8]])
         trace.launch_kernel("ampere_sgemm_64x64_nn", start + 500, 100, at=start + 410)

@@ -76,6 +76,7 @@ def kept(table: str) -> set[str]:
         "kernels": {"kernels-total", "kernels-share", "kernels-mean"},
         "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
         "phases_kinds": {"phases-kind-host-median", "phases-kind-device-median"},
+        "host_owners": {"owners-self", "owners-share"},
         "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
         **{key: set[str]() for key in ("graph_breaks", "compilations", "compiled_regions")},  # may be left out
         "accelerators": {

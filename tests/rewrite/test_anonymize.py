@@ -40,10 +40,13 @@ def text_of(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
 
 
+_WORDS = ("source", "fused_operators")
+
+
 def numbers(value: Any) -> Any:
     """A report without its words; rows of equal figures may change places when their names do."""
     if isinstance(value, dict):
-        return {key: numbers(item) for key, item in value.items() if key != "source"}
+        return {key: numbers(item) for key, item in value.items() if key not in _WORDS}
     if isinstance(value, list | tuple):
         return sorted((numbers(item) for item in value), key=repr)
     return "" if isinstance(value, str) else value

@@ -24,7 +24,9 @@ from traceanalyzer.analyzers.module_classes import class_codes, class_name
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import group, sum_by
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, entries
@@ -190,7 +192,7 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
 
 def _is_link(kernel: str) -> bool:
     """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
-    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel
+    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
 
 
 def _largest(text: str) -> int:

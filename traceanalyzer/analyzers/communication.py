@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
@@ -22,7 +22,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_COLLECTIVES = Text(
     "skip-no-collectives",
-    "the trace has no kernels of a collective library (NCCL, RCCL, oneCCL, HCCL)",
+    "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of the "
+    "program's own",
 )
 
 HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")

@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import HostTree
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Array, Bool
@@ -153,7 +153,7 @@ def _grouped(context: Context) -> dict[str, Array]:
         "names": names,
         "shapes": shapes,
         "types": types,
-        "figures": np.column_stack([count_by(groups, len(first)), *columns]),
+        "figures": np.column_stack([sum_by(groups, context.calls_of(nodes), len(first)), *columns]),
     }
 
 

@@ -14,7 +14,9 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Bool, entries
@@ -146,11 +148,16 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
     launched = entries(of_row[call], context.links.launch, -1)
     codes, own = ranked(device.name)
-    elementwise = np.array([kernel_class(trace.names[code]) is KernelClass.ELEMENTWISE for code in codes], np.bool_)
+    elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
     filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
     kernel = device.category == Category.KERNEL
     fills = (launched >= 0) & ((device.category == Category.MEMSET) | (kernel & filling[device.name]))
     return launched, fills, (launched >= 0) & kernel & elementwise[own]
+
+
+def _is_unfused(kernel: str) -> bool:
+    """Whether a kernel is arithmetic on one tensor, which no compiler made."""
+    return kernel_class(kernel) is KernelClass.ELEMENTWISE and not is_generated(kernel)
 
 
 def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:

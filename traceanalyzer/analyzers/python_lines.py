@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I32, I64, Bool, entries
@@ -63,6 +63,8 @@ class LineTree:
     tree: Tree
     name: I32
     """Code of the name of each frame, in the order of the tree."""
+    row: I64
+    """Row of each frame in the table of frames."""
 
     def names_at(self, thread: I32, times: I64) -> I32:
         """The code of the innermost line that runs on a thread at a time, -1 for none."""
@@ -99,7 +101,7 @@ def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
     frames = context.trace.frames
     rows = np.flatnonzero(context.trace.names.where(wanted)[frames.name])
     tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
-    return LineTree(tree, frames.name[rows[order]])
+    return LineTree(tree, frames.name[rows[order]], rows[order])
 
 
 def analyze(context: Context) -> PythonLines:
@@ -121,7 +123,7 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
     first, groups = group(lines.name[counted])
     once = outermost(lines)[counted]
     columns = [
-        count_by(groups, len(first)),
+        sum_by(groups, context.calls_of_frames(lines.row[counted]), len(first)),
         sum_by(groups, (host_total - tree.child_sums(host_total))[counted], len(first)),
         sum_by(groups[once], host_total[counted][once], len(first)),
         sum_by(groups, device_self[counted], len(first)),

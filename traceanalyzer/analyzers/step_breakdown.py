@@ -44,13 +44,13 @@ class Step(msgspec.Struct, frozen=True):
     duration_ns: int
     """Duration of the step in ns, until the device has done its work."""
     kernel_ns: int
-    """Time in ns in which a kernel runs on some device, collectives excepted."""
+    """Time in ns in which a kernel runs on some device, those of collective libraries excepted."""
     memcpy_ns: int
     """Time in ns in which a copy runs on some device, and no kernel."""
     memset_ns: int
     """Time in ns in which a fill runs on some device, and nothing of the above."""
     communication_ns: int
-    """Time in ns in which a collective runs, on a device or the host, and nothing of the above."""
+    """Time in ns in which a collective of a library runs, on a device or the host, and nothing of the above."""
     runtime_ns: int
     """Time in ns in which a call of the device runtime or driver is open, and nothing of the above."""
     dataloader_ns: int
@@ -144,9 +144,12 @@ def divide(context: Context, steps: Steps) -> Average:
     return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
 
 
-def communication_kernels(trace: Trace) -> Bool:
-    """Which device events are kernels of collectives, by their metadata or their own name."""
-    by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
+def library_collectives(trace: Trace) -> Bool:
+    """Which device events are kernels of a collective library, by their metadata or their own name.
+
+    A program's own collectives are not among them: a step is divided as the TensorBoard plugin divides it.
+    """
+    by_name = trace.names.where(kernel_names.is_library_collective)[trace.device.name]
     found: Bool = (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
     return found
 
@@ -164,7 +167,7 @@ class _Roles:
 def _roles(context: Context) -> _Roles:
     trace, kind = context.trace, context.kind
     host, device, launches = trace.host, trace.device, trace.launches
-    communicates = communication_kernels(trace)
+    communicates = library_collectives(trace)
     device_end, host_end = device.end_ns, host.end_ns
 
     def on_device(rows: Bool) -> Intervals:

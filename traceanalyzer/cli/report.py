@@ -13,9 +13,10 @@ from traceanalyzer.cli import delivery, folder, one_line, page, parameters, sugg
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.graph_captures import GraphCaptures
 from traceanalyzer.inputs import opening
 from traceanalyzer.inputs.compile_logs import read as read_logs
-from traceanalyzer.pipeline import StepChoice, report_on
+from traceanalyzer.pipeline import Beside, StepChoice, report_on
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -40,6 +41,14 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 @parameters.steps()
 @parameters.choice_of_rules
 @parameters.fail_on
+@click.option(
+    "--graph-capture",
+    "captures",
+    multiple=True,
+    metavar="FILE",
+    help="A recording of the capture of the graphs that the trace launches. Repeatable.",
+    shell_complete=parameters.files,
+)
 @click.option(
     "--compile-log",
     "compile_logs",
@@ -68,6 +77,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
+    captures: tuple[str, ...],
     compile_logs: tuple[str, ...],
     sort_by: str | None,
     row_limit: int,
@@ -87,6 +97,9 @@ def command(
     key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
     of its only run. A saved report is shown as it is, like render does.
 
+    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it tells which
+    operators, modules and lines they belong to. In a folder it is found by itself.
+
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
     step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
 
@@ -101,6 +114,7 @@ def command(
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
       traceanalyzer report profiling.md
+      traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
 
     \b
@@ -120,7 +134,7 @@ def command(
     first, last = steps or (None, None)
     if TABLE in {target.form for target in targets} and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs))
+    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures)
     made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
@@ -146,6 +160,8 @@ class _Asked:
     steps: StepChoice
     settings: Config
     compile_logs: tuple[CompileLog, ...]
+    captures: tuple[str, ...]
+    """Files that may hold the capture of graphs."""
 
 
 @dataclass(frozen=True)
@@ -172,20 +188,24 @@ def _only(inputs: tuple[str, ...]) -> str:
 
 def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
-    file = given if opening.is_one_file(given) else folder.only_file(given)
-    if file is None:
+    chosen = folder.FolderInput((given,)) if opening.is_one_file(given) else folder.chosen(given)
+    if chosen.is_run:
         if asked.compile_logs:
             raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
+        if asked.captures:
+            raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect([given], asked.steps, each)
+            run = multirank.collect(chosen.inputs, asked.steps, each)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
+    (file,) = chosen.inputs
+    beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else chosen.captures))
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-        return _Made(report_on(content, file, asked.steps, asked.settings, asked.compile_logs), content)
+        return _Made(report_on(content, file, asked.steps, asked.settings, beside), content)
 
 
 def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:

@@ -91,7 +91,7 @@ _TEXTS = (
     Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),
     Text("read-gzip-checksum", "The gzip checksum does not match: the content may be damaged."),
     Text(
-        "compile-log-damaged",
+        "read-compile-log-damaged",
         "{count:count} lines of the compile log {name} are damaged and were not read, the first of them line {line}.",
         one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",
         note="name is a file, line its line's number",
@@ -312,6 +312,15 @@ _TEXTS = (
         one="{count:count} kernel ({share:share}) was launched by a graph: it is counted for the graph launch, not "
         "for operators.",
     ),
+    Text(
+        "q-graph-joined",
+        "{count:count} kernels, copies and fills of graphs ({share:share} of their time) were joined with the "
+        "operators of {names}. Tables marked as joined hold them; other tables count them for the graph launch.",
+        "names are names of files",
+        one="{count:count} kernel, copy or fill of graphs ({share:share} of their time) was joined with the "
+        "operators of {names}. Tables marked as joined hold it; other tables count it for the graph launch.",
+    ),
+    Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
     Text(
         "q-clock-anomaly",
         "{count:count} kernels start before the call that launched them: the clocks of host and device disagree.",

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
 from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.op_models import Family, family
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
@@ -32,7 +33,7 @@ _LEAST = 1.3
 """Own choice: what is left of the ratio where a product is half bound by memory or made of small parts."""
 _USED = 0.05
 """Own choice: less time on Tensor Cores than that, of all products, is an accident."""
-_PRODUCTS = (KernelClass.GEMM, KernelClass.CONVOLUTION)
+_PRODUCTS = (KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION)
 
 _FP32 = re.compile(
     r"sgemm|scudnn|simt_s|ffma|winograd|convolve_sgemm|[dw]grad\w{0,32}_(engine|alg\d)|f32f32_f32f32"

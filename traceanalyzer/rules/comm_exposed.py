@@ -1,7 +1,8 @@
 """The GPU communicates, or waits for other ranks, while nothing else runs on it.
 
 What it detects:
-    Kernels of a collective library (NCCL, RCCL, oneCCL, HCCL) during which no other kernel runs on the device.
+    Kernels that communicate, of a collective library (NCCL, RCCL, oneCCL, HCCL) or of the program itself, during which
+    no other kernel runs on the device.
 
 Why it matters:
     Communication that computation hides is free. What is exposed grows with the number of ranks and soon takes what

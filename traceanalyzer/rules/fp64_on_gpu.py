@@ -32,7 +32,8 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels_by_shape import KernelByShape, KernelsByShape
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._precision import capability
@@ -130,7 +131,11 @@ def _by_name(facts: Facts) -> list[_Double]:
 
 
 def _is_product(name: str) -> bool:
-    return _PRODUCT.search(name) is not None or kernel_class(name) in (KernelClass.GEMM, KernelClass.CONVOLUTION)
+    return _PRODUCT.search(name) is not None or kernel_class(name) in (
+        KernelClass.GEMM,
+        KernelClass.MOE,
+        KernelClass.CONVOLUTION,
+    )
 
 
 def _is_other_vendor(facts: Facts) -> bool:

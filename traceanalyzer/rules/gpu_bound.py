@@ -6,10 +6,10 @@ from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.rules.facts import Facts, Missing
 
-_COMPUTE = frozenset({"gemm", "convolution", "attention"})
+_COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
 """Classes of kernels that arithmetic bounds at the sizes of training."""
-_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer"})
-"""Classes that mostly move data. Compiled kernels and what no name explains may be either."""
+_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
+"""Classes that mostly move data. Generated kernels of no named kind, and what no name explains, may be either."""
 _MOSTLY = 0.5
 
 UNNAMED = "gpu"
@@ -19,16 +19,15 @@ UNNAMED = "gpu"
 def gpu_bound(facts: Facts) -> str:
     """What takes most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
 
-    It is the larger of what is known, compiled kernels counting as moving data; without any of either `gpu-memory`
-    would be a guess.
+    It is the larger of what is known, if half of the time is known. Generated kernels count as what their names say.
     """
     times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
     compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
     if max(compute, moving) >= _MOSTLY * total > 0:
         return "gpu-compute" if compute >= moving else "gpu-memory"
-    if compute + moving + times.get("triton", 0) < _MOSTLY * total or not total:
+    if compute + moving < _MOSTLY * total or not total:
         return UNNAMED
-    return "gpu-compute" if compute > moving + times.get("triton", 0) else "gpu-memory"
+    return "gpu-compute" if compute > moving else "gpu-memory"
 
 
 def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
@@ -48,7 +47,6 @@ def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
     except Missing:
         return times, 0
     for row in rows:
-        known = kernel_class(row.name)
-        name = known.value if known is not None else ""
+        name = kernel_class(row.name).value
         times[name] = times.get(name, 0) + row.total_ns
     return times, sum(times.values()) - times.pop("communication", 0)

@@ -30,7 +30,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels import Kernel, Kernels
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts, Missing
@@ -80,7 +82,8 @@ def _counts(row: Kernel, limits: Mapping[str, float]) -> bool:
     occupancy, blocks = row.mean_est_achieved_occupancy, row.mean_blocks_per_sm
     is_low = bool(occupancy) and (occupancy or 0.0) < limits["occupancy"]
     fills = blocks is None or blocks >= 1
-    return is_low and fills and row.mean_ns >= limits["kernel_ns"] and kernel_class(row.name) in _LIVES_ON_OCCUPANCY
+    is_known = kernel_class(row.name) in _LIVES_ON_OCCUPANCY and not is_generated(row.name)
+    return is_low and fills and row.mean_ns >= limits["kernel_ns"] and is_known
 
 
 RULE = Rule(

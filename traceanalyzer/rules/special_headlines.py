@@ -19,7 +19,7 @@ _CAPTURE = Text(
     "headline-capture",
     "The recording holds the capture of graphs ({launches:count} launch calls, but work on the device: "
     "{events:count}): kernels do not run while they are captured, so nothing tells what bounds the program. Record a "
-    "step that replays the graphs.",
+    "step that replays the graphs, and report on it with this file as --graph-capture.",
     note="graphs are CUDA graphs or HIP graphs",
 )
 _CAPTURES = Text(

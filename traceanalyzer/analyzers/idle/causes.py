@@ -79,14 +79,19 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
         gaps: Gaps of one device.
         blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
     """
-    known = gaps.next[gaps.next != NOTHING]
-    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
-    earlier = unrecorded_work(context).get(device, Intervals.none())
+    earlier = _earlier_work(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     for first in range(0, len(gaps), GAPS_AT_ONCE):
         part = slice(first, first + GAPS_AT_ONCE)
         times[part] = _attributed(context, gaps.take(part), earlier)
     return blamed(context, gaps, times) if blame_waits else times
+
+
+def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
+    """When the device of the gaps most likely ran unrecorded work."""
+    known = gaps.next[gaps.next != NOTHING]
+    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
+    return unrecorded_work(context).get(device, Intervals.none())
 
 
 def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
@@ -141,9 +146,7 @@ def _explained(context: Context, gaps: Gaps) -> I64:
     queued = np.flatnonzero(~late)
     short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
     times[queued, np.where(short, DEVICE, PENDING)] = gaps.length[queued]
-    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
-    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
-    until = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    until = _launched_by(context, gaps)
     times[late, PENDING] = (gaps.end_ns - until)[late]
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
@@ -152,6 +155,24 @@ def _explained(context: Context, gaps: Gaps) -> I64:
         rows = np.flatnonzero(late & (thread == number))
         times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
     return times
+
+
+def starved(context: Context, gaps: Gaps) -> Intervals:
+    """When a device did nothing because the host had not launched anything that it could do.
+
+    Their length is the time of all causes but unrecorded work, pending work and pauses of the device's own.
+    """
+    shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
+    late = fed_late(context, shown)
+    return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
+
+
+def _launched_by(context: Context, gaps: Gaps) -> I64:
+    """Until when each gap that was fed late is the host's: until the call that ends it returns."""
+    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
+    found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    return found
 
 
 def fed_late(context: Context, gaps: Gaps) -> Bool:

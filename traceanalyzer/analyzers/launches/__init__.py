@@ -17,6 +17,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import delays, queues
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
@@ -24,7 +25,6 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_LAUNCHES = Text("skip-no-launches", "the trace has no launches of work that ran on a device")
-_GRAPH = re.compile(r"^(cuda|cu|hip|musa)GraphLaunch")
 
 _CAPTURE = re.compile(r"^(cuda|cu|hip|musa)StreamBeginCapture")
 _INSTANTIATE = re.compile(r"^(cuda|cu|hip|musa)GraphInstantiate")
@@ -179,12 +179,8 @@ def analyze(context: Context) -> LaunchFigures:
 def graph_calls(context: Context) -> Bool:
     """Which rows of the launch table launch a captured graph."""
     launches = context.trace.launches
-    found: Bool = context.trace.names.where(_is_graph_call)[launches.name]
+    found: Bool = context.trace.names.where(marks.is_graph_launch)[launches.name]
     return found
-
-
-def _is_graph_call(name: str) -> bool:
-    return _GRAPH.search(name) is not None
 
 
 def graph_capture(context: Context) -> GraphCapture | None:

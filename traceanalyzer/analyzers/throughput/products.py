@@ -18,8 +18,9 @@ from traceanalyzer.analyzers.modules.owners import evaluations
 from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.analyzers.throughput.typical import first_work, typical
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries

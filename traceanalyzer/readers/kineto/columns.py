@@ -14,8 +14,8 @@ from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import OLD, TableGroup, classify
 from traceanalyzer.readers.kineto.events import SLICE, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, texts
-from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
+from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, sources, texts
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
 from traceanalyzer.trace.tables import (
@@ -46,6 +46,7 @@ class Collector:
         self.strides: StringPool[bytes] = StringPool(b"")
         self.concrete: StringPool[bytes] = StringPool(b"")
         self.collectives: StringPool[Collective] = StringPool(NO_COLLECTIVE)
+        self.sources: StringPool[KernelSource] = StringPool(NO_SOURCE)
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
@@ -188,6 +189,7 @@ class Collector:
             strides=texts([a.strides for a in args], self.strides),
             concrete=texts([a.concrete for a in args], self.concrete),
             collective=collectives(args, self.collectives),
+            source=sources(args, self.sources),
             sequence=integers([a.sequence for a in args]),
             forward_thread=integers([a.forward_thread for a in args]),
         )
@@ -199,7 +201,16 @@ class Collector:
             thread=self._threads(events),
             correlation=integers([a.correlation for a in args]),
             external_id=external_ids(args),
+            kernel=self._kernels([a.kernel for a in args]),
         )
+
+    def _kernels(self, named: list[Any]) -> I32:
+        """Codes of the kernels that calls name; most writers name none."""
+        codes = np.full(len(named), UNKNOWN, np.int32)
+        if named.count("") < len(named):
+            rows = [row for row, name in enumerate(named) if name and isinstance(name, str)]
+            codes[rows] = self.names.codes((named[row] for row in rows), len(rows))
+        return codes
 
     def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = _args(events)
@@ -217,6 +228,8 @@ class Collector:
             occupancy=floats([a.occupancy for a in args]),
             bytes=integers([a.bytes for a in args]),
             collective=collectives(args, self.collectives),
+            graph=integers([a.graph for a in args]),
+            graph_node=integers([a.graph_node for a in args]),
         )
 
     def _add_accelerator(self, events: Sequence[Event], common: dict[str, Array]) -> None:

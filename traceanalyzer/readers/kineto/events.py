@@ -27,6 +27,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     external_id: Any = msgspec.field(name="External id", default=-1)
     old_external_id: Any = msgspec.field(name="external id", default=-1)
     correlation: Any = -1
+    kernel: Any = ""
     shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
     types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
@@ -51,6 +52,11 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     group: Any = msgspec.field(name="Process Group Name", default="")
     ranks: Any = msgspec.field(name="Process Group Ranks", default="")
     group_sequence: Any = msgspec.field(name="Seq", default=None)
+    kernel_backend: Any = ""
+    kernel_file: Any = ""
+    kernel_hash: Any = ""
+    graph: Any = msgspec.field(name="graph id", default=-1)
+    graph_node: Any = msgspec.field(name="graph node id", default=-1)
     device_type: Any = msgspec.field(name="Device Type", default=-1)
     device_id: Any = msgspec.field(name="Device Id", default=-1)
     memory_bytes: Any = msgspec.field(name="Bytes", default=0)

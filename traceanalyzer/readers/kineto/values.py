@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from traceanalyzer.readers.kineto.events import NO_TEXT, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID
-from traceanalyzer.trace.model import Collective
+from traceanalyzer.trace.model import Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import F64, I32, I64, UNKNOWN
 
@@ -69,6 +69,18 @@ def collectives(args: Sequence[Args], pool: StringPool[Collective]) -> I32:
         for row, name in enumerate(names):
             if name != "":
                 codes[row] = pool.encode(_collective(args[row]))
+    return codes
+
+
+def sources(args: Sequence[Args], pool: StringPool[KernelSource]) -> I32:
+    """Rows of the sources of generated kernels; row 0 for events that have none."""
+    backends = [arg.kernel_backend for arg in args]
+    codes = np.zeros(len(backends), np.int32)
+    if backends.count("") < len(backends):
+        for row, backend in enumerate(backends):
+            if backend != "":
+                own = args[row]
+                codes[row] = pool.encode(KernelSource(str(backend), str(own.kernel_file), str(own.kernel_hash)))
     return codes
 
 
