@@ -63,7 +63,9 @@ def collects_garbage(facts: Facts) -> bool:
 
 
 def has_loader(facts: Facts) -> bool:
-    """Whether the recording shows waits for a DataLoader."""
+    """Whether the recording shows waits for a DataLoader, or a capture tells of one."""
+    if facts.capture is not None and facts.capture.facts.loaders:
+        return True
     if facts.table is not None:
         return bool(facts.table.dataloader_ns)
     return bool(facts.resources.loader_ns) or facts.find("dataloader", DataLoader) is not None

@@ -15,6 +15,9 @@ _TOLD = 1 / 3
 """Least part of what a finding names that must be left when what others claim is taken off (own choice: with less, its
 numbers would be about what the others say)."""
 
+_AFTER_WAITS = "idle:synchronization"
+"""Idle time after a wait that emptied the queue: whoever waited and whoever works then cause it together."""
+
 Found = tuple[Rule, Draft]
 
 
@@ -60,7 +63,7 @@ def _summed(drafts: Sequence[Draft]) -> Mapping[str, float]:
     claimed: dict[str, float] = {}
     for change in (draft.change for draft in drafts):
         for key, ns in change.claims.items() if change is not None else ():
-            claimed[key] = claimed.get(key, 0.0) + ns
+            claimed[key] = claimed.get(key, 0.0) + (0.0 if key == _AFTER_WAITS else ns)
     return claimed
 
 

@@ -26,24 +26,23 @@ References:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_EXPERTS = re.compile(
-    r"matmul_ogs|fused_?moe|\bmoe_|_moe_|[Mm]oe[A-Z]|grouped_?gemm|group_gemm|expert|topk_?gating|topk_?softmax",
-)
-"""Names of kernels of vLLM, SGLang, Triton's kernels, TensorRT-LLM, FlashInfer, AITER, CUTLASS and DeepEP."""
+_EXPERTS = (KernelClass.MOE, KernelClass.ROUTING)
 _SUBJECT = Text("moe-dominates-subject", "kernels of experts, share of the time on the GPU")
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = sorted((row for row in facts.kernels if _EXPERTS.search(row.name)), key=lambda row: (-row.total_ns, row.name))
+    rows = [row for row in facts.kernels if kernel_class(row.name) in _EXPERTS]
+    rows.sort(key=lambda row: (-row.total_ns, row.name))
     total = sum(row.total_ns for row in rows)
     share = total / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
     if share <= limits["gpu_share"]:

@@ -57,13 +57,17 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             params={"optimizer": row.name, "host": host, "share": share},
             severity="low",
             advice=advice,
-            code=None if facts.resources.gpu_ns is None and advice is None else "",
+            code="" if advice is not None or _is_fused(row) else optimizer_not_fused.fused_code(row.name),
         )
 
 
 def _is_told_elsewhere(row: Optimizer) -> bool:
     """Whether it is a loop over single parameters."""
     return row.launches / row.calls >= optimizer_not_fused.RULE.defaults["launches"] and optimizer_not_fused.is_loop(row)
+
+
+def _is_fused(row: Optimizer) -> bool:
+    return any("_fused_" in operator.name for operator in row.operators)
 
 
 def _is_hidden(facts: Facts, row: Optimizer) -> bool:

@@ -95,7 +95,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}
         advice = _ADVICE_REFUSED if _settings.refuses_lists(facts) else None
-        yield Draft(evidence, change, params, advice=advice, code=_code(row.name))
+        yield Draft(evidence, change, params, advice=advice, code=fused_code(row.name))
 
 
 def is_loop(row: Optimizer) -> bool:
@@ -124,7 +124,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
     change = TimeSaved("host", (_LEAST * host, _MOST * host), _BASIS_TABLE(least=_LEAST, most=_MOST))
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
-    code = _code(rows[0].name)
+    code = fused_code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE, code=code)
 
 
@@ -138,7 +138,7 @@ def _has_lists(facts: Facts) -> bool:
     return any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
 
 
-def _code(call: str) -> str:
+def fused_code(call: str) -> str:
     """Code for the optimizer that the program uses, which keeps its settings; empty where it is none of torch's."""
     found = _CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
