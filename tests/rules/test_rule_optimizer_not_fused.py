@@ -40,7 +40,10 @@ def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
     ("name", "code"),
     [
         ("Optimizer.step#SGD.step", "torch.optim.SGD(parameters, **settings, fused=True)  # settings: as before"),
-        ("Optimizer.step#RMSprop.step", "torch.optim.RMSprop(parameters, **settings, foreach=True)  # settings: as before"),
+        (
+            "Optimizer.step#RMSprop.step",
+            "torch.optim.RMSprop(parameters, **settings, foreach=True)  # settings: as before",
+        ),
     ],
 )
 def test_the_code_keeps_the_optimizer(name: str, code: str) -> None:

@@ -42,8 +42,8 @@ _MOST = 0.9
 _SUBJECT = Text("collectives-many-subject", "collectives per step")
 _BASIS = Text(
     "collectives-many-basis",
-    "at most {most:share} of what nothing hides, as with a tenth of the messages; at least nothing, because waiting for "
-    "a late rank does not end",
+    "at most {most:share} of what nothing hides, as with a tenth of the messages; at least nothing, because waiting "
+    "for a late rank does not end",
 )
 _NO_TABLE = Text("collectives-many-no-table", "a printed table does not show what runs at the same time")
 _NO_GRADIENTS = Text(
@@ -83,8 +83,8 @@ RULE = Rule(
     ),
     advice=Text(
         "collectives-many-advice",
-        "Send tensors together: let DistributedDataParallel fill its buckets, flatten what you reduce yourself into one "
-        "tensor, and reduce metrics once per step instead of one by one.",
+        "Send tensors together: let DistributedDataParallel fill its buckets, flatten what you reduce yourself into "
+        "one tensor, and reduce metrics once per step instead of one by one.",
     ),
     not_when=Text(
         "collectives-many-not-when",

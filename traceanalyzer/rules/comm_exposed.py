@@ -33,6 +33,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
@@ -131,7 +132,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     hideable = min(exposed, max(0.0, resources.gpu_ns - total))
     basis = _BASIS() if ranks is None else _BASIS_RANKS()
     change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
-    params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
+    params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
     kinds = _kinds(found)
     summary = None
     if len(kinds) > 1:

@@ -82,7 +82,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     evidence = [Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _worst(breakdown.steps))]
     evidence += _in_process(facts, average, limits["exposed_share"])
-    params = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
+    params: dict[str, Any] = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
     made_by = _program.loader_maker(facts)
     if _loader.has_workers(facts):
         wait = average.dataloader_ns

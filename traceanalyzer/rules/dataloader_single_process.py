@@ -67,7 +67,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _loader.places(own))
     change = _loader.with_workers(average, _BASIS(contention=_loader.CONTENTION), part)
-    yield Draft((evidence,), change, {"wait": wait, "step": average.duration_ns, "share": share}, code=_loader.starting_code(facts))
+    yield Draft(
+        (evidence,),
+        change,
+        {"wait": wait, "step": average.duration_ns, "share": share},
+        code=_loader.starting_code(facts),
+    )
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

@@ -51,9 +51,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     time = sum(step.duration_ns for step in steps) / len(steps)
     where = tuple(map(_place, sorted(steps, key=lambda step: (-step.duration_ns, step.start_ns))[:5]))
     params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
-    yield Draft(
-        (Evidence(_SUBJECT(), tokens, limits["tokens"], "number", where),), params=params, severity="info"
-    )
+    yield Draft((Evidence(_SUBJECT(), tokens, limits["tokens"], "number", where),), params=params, severity="info")
 
 
 def _place(step: RecordedStep) -> CodePlace:

@@ -124,8 +124,8 @@ _ADVICE_GRAPHS = Text(
 _ADVICE_COMPILED = Text(
     "launch-bound-small-kernels-advice-compiled",
     "Part of the program is compiled already. Compile what still runs operator by operator, remove what breaks the "
-    "graphs, and let compiled code replay CUDA graphs (mode=\"reduce-overhead\").",
-    note="mode=\"reduce-overhead\" is code",
+    'graphs, and let compiled code replay CUDA graphs (mode="reduce-overhead").',
+    note='mode="reduce-overhead" is code',
 )
 _ADVICE_INFERENCE = Text(
     "launch-bound-small-kernels-advice-inference",

@@ -15,8 +15,8 @@ How the saving is estimated:
 
 When it is wrong:
     Work of the host that is done for each sample grows with the batch; where most of the idle time is host code outside
-    of operators, the rule says nothing. Memory records cover this process and the recorded window only. A larger batch may converge worse, or answer too
-    late. A printed table has sums of allocations and never a peak.
+    of operators, the rule says nothing. Memory records cover this process and the recorded window only. A larger batch
+    may converge worse, or answer too late. A printed table has sums of allocations and never a peak.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

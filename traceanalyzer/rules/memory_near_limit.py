@@ -42,8 +42,8 @@ _ON_PURPOSE = Text(
 )
 _ADVICE_INFERENCE = Text(
     "memory-near-limit-advice-inference",
-    "Make room before it fails: run under torch.inference_mode(), use 16-bit weights, and make the batch or the longest "
-    "input smaller.",
+    "Make room before it fails: run under torch.inference_mode(), use 16-bit weights, and make the batch or the "
+    "longest input smaller.",
     note="torch.inference_mode() is code",
 )
 

@@ -52,7 +52,10 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     params = {"time": facts.gpu_per_step(total), "share": share, "kernel": rows[0].name}
     advice = None if _program.serves(facts) or not _program.may_train(facts) else _ADVICE_TRAINING
     yield Draft(
-        (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),), params=params, severity="low", advice=advice
+        (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
+        params=params,
+        severity="low",
+        advice=advice,
     )
 
 

@@ -1,7 +1,7 @@
 """The optimizer takes a large part of each step.
 
 What it detects:
-    A range `Optimizer.step#...` that takes a sixth of the step or more on the host, where that is not a loop over single
+    A range `Optimizer.step#...` that takes a sixth of the step or more on the host, where that is no loop over single
     parameters, which optimizer-not-fused tells. What the GPU's work hides does not count.
 
 Why it matters:
@@ -63,7 +63,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _is_told_elsewhere(row: Optimizer) -> bool:
     """Whether it is a loop over single parameters."""
-    return row.launches / row.calls >= optimizer_not_fused.RULE.defaults["launches"] and optimizer_not_fused.is_loop(row)
+    return row.launches / row.calls >= optimizer_not_fused.RULE.defaults["launches"] and optimizer_not_fused.is_loop(
+        row
+    )
 
 
 def _is_fused(row: Optimizer) -> bool:

@@ -142,7 +142,11 @@ def fused_code(call: str) -> str:
     """Code for the optimizer that the program uses, which keeps its settings; empty where it is none of torch's."""
     found = _CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
-    return f"torch.optim.{found[1]}(parameters, **settings, {option}=True)  # settings: as before" if found and option else ""
+    return (
+        f"torch.optim.{found[1]}(parameters, **settings, {option}=True)  # settings: as before"
+        if found and option
+        else ""
+    )
 
 
 _ADVICE_REFUSED = Text(

@@ -55,7 +55,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     call = rows[0].call if rows else ""
     time, calls = sum(r.waiting_ns for r in rows if r.call == call), sum(r.calls for r in rows if r.call == call)
     waiting = time / span
-    if calls < 2 or busy < limits["busy_share"] * span or waiting <= limits["waiting"]:  # noqa: PLR2004 - several
+    if calls < 2 or busy < limits["busy_share"] * span or waiting <= limits["waiting"]:
         return
     where = tuple(CodePlace("call", row.call, value=row.waiting_ns, unit="ns") for row in rows[:5])
     params = {"waiting": waiting, "calls": calls, "call": call, "time": time, "span": span, "busy": busy / span}

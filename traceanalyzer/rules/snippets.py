@@ -47,7 +47,8 @@ def _may_change_loader(facts: Facts) -> bool:
 
 
 _USES = (
-    _Use(re.compile(r"torch\.compile\("), (2, 0), _may_compile),
+    _Use(re.compile(r"torch\.compile\((?!.*(?:fullgraph|max-autotune))"), (2, 0), _may_compile),
+    _Use(re.compile(r"torch\.compile\("), (2, 0), _owns_loop),  # compiled already, and better so
     _Use(re.compile("reduce-overhead"), (2, 0), _may_compile),
     _Use(re.compile(r"scaled_dot_product_attention\("), (2, 0)),
     _Use(re.compile(r"rms_norm\("), (2, 4)),
