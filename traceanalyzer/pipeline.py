@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from traceanalyzer import analyzers, readers
+from traceanalyzer import analyzers, readers, simulation
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
@@ -36,6 +36,8 @@ from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
 T = TypeVar("T")
 
+ANALYSES = (*analyzers.ANALYZERS, *simulation.ANALYZERS)
+"""The analyses of a trace, in the order of the report."""
 
 _SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
@@ -189,7 +191,7 @@ def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, besid
     rules = selection.choose(config)
     context = context_of(trace, steps, _gpu(trace.info.devices, config), beside.compile_logs)
     joined = join_with(context, beside.captures)
-    results, skipped = analyzers.run(context)
+    results, skipped = analyzers.run(context, ANALYSES)
     doubts = quality.analyze(context)
     if joined is not None:
         of_graphs, not_of_graphs = analyzers.run_joined(joined)
@@ -227,7 +229,7 @@ def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
 
 def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
-    views = tables.runs.group(document)
+    views = tables.grouping.group(document)
     results, skipped = tables.run(document, views)
     source = ReportSource(document.name, "key_averages", document.size_bytes)
     advice = judge(facts_of_tables.facts(views, results, _gpu((), config)), rules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -154,13 +154,15 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
 """The type of every result of a trace by its key."""
 
 
-def run(context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+def run(
+    context: Context, analyses: Sequence[Analyzer] = ANALYZERS
+) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     """Run every analysis that the trace has the data for.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.
     """
-    return _run(ANALYZERS, context)
+    return _run(analyses, context)
 
 
 def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
@@ -173,7 +175,7 @@ def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[s
     return {"graph_join": join.result, **results}, skipped
 
 
-def _run(chosen: tuple[Analyzer, ...], context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+def _run(chosen: Sequence[Analyzer], context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     skipped = {a.key: reason for a in chosen if (reason := a.missing(context)) is not None}
     results = {a.key: a.analyze(context) for a in chosen if a.key not in skipped}
     return results, skipped

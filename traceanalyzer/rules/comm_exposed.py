@@ -5,8 +5,8 @@ What it detects:
     no other kernel runs on the device.
 
 Why it matters:
-    Communication that computation hides is free. What is exposed grows with the number of ranks and soon takes what
-    more GPUs should have gained.
+    Communication that is hidden behind computation is free. Exposed communication grows with the number of ranks and
+    soon eats up the gain from more GPUs.
 
 What to do:
     It depends on what the collectives do. Gradients (all-reduce) can travel while the backward pass still runs, in 16
@@ -17,13 +17,13 @@ What to do:
     servers have no gradients: there fewer ranks that share a layer, and smaller types, send less.
 
 How the saving is estimated:
-    At most what is exposed, as far as there is computation to hide it behind. At least nothing: in the trace of one
-    rank, waiting for a late rank and sending look the same. Where the traces of several ranks are compared
+    At most the exposed time, and no more than there is computation to hide it behind. At least nothing: in the trace of
+    one rank, waiting for a late rank looks the same as sending. If the traces of several ranks are compared
     (`traceanalyzer ranks`), waiting for each other is not counted.
 
 When it is wrong:
-    One rank's trace mixes waiting and sending. The first collectives of a run set up connections. Marks on the host
-    (`nccl:all_reduce`, `record_param_comms`) are no GPU time and are not counted.
+    The trace of a single rank mixes waiting and sending. The first collectives of a run include setting up connections.
+    Marks on the host (`nccl:all_reduce`, `record_param_comms`) are not GPU time and are not counted.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/ddp.html

@@ -2,10 +2,10 @@
 
 What it detects:
     A peak of allocated memory below half of the device's memory, while the device works for less than four fifths of
-    the step and it is not the loader that keeps it waiting.
+    the step and does not wait for the loader.
 
 Why it matters:
-    What the host does per step does not depend on the size of the batch. A larger batch shares it among more samples.
+    The work of the host per step does not depend on the batch size, so a larger batch spreads it over more samples.
 
 What to do:
     Raise the batch size step by step, and the learning rate with it. In inference, batch requests.

@@ -5,8 +5,8 @@ What it detects:
     cache, and does not count.
 
 Why it matters:
-    A longer sequence, a larger last batch or a little fragmentation ends the run; before that, the allocator frees
-    its cache and asks the driver again, which stops the device.
+    A longer sequence, a larger last batch or a little fragmentation can end the run with an out-of-memory error. Before
+    that, the allocator empties its cache and allocates from the driver again, which stalls the device.
 
 What to do:
     In training, checkpoint activations, compute in bf16, accumulate gradients over smaller batches, shard optimizer
