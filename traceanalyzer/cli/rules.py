@@ -87,7 +87,8 @@ def _list(active: set[str], language: Language) -> str:
     for rule, severity in zip(rules, severities, strict=True):
         title = language.text(rule.title)
         shown = language.text(_STAGES[rule.stage], title=title) if rule.stage in _STAGES else title
-        shown = shown if rule.id in active else language.text(_IGNORED, title=shown)
+        is_ignored = rule.id not in active and rule.stage != "deprecated"
+        shown = language.text(_IGNORED, title=shown) if is_ignored else shown
         lines.append(f"{rule.id:{width}}  {severity}{' ' * (widest - cell_len(severity))}  {shown}")
     return "\n".join(lines)
 
