@@ -34,6 +34,7 @@ def test_files_and_ids_agree() -> None:
     framework = {"__init__", "rule", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
     framework |= {
         "headline",
+        "owner_headlines",
         "special_headlines",
         "rank_headlines",
         "cpu_headline",

@@ -13,6 +13,7 @@ from typing import Any
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import owner_headlines
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 
@@ -117,8 +118,9 @@ _ALSO_UNEXPLAINED = Text(
 )
 _ALSO_PENDING = Text(
     "headline-also-pending",
-    "{headline} For {part:part} work that was launched long before waits for something that is not in the recording.",
-    note="headline is a sentence; part is idle time of the GPU of a step",
+    "{headline} For {part:part} it does nothing while work that was launched long before waits for something that is "
+    "not in the recording.",
+    note="headline is a sentence; it is the GPU; part is idle time of the GPU of a step",
 )
 _GRAPHS = Text(
     "headline-graphs",
@@ -179,10 +181,12 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
-    unknown, pending = _idle(typical, "unknown", "pending"), _idle(typical, "pending")
+    if bound in ("host", "input"):
+        message = (owner_headlines.of_host if bound == "host" else owner_headlines.of_input)(facts, message, step)
+    unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
-        text = _ALSO_PENDING if pending >= _MOSTLY * unknown else _ALSO_UNEXPLAINED
-        message = text(headline=message, part=(unknown, step))
+        is_pending = 2 * _idle(typical, "pending") > unknown
+        message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
 
 
