@@ -74,6 +74,14 @@ _CAUSES = {
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
     "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
+_UNSEEN = 0.5
+"""Share of the host time in rows that are not printed, from which on waiting for the device cannot be told from work
+(own choice)."""
+_HIDDEN = Text(
+    "gpu-underutilized-hidden",
+    "most of the host time is in rows that are not printed, and may be waiting for the device: raise row_limit",
+    note="row_limit is code",
+)
 _HIGH = 0.9
 _LOW = 0.1
 """Own choice: if parts of the recording are busy for less than the one share and others for more than the other, that
@@ -81,6 +89,7 @@ is not noise."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     if _waits_for_nothing(facts, found):
         raise Missing(_ELSEWHERE())
@@ -129,6 +138,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     table = facts.table
     if table is None or table.device_share_at_most is None or not table.device_ns:
         raise Missing(_NO_DEVICE())
+    if (table.cpu_hidden_share or 0.0) > _UNSEEN:
+        raise Missing(_HIDDEN())
     busy = table.device_share_at_most
     if busy >= limits["busy_share"]:
         return
@@ -195,4 +206,5 @@ RULE = Rule(
     ),
     trace=_trace,
     table=_table,
+    sums_up_idle=True,
 )
