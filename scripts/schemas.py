@@ -15,6 +15,7 @@ import msgspec
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.capture_facts import CaptureFacts
@@ -25,9 +26,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
     of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYZERS}
-    results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks}
+    results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks, "stragglers": Stragglers}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
+    keys["stragglers"] = {"anyOf": [keys["stragglers"], {"type": "null"}]}  # null where it cannot be told
     body = components[whole["$ref"].rsplit("/", 1)[1]]
     body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
     return _document("traceanalyzer report", whole, components)

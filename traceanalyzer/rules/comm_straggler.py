@@ -37,6 +37,8 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.ranks.model import Caused, Ranks, Straggler
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _late_rank
+from traceanalyzer.rules._late_rank import LateRank
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -52,6 +54,16 @@ _TWO_LATE = Text(
     "comm-straggler-basis-two",
     "at most all exposed waiting of another rank for this one; at least nothing, because another rank is equally late",
 )
+_REPLAYED = Text(
+    "comm-straggler-basis-replayed",
+    "at most what a step would be shorter by if the work of this rank took no longer than the median of its peers; at "
+    "least the time by which it is later than the next rank",
+)
+_REPLAYED_TWO = Text(
+    "comm-straggler-basis-replayed-two",
+    "at most what a step would be shorter by if the work of this rank took no longer than the median of its peers; at "
+    "least nothing, because another rank is equally late",
+)
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
     "the trace of one rank does not show which rank is late: compare all ranks (traceanalyzer ranks)",
@@ -66,18 +78,18 @@ _FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to distinguish a la
 _NO_TABLE = Text("comm-straggler-no-table", "a printed table covers only one rank")
 _COMPUTES = Text(
     "comm-straggler-computes",
-    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-    "{counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
 )
 _LOADS = Text(
     "comm-straggler-loads",
-    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-    "{counted:count} steps. It waits for its input {excess:ns} longer than the median of the other ranks.",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. It waits for its input {excess:ns} longer than the median of the other ranks.",
 )
 _IDLES = Text(
     "comm-straggler-idles",
-    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-    "{counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
 )
 _SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
 
@@ -86,27 +98,29 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = _comparison(facts)
     if found.counted_steps < limits["steps"]:
         raise Missing(_FEW_STEPS())
-    if not found.stragglers or not found.mean_step_ns:
+    if not found.mean_step_ns:
         return
-    late = found.stragglers[0]
-    share, in_steps = late.caused_ns / found.mean_step_ns, late.steps / found.counted_steps
-    others = len(found.ranks) / (len(found.ranks) - 1)
-    if share < limits["wait_share"] or in_steps < limits["step_share"] or late.share < limits["of_waiting"]:
+    late = _late_rank.find(facts, found)
+    if late is None:
+        return
+    row = late.row
+    share, in_steps = row.caused_ns / found.mean_step_ns, row.steps / found.counted_steps
+    if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
         return
     evidence = (
-        Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(late)),
-        Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(late)),
+        Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(row)),
+        Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(row)),
     )
-    reason = late.excess[0] if late.excess else None
+    reason = row.excess[0] if row.excess else None
     params = {
-        "rank": late.rank,
-        "wait": late.caused_ns * others,
-        "share": share * others,
-        "steps": late.steps,
+        "rank": row.rank,
+        "wait": late.wait_ns,
+        "share": late.wait_ns / found.mean_step_ns,
+        "steps": row.steps,
         "counted": found.counted_steps,
         "excess": reason.ns if reason else None,
     }
-    yield Draft(evidence, _change(late, others), params, summary=_SUMMARIES[reason.part] if reason else None)
+    yield Draft(evidence, _change(late), params, summary=_SUMMARIES[reason.part] if reason else None)
 
 
 def _comparison(facts: Facts) -> Ranks:
@@ -120,11 +134,12 @@ def _comparison(facts: Facts) -> Ranks:
     return found
 
 
-def _change(late: Straggler, others: float) -> TimeSaved:
-    """What the step gains; it takes equally long on the late rank and on those that wait for it."""
-    low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
-    basis = _BASIS() if low > 0 else _TWO_LATE()
-    return TimeSaved("communication", (low, high), basis, (low, high), {"communication:waiting": high})
+def _change(late: LateRank) -> TimeSaved:
+    """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
+    one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
+    interval = late.gap_ns, late.wait_ns
+    basis = one() if late.gap_ns > 0 else two()
+    return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:
@@ -144,8 +159,8 @@ RULE = Rule(
     title=Text("comm-straggler-title", "One rank is late, and the others wait for it"),
     summary=Text(
         "comm-straggler-summary",
-        "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
-        "{counted:count} steps.",
+        "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the "
+        "waiting in {steps:count} of {counted:count} steps.",
     ),
     advice=Text(
         "comm-straggler-advice",
