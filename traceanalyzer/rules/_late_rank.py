@@ -23,12 +23,15 @@ class LateRank:
 
 
 def find(facts: Facts, found: Ranks) -> LateRank | None:
-    """The late rank of a run; None if there is none, or the replay names one that causes no exposed waiting."""
+    """The late rank of a run; None if there is none, or the replay names one that causes no exposed waiting.
+
+    Of two ranks that are equally late neither makes a step longer alone: then it is the one waited for longest.
+    """
     if len(found.ranks) < 2 or not found.stragglers:
         return None
     others = len(found.ranks) / (len(found.ranks) - 1)
     replayed = facts.find("stragglers", Stragglers)
-    if replayed is None:
+    if replayed is None or replayed.late_rank is None:
         row = found.stragglers[0]
         return LateRank(row, row.caused_ns * others, min(row.gap_ns, row.caused_ns) * others, is_replayed=False)
     late = next((row for row in found.stragglers if row.rank == replayed.late_rank), None)

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.ranks.model import Caused, Ranks, Straggler
+from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _late_rank
@@ -78,20 +78,42 @@ _FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to distinguish a la
 _NO_TABLE = Text("comm-straggler-no-table", "a printed table covers only one rank")
 _COMPUTES = Text(
     "comm-straggler-computes",
-    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
-    "in {steps:count} of {counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
+    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+    "{counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
 )
 _LOADS = Text(
     "comm-straggler-loads",
-    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
-    "in {steps:count} of {counted:count} steps. It waits for its input {excess:ns} longer than the median of the other ranks.",
+    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+    "{counted:count} steps. It waits for its input {excess:ns} longer than the median of the other ranks.",
 )
 _IDLES = Text(
     "comm-straggler-idles",
+    "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+    "{counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
+)
+_SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
+_LONGER = Text(
+    "comm-straggler-longer",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps.",
+)
+_LONGER_COMPUTES = Text(
+    "comm-straggler-longer-computes",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
+)
+_LONGER_LOADS = Text(
+    "comm-straggler-longer-loads",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. It waits for its input {excess:ns} longer than the median of the other "
+    "ranks.",
+)
+_LONGER_IDLES = Text(
+    "comm-straggler-longer-idles",
     "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
     "in {steps:count} of {counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
 )
-_SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
+_REPLAYED_SUMMARIES = {"computation": _LONGER_COMPUTES, "loader": _LONGER_LOADS, "idle": _LONGER_IDLES}
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -120,7 +142,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "counted": found.counted_steps,
         "excess": reason.ns if reason else None,
     }
-    yield Draft(evidence, _change(late), params, summary=_SUMMARIES[reason.part] if reason else None)
+    yield Draft(evidence, _change(late), params, summary=_summary(late, reason))
+
+
+def _summary(late: LateRank, reason: Excess | None) -> Text | None:
+    """The sentence on the card; None for that of the rule."""
+    if late.is_replayed:
+        return _REPLAYED_SUMMARIES[reason.part] if reason else _LONGER
+    return _SUMMARIES[reason.part] if reason else None
 
 
 def _comparison(facts: Facts) -> Ranks:
@@ -159,8 +188,8 @@ RULE = Rule(
     title=Text("comm-straggler-title", "One rank is late, and the others wait for it"),
     summary=Text(
         "comm-straggler-summary",
-        "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the "
-        "waiting in {steps:count} of {counted:count} steps.",
+        "On average each other rank waits {wait:ns} per step ({share:share}) for rank {rank}, in {steps:count} of "
+        "{counted:count} steps.",
     ),
     advice=Text(
         "comm-straggler-advice",

@@ -18,11 +18,21 @@ what bounds)."""
 
 _LATE_RANK = Text(
     "headline-late-rank",
-    "Bound by one late rank: the others wait for rank {rank}, which makes each step of {step:ns} longer by {wait:ns} "
+    "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
     "({share:share}).",
 )
 _ALSO_LATE = Text(
     "headline-also-late-rank",
+    "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
+_COSTS = Text(
+    "headline-late-rank-costs",
+    "Bound by one late rank: the others wait for rank {rank}, which makes each step of {step:ns} longer by {wait:ns} "
+    "({share:share}).",
+)
+_ALSO_COSTS = Text(
+    "headline-also-late-rank-costs",
     "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
 )
@@ -53,7 +63,8 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         )
     message: Message = found.message
     if late is not None and wait >= _WORTH_SAYING * step:
-        message = _ALSO_LATE(headline=message, rank=late.row.rank, part=(wait, step))
+        text = _ALSO_COSTS if late.is_replayed else _ALSO_LATE
+        message = text(headline=message, rank=late.row.rank, part=(wait, step))
     elif found.bound == "communication" and ranks.exposed_wait_ns is not None and communication_ns:
         part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
         message = _WAITS(headline=message, part=part)

@@ -9,7 +9,7 @@
 | `rows`, `model`, `doubts` | the answer, and how far it can be trusted |
 | `typical` | the typical steps of all ranks as one |
 | `stragglers` | how much longer a step is than without slow ranks |
-| `meetings`, `joint_program`, `joint_replay` | where ranks wait for each other, what each does in between, and a replay of all |
+| `meetings`, `joint_program`, `joint_replay` | where ranks meet, what each does, and a replay |
 | `totals` | what the same analyses of one trace would say of all ranks |
 """
 
