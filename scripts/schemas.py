@@ -29,10 +29,15 @@ def report() -> str:
     results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks, "stragglers": Stragglers}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
-    keys["stragglers"] = {"anyOf": [keys["stragglers"], {"type": "null"}]}  # null where it cannot be told
+    keys["stragglers"] = _or_null(keys["stragglers"])  # of ranks that cannot be replayed together
     body = components[whole["$ref"].rsplit("/", 1)[1]]
     body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
     return _document("traceanalyzer report", whole, components)
+
+
+def _or_null(key: dict[str, Any]) -> dict[str, Any]:
+    """The property with null as another value."""
+    return {"anyOf": [{"$ref": key["$ref"]}, {"type": "null"}], "description": key["description"]}
 
 
 def difference() -> str:

@@ -14,9 +14,10 @@ What to do:
     idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
 
 How the saving is estimated:
-    At most the exposed waiting for this rank, as a mean over the other ranks, because a step takes equally long on all
-    ranks. At least the part by which this rank came later than the second latest one, for which the others would wait
-    then.
+    All ranks are replayed together (`analyses.stragglers`). At most what a step would be shorter by if the work of this
+    rank took no longer than the median of its peers. Where there is no such answer, at most the exposed waiting for
+    this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the part by
+    which this rank came later than the second latest one, for which the others would wait then.
 
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
