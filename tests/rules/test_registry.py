@@ -33,6 +33,7 @@ def test_files_and_ids_agree() -> None:
     assert len(set(MODULES)) == len(MODULES)
     framework = {"__init__", "rule", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
     framework |= {"headline", "special_headlines", "rank_headlines", "typical_headline", "gpu_bound"}
+    framework |= {"owner_headlines"}
     folder = HERE.parent.parent / "traceanalyzer" / "rules"
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert files - framework == set(MODULES), "a rule without its registry line, or a line without its rule"

@@ -44,6 +44,7 @@ def enough(facts: Facts, events: float) -> StepIdle:
         Missing: There is none, or only a few kernels ran.
     """
     _recording.need_usual_idle_time(facts)
+    _recording.need_most_events(facts)
     found = steady(facts)
     ran = sum(device.events for device in found.devices)
     if ran < events:

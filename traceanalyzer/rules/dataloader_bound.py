@@ -36,7 +36,7 @@ from traceanalyzer.analyzers.step_breakdown import Step, StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _settings
+from traceanalyzer.rules import _owners, _settings
 from traceanalyzer.rules._loader import CONTENTION, code_without_gpu, with_workers
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
@@ -64,8 +64,8 @@ _BASIS_WORKERS = Text(
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     breakdown = facts.need("step_breakdown", StepBreakdown)
     average = facts.step_parts
-    if average is None or not average.duration_ns:
-        return
+    if average is None or not average.duration_ns or _owners.loads_in_pipeline(facts):
+        return  # what a pipeline's own loader does is the business of preprocessing-in-step
     share = average.dataloader_ns / average.duration_ns
     if share <= limits["exposed_share"]:
         return

@@ -32,7 +32,7 @@ from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _loader, _settings
+from traceanalyzer.rules import _loader, _owners, _settings
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -59,6 +59,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     exposed = sum(loader.exposed_ns for loader in loaders)
     if average is None or not average.duration_ns or not own or not exposed:
         return
+    if _owners.loads_in_pipeline(facts):
+        return  # what a pipeline's own loader does is the business of preprocessing-in-step
     part = sum(loader.exposed_ns for loader in own) / exposed
     wait = average.dataloader_ns * part
     share = wait / average.duration_ns

@@ -32,7 +32,7 @@ from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _settings
+from traceanalyzer.rules import _idle, _owners, _settings
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -70,7 +70,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = most * total / (device.time_ns / found.steps)
     if share <= limits["gap_share"]:
         return
-    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", _kernels(launches))
+    where = _owners.places(facts, 5) or _kernels(launches)
+    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", where)
     interval = (least * total, most * total)
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
     if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion

@@ -12,6 +12,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import owner_headlines
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 
@@ -113,6 +114,12 @@ _ALSO_UNEXPLAINED = Text(
     "{headline} Nothing recorded explains {part:part}.",
     note="headline is a sentence; part is idle time of the GPU of a step",
 )
+_ALSO_PENDING = Text(
+    "headline-also-pending",
+    "{headline} For {part:part} it does nothing while work that was launched long before waits for something that is "
+    "not in the recording.",
+    note="headline is a sentence; it is the GPU; part is idle time of the GPU of a step",
+)
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
@@ -166,9 +173,12 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
+    if bound in ("host", "input"):
+        message = (owner_headlines.of_host if bound == "host" else owner_headlines.of_input)(facts, message, step)
     unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
-        message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
+        is_pending = 2 * _idle(typical, "pending") > unknown
+        message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
 
 
