@@ -14,6 +14,7 @@ COMMANDS = {
     "ranks": "Compare the ranks of one distributed run.",
     "batch": "Report on many traces.",
     "diff": "Compare two measurements.",
+    "whatif": "Predict what a step would take with changes.",
     "capture": "Record training steps without changing the code.",
     "trim": "Cut a trace to some steps or a time range.",
     "anonymize": "Hash the names in a trace, so that it can be shared.",

@@ -40,9 +40,10 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
     """Add one edit to those that were gathered before."""
     host = graph.host
     match edit:
-        case Loader(floor):
-            known = gathered.loader_floor_ns
-            gathered.loader_floor_ns = floor if known is None else min(floor, known)
+        case Loader(floor, factor):
+            known = [each for each in (floor, gathered.loader_floor_ns) if each is not None]
+            gathered.loader_floor_ns = min(known, default=None)
+            gathered.loader_factor *= factor
         case Scale(rows, factor, floor):
             gathered.device_factor[_events(context, graph.device, rows)] *= factor
             floors = np.zeros(len(context.trace.device), np.int64)
@@ -154,19 +155,21 @@ def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
 def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
     cost = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
     factor = gathered.host_factor
-    if gathered.loader_floor_ns is not None:
-        factor = factor * _loader_factor(host, gathered.loader_floor_ns)
+    if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
+        factor = factor * _loader_factor(host, gathered)
     cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
     delay = np.where(host.held_by_point != NOTHING, _times(host.delay_ns, gathered.delay_factor), host.delay_ns)
     return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 
-def _loader_factor(host: HostPoints, floor_ns: int) -> F64:
+def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
     """By how much each wait for the loader shrinks, so that its host time is no more than the floor."""
     inside = host.in_loader & host.is_judged
     wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
     length = sum_by(wait, host.cost_ns, int(wait.max(initial=0)) + 1)
-    factor = np.minimum(1.0, floor_ns / np.maximum(length, 1))
+    factor = np.full(len(length), gathered.loader_factor)
+    if gathered.loader_floor_ns is not None:
+        factor = np.minimum(factor, gathered.loader_floor_ns / np.maximum(length, 1))
     factor[0] = 1.0
     each: F64 = factor[wait]
     return each

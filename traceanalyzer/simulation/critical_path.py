@@ -16,6 +16,8 @@ from traceanalyzer.analyzers.sums import members, sum_by
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import back_pointers, model, slack, step_times
 from traceanalyzer.simulation.back_pointers import Pieces, Why
+from traceanalyzer.simulation.edits import Edits
+from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
@@ -38,6 +40,8 @@ RESOURCES = (
 fills, collectives, pauses between device events, the way back to a host that waits, work that was not recorded."""
 (LOADER, HOST, LAUNCH, COMPUTE, COPY, COMMUNICATION, GAP, WAKE_UP, UNRECORDED) = range(len(RESOURCES))
 _OF_REASON = {Why.HOST: HOST, Why.WAKE_UP: WAKE_UP, Why.GAP: GAP, Why.LAUNCH: LAUNCH, Why.EVENT_WAIT: GAP}
+_CHAINS = {"loader": "loader", "host": "host", "launch": "host", "wake_up": "host", "communication": "communication"}
+"""The resource that a part of the path stands for where only four are told apart; all others are the device's."""
 _OPERATORS = 30
 _STRETCHES = 100
 
@@ -113,7 +117,7 @@ def analyze(context: Context) -> CriticalPath:
     found = model.require(context)
     pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
     starts, ends = step_times.starts(found.bounds, found.recorded), step_times.ends(found.bounds, found.recorded)
-    steps, resource = len(starts), _resources(found, pieces)
+    steps, resource = len(starts), _resources(found, found.with_residuals, pieces)
     within = Intervals.union(starts, ends)
     times = within.within(pieces.start_ns, pieces.end_ns)
     step = float((ends - starts).sum()) / steps
@@ -133,15 +137,28 @@ def analyze(context: Context) -> CriticalPath:
     )
 
 
-def _resources(found: Model, pieces: Pieces) -> I64:
-    """The resource of each piece."""
+def bottleneck(found: Model, edits: Edits) -> str:
+    """What the step takes longest for with some edits: `loader`, `host`, `gpu` or `communication`."""
+    graph, times, bounds = found.changed(edits)
+    pieces = back_pointers.critical(graph, times, bounds)
+    within = Intervals.union(step_times.starts(bounds, times), step_times.ends(bounds, times))
+    length = within.within(pieces.start_ns, pieces.end_ns)
+    sums = sum_by(_resources(found, graph, pieces), length, len(RESOURCES)).tolist()
+    chains = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
+    for name, ns in zip(RESOURCES, sums, strict=True):
+        chains[_CHAINS.get(name, "gpu")] += ns
+    return max(chains, key=lambda name: chains[name])
+
+
+def _resources(found: Model, graph: Graph, pieces: Pieces) -> I64:
+    """The resource of each piece of the path of a graph."""
     trace = found.context.trace
     of_reason = np.array([_OF_REASON.get(why, COMPUTE) for why in Why])
     resource = of_reason[pieces.why]
     host = resource == HOST
-    resource[host] = np.where(found.graph.host.in_loader[pieces.point[host]], LOADER, HOST)
+    resource[host] = np.where(graph.host.in_loader[pieces.point[host]], LOADER, HOST)
     runs = np.flatnonzero(pieces.why == Why.RUNS)
-    rows = found.graph.device.row[pieces.event[runs]]
+    rows = graph.device.row[pieces.event[runs]]
     kind = np.where(trace.device.category[rows] == Category.KERNEL, COMPUTE, COPY)
     resource[runs] = np.where(communication_kernels(trace)[rows], COMMUNICATION, kind)
     return resource

@@ -17,10 +17,12 @@ from traceanalyzer.trace.table import I64
 
 @dataclass(frozen=True)
 class Loader:
-    """Waits for the loader shrink to some time each; shorter ones stay."""
+    """Waits for the loader become shorter: all by a factor, and then to some time each; shorter ones stay."""
 
-    floor_ns: int
-    """What a wait takes at most."""
+    floor_ns: int | None = None
+    """What a wait takes at most; None does not limit it."""
+    factor: float = 1.0
+    """New time over old, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ class Gathered:
     points: int
     events: int
     loader_floor_ns: int | None = None
-    """What a wait for the loader takes at most; None leaves them."""
+    """What a wait for the loader takes at most; None does not limit them."""
+    loader_factor: float = 1.0
+    """Of each wait for the loader."""
     host_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
     """Of the host time before each point."""
     delay_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)

@@ -98,6 +98,23 @@ class Model:
             times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
         return step_times.elapsed(self.bounds, times, unchanged) / len(marks)
 
+    @property
+    def scale(self) -> float:
+        """The typical step over the mean of the steps that are modelled."""
+        typical = program_steps(self.context).typical
+        return float((typical.end_ns - typical.start_ns).mean()) / self.recorded_ns
+
+    def step_ns(self, edits: Edits, *, keep_residuals: bool = True) -> float:
+        """What the typical step takes in ns with some edits."""
+        return self.scale * self.elapsed_ns(edits, keep_residuals=keep_residuals)
+
+    def changed(self, edits: Edits) -> tuple[Graph, Times, StepBounds]:
+        """The graph with residuals and some edits, its replay, and where the steps are in it."""
+        marks = np.concatenate([each.mark_start_ns for each in self.windows])
+        graph, place = applying.apply(self.context, marks, self.with_residuals, edits)
+        bounds = self.bounds if place is None else step_times.moved(self.bounds, place)
+        return graph, replay(graph), bounds
+
     def what_if(self, edits: Edits, others: Sequence[Edits] = ()) -> Outcome:
         """What a change does to the typical step.
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_activity import direction, host_side
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.streams import StreamEvents, typical
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category
 
 _CLOCKS_NS = 2_000
 """Own choice: clocks of host and device differ by so little that an event may seem to end after the call."""
@@ -52,6 +54,10 @@ def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
     usual = typical(delay, held, (name,))
     usual = np.where(calls.allocates, delay, usual)  # after the device is done, memory is taken by the host's own work
     waited = calls.waits & ~held & (duration >= _UNEXPLAINED_NS)
+    copy, before = _staged(context, calls, events)
+    event[copy], held[copy] = before, True
+    usual[copy] = calls.end_ns[copy] - events.end_ns[before]
+    own[copy] = np.minimum(duration[copy], calls.end_ns[copy] - events.end_ns[before])
     return Releases(
         event=np.where(held, event, NOTHING),
         delay_ns=np.where(held, usual, 0),
@@ -59,6 +65,24 @@ def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
         usual_ns=alone,
         unexplained=int(waited.sum()),
     )
+
+
+def _staged(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, I64]:
+    """Copies from pageable memory that begin during their call, which returns when all is on its way.
+
+    Such a call cannot stage its data before the stream has done what was launched before.
+
+    Returns:
+        Calls that were held up, and for each the event before its copy on the stream.
+    """
+    trace, row = context.trace, events.row
+    named = trace.names.where(lambda name: host_side(name) == "pageable" and (direction(name) or "")[:1] == "H")
+    place = np.flatnonzero((trace.device.category[row] == Category.MEMCPY) & events.is_head & ~events.is_first)
+    place = place[named[trace.device.name[row[place]]]]
+    call = events.call[place]
+    behind = (events.end_ns[place - 1] > calls.start_ns[call]) & (events.start_ns[place] < calls.end_ns[call])
+    behind &= ~calls.waits[call]
+    return call[behind], place[behind] - 1
 
 
 def _last_ended(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, I64]:

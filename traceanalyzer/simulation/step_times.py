@@ -7,7 +7,7 @@ the end of their mark, or to the end of what they launched if that is later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -112,6 +112,17 @@ def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
     )
     hosts = times.point_ns[bounds.end_point[last]] + np.maximum(lead, 0)
     return int((np.maximum(ends(bounds, times)[last], hosts) - begun).sum())
+
+
+def moved(bounds: StepBounds, place: I64) -> StepBounds:
+    """The same bounds where device events have other positions."""
+    known = np.append(place, NOTHING)
+    return replace(
+        bounds,
+        start_event=known[bounds.start_event],
+        previous_event=known[bounds.previous_event],
+        events=known[bounds.events],
+    )
 
 
 def joined(parts: Sequence[tuple[StepBounds, int, int]]) -> StepBounds:

@@ -215,16 +215,17 @@ def _fill(
             continue
         group = groups[section.topic]
         pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
-        group.blocks.append(_block(section, pictures, group, language, detail))
+        group.blocks.append(block(section, pictures, group, language, detail))
     if tree is not None:
         groups["modules"].tree = tree
         if len(tree.nodes) < tree.total:
             groups["modules"].tree_more = language.text(_TREE_MORE, shown=len(tree.nodes), total=tree.total)
 
 
-def _block(
+def block(
     section: Section, pictures: tuple[PagePicture, ...], group: PageGroup, language: Language, detail: PageDetail
 ) -> PageSection:
+    """A section under its group; without a title of its own where it has that of the group."""
     title = clean(language.text(section.title))
     grids = tuple(
         _table(cells.grid(table, title, language, detail), language) for table in section.tables if table.rows

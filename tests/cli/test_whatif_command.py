@@ -1,0 +1,75 @@
+"""`traceanalyzer whatif`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import traceanalyzer as ta
+from tests.cli.running import call
+from tests.rules.situations.dataloader_single_process import fires
+from traceanalyzer.errors import UsageError
+from traceanalyzer.pipeline import whatif
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    return str(fires().write(tmp_path / "trace.json"))
+
+
+def test_a_free_loader_saves_its_waits(trace: str) -> None:
+    run = call("whatif", trace, "--loader", "0", "--format", "json", "-q")
+    assert run.code == 0
+    found = json.loads(run.out)
+    low, point, high = found["saving_ns"]
+    resources = ta.analyze(ta.load(trace)).headlines[0].resources  # type: ignore[arg-type]
+    assert 0 < low <= point <= high <= resources.loader_ns * 1.01
+    assert found["predicted_ns"] == [found["step_ns"] - ns for ns in (high, point, low)]
+    assert [edit["kind"] for edit in found["edits"]] == ["loader"]
+    assert found["replay"]["abstained"] is False
+
+
+def test_half_the_wait_is_less_than_all_of_it(trace: str) -> None:
+    measured = ta.load(trace)
+    assert isinstance(measured, ta.Trace)
+    free, faster = whatif(measured, free=["loader"]), whatif(measured, speedup={"loader": 2})
+    assert 0 < (faster.saving_ns[1] or 0) < (free.saving_ns[1] or 0)
+
+
+def test_without_a_change_it_lists_what_would_help(trace: str) -> None:
+    run = call("whatif", trace, "-q")
+    assert run.code == 0
+    assert "What would help most" in run.out
+    assert "loader" in run.out
+
+
+def test_unknown_names_have_a_suggestion(trace: str) -> None:
+    run = call("whatif", trace, "--free", "laoder", "-q")
+    assert (run.code, run.out) == (2, "")
+    assert "Did you mean loader" in run.err
+
+
+def test_negative_factors_are_refused(trace: str) -> None:
+    assert call("whatif", trace, "--speedup", "loader=-1", "-q").code == 2
+    measured = ta.load(trace)
+    assert isinstance(measured, ta.Trace)
+    with pytest.raises(UsageError, match="0 \\(free\\) or more"):
+        whatif(measured, speedup={"loader": -1})
+
+
+def test_a_saved_report_cannot_be_replayed(trace: str, tmp_path: Path) -> None:
+    saved = str(tmp_path / "report.json")
+    assert call("report", trace, "-o", saved, "-q").code == 0
+    run = call("whatif", saved, "-q")
+    assert run.code == 2
+    assert "saved report" in run.err
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html", "a.json"])
+def test_files_can_be_written_again(trace: str, tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    for _ in range(2):
+        assert call("whatif", trace, "--loader", "0", "-o", path, "-q").code == 0
+    assert "traceanalyzer" in Path(path).read_text("utf-8")

@@ -1,0 +1,158 @@
+"""`traceanalyzer whatif`: what a step would take with some changes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import click
+
+from traceanalyzer import config, output, renderers
+from traceanalyzer.cli import delivery, one_line, parameters, standard_output
+from traceanalyzer.cli.delivery import SCREEN
+from traceanalyzer.cli.parameters import ParamType
+from traceanalyzer.cli.progress import reading
+from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs import opening
+from traceanalyzer.pipeline import StepChoice, whatif
+from traceanalyzer.renderers import what_if as formats
+from traceanalyzer.trace.model import Trace
+
+_FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
+"""Formats of a prediction, and their suffixes."""
+
+
+class _Factor(ParamType[float]):
+    """How many times as fast: a number from 0, which is free."""
+
+    name = "FACTOR"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number of times as fast."""
+        try:
+            number = float(str(value))
+        except ValueError:
+            self.fail(f"{value} is not a number", param, ctx)
+        if not (number >= 0 and math.isfinite(number)):
+            self.fail(f"{value} must be 0 (free) or more", param, ctx)
+        return number
+
+
+class _Speedup(ParamType[tuple[str, float]]):
+    """`SELECTOR=FACTOR`; the selector may hold equals signs."""
+
+    name = "SELECTOR=FACTOR"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """The selector and the factor."""
+        if isinstance(value, tuple):
+            return value
+        selector, equals, factor = str(value).rpartition("=")
+        if not equals or not selector:
+            self.fail(f"{value} says no factor; write SELECTOR=FACTOR, such as aten::mm=2", param, ctx)
+        return selector, _Factor().convert(factor, param, ctx)
+
+
+@click.command("whatif")
+@click.argument("given", metavar="TRACE", shell_complete=parameters.files)
+@click.option("--loader", type=_Factor(), metavar="MS", help="A wait for the loader takes at most MS milliseconds.")
+@click.option(
+    "--speedup",
+    type=_Speedup(),
+    multiple=True,
+    metavar="SELECTOR=FACTOR",
+    help="It is FACTOR times as fast; 0 is free. Repeatable.",
+)
+@click.option("--free", multiple=True, metavar="SELECTOR", help="It takes no time. Repeatable.")
+@click.option(
+    "--no-sync",
+    multiple=True,
+    metavar="SELECTOR",
+    help="These calls wait for the GPU no more: '*' for all, a runtime function, or an operator. Repeatable.",
+)
+@click.option("--bandwidth", type=_Factor(), metavar="FACTOR", help="Collectives are FACTOR times as fast.")
+@click.option("--overlap", is_flag=True, help="Collectives run beside computation.")
+@click.option("--graphs", is_flag=True, help="One CUDA graph launches all kernels of a step.")
+@parameters.output("the prediction", renderers.suffixes(_FORMATS))
+@parameters.form(_FORMATS)
+@parameters.top("20")
+@parameters.lang
+@parameters.steps()
+@parameters.force
+@parameters.quiet
+def command(
+    *,
+    given: str,
+    loader: float | None,
+    speedup: tuple[tuple[str, float], ...],
+    free: tuple[str, ...],
+    no_sync: tuple[str, ...],
+    bandwidth: float | None,
+    overlap: bool,
+    graphs: bool,
+    outputs: tuple[str, ...],
+    form: str | None,
+    top: int | None,
+    lang: str | None,
+    steps: tuple[int | None, int | None] | None,
+    skip_warmup: int,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Predict what the step of a trace would take with some changes, all made together.
+
+    The dependencies of the recorded step are replayed with the changes. Without a change, a table says what would
+    help most.
+
+    A SELECTOR is loader, gpu, host, communication, or the name of an operator, a kernel, a class of kernels
+    (gemm, elementwise) or an owner of host time (a function or module), in this order; * and ? stand for anything,
+    and kernel:NAME, class:NAME, owner:NAME or operator:NAME says which. An operator is faster on the GPU, with
+    everything that it calls; one that runs nothing there is faster on the host, as owners are.
+
+    \b
+    Examples:
+      traceanalyzer whatif trace.json.gz
+      traceanalyzer whatif trace.json.gz --loader 0
+      traceanalyzer whatif trace.json.gz --speedup "aten::convolution*=2" --no-sync aten::item
+      traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
+
+    \b
+    Exit codes:
+      0    done
+      2    unusable input or usage, such as a selector that nothing in the trace has
+      130  interrupted
+    """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    settings = config.load()
+    targets = delivery.targets(outputs, form, formats=_FORMATS)
+    spoken = delivery.spoken(lang, settings)
+    first, last = steps or (None, None)
+    speedups = dict(speedup)
+    if len(speedups) < len(speedup):
+        raise UsageError("--speedup: the same selector is given twice")
+    with reading(given, quiet=quiet) as progress:
+        trace = opening.read(given, progress)
+        if not isinstance(trace, Trace):
+            what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
+            raise UsageError(f"{given}: {what}, which have no events to replay; name the trace")
+        found = whatif(
+            trace,
+            loader=loader,
+            speedup=speedups,
+            free=free,
+            no_sync=no_sync,
+            bandwidth=bandwidth,
+            overlap=overlap,
+            graphs=graphs,
+            steps=StepChoice(first, last, skip_warmup),
+        )
+    for target in targets:
+        if target.path != SCREEN:
+            output.write(Path(target.path), formats.render(found, target.form, top, spoken), force=force)
+            if not quiet:
+                click.echo(f"Wrote {one_line(target.path)}", err=True)
+        elif target.form == "terminal":
+            with standard_output.guarded():
+                formats.show(found, sys.stdout, top, spoken)
+        else:
+            standard_output.put(formats.render(found, target.form, top, spoken))

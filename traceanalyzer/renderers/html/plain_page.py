@@ -1,0 +1,49 @@
+"""A page of sections without a script: one heading for each, with its messages and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+from traceanalyzer.renderers.html import embed, findings, labels, page
+from traceanalyzer.renderers.html.detail import stages
+from traceanalyzer.renderers.html.page import MARK, PageGroup
+from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.templates import environment
+from traceanalyzer.report.model import Generator
+from traceanalyzer.report.section import Section
+
+
+def render(generator: Generator, title: str, shown: Iterable[Section], language: Language) -> str:
+    """A page.
+
+    Args:
+        generator: Who made it.
+        title: Its title, safe to show.
+        shown: The sections.
+        language: Of all words.
+    """
+    detail, style = next(iter(stages(None))), page.source("style.css")
+    groups = []
+    for section in shown:
+        group = PageGroup(section.id, clean(language.text(section.title)))
+        group.blocks.append(page.block(section, (), group, language, detail))
+        groups.append(group)
+    return (
+        environment(autoescape=True)
+        .get_template("html/plain.html.j2")
+        .render(
+            page={
+                "html_lang": language.html_lang,
+                "generator": f"{MARK} {generator.version}",
+                "title": title,
+                "groups": groups,
+                "style": embed.verbatim(style),
+                "policy": embed.policy(style, ""),
+            },
+            word=SimpleNamespace(**labels.labels(language)),
+            say=findings.prose,
+            brief=lambda text: shorten(clean(text), detail.name),
+        )
+    )

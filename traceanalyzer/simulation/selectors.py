@@ -1,0 +1,270 @@
+"""Finds what people name in a trace: resources, operators, kernels and their classes, owners of host time, waits.
+
+A selector is `loader`, `gpu`, `host` or `communication`, or a name in which `*` and `?` stand for anything. A name
+means the first of operators, kernels, classes of kernels and owners that has it; `kernel:NAME` says which.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.communicating import communication_kernels
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_owners import owner_index
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.errors import UsageError
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+RESOURCES = ("loader", "gpu", "host", "communication")
+_SUGGESTED = 3
+_ALL = "*"
+
+
+def _nothing() -> I64:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What a selector means in a trace."""
+
+    kind: str
+    """`loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or `synchronization`."""
+    name: str
+    """The name without its kind, as asked for."""
+    device: I64 = field(default_factory=_nothing)
+    """Rows of the device table."""
+    calls: I64 = field(default_factory=_nothing)
+    """Rows of the launch table."""
+    thread: I64 = field(default_factory=_nothing)
+    """The threads of intervals of host time; those of one thread do not overlap."""
+    start_ns: I64 = field(default_factory=_nothing)
+    end_ns: I64 = field(default_factory=_nothing)
+
+
+def select(context: Context, text: str) -> Selected:
+    """What a selector means.
+
+    Raises:
+        UsageError: Nothing in the trace has the name; the message has names like it.
+    """
+    kind, name = split(text)
+    if kind is None and text in RESOURCES:
+        return _resource(context, text)
+    for known in (kind,) if kind else tuple(_FINDERS):
+        found = _FINDERS[known](context, name)
+        if found is not None:
+            return found
+    raise UsageError(_nothing_found(text, name, names(context, kind)))
+
+
+def split(text: str) -> tuple[str | None, str]:
+    """The kind that a selector names, or None, and the name."""
+    kind, colon, name = text.partition(":")
+    return (kind, name) if colon and kind in _FINDERS and not name.startswith(":") else (None, text)
+
+
+def names(context: Context, kind: str | None = None) -> list[str]:
+    """All names that a selector of a kind may have, or of every kind."""
+    trace, host = context.trace, context.host
+    found: dict[str, Callable[[], list[str]]] = {
+        "operator": lambda: _texts(trace.names, host.name[_operators(context)]),
+        "kernel": lambda: _texts(trace.names, trace.device.name),
+        "class": lambda: [each.value for each in KernelClass],
+        "owner": lambda: sorted({owner.name for owner in context.once(owner_index).owners}),
+    }
+    listed = [name for key, make in found.items() if kind in (None, key) for name in make()]
+    return listed if kind else [*RESOURCES, *listed]
+
+
+def waiting_calls(context: Context, text: str) -> Selected:
+    """Calls that wait for the device: all, those of a function of the runtime, or those in an operator or owner.
+
+    Raises:
+        UsageError: No such call; the message has names like it.
+    """
+    waits = context.once(host_activity.waits).row
+    if text == _ALL or not len(waits):
+        if not len(waits):
+            raise UsageError(f"--no-sync {text}: no call in the trace waits for the device")
+        return Selected("synchronization", text, calls=waits)
+    launches = context.trace.launches
+    is_named = _matches(text)
+    rows = waits[context.trace.names.where(is_named)[launches.name[waits]]]
+    if len(rows):
+        return Selected("synchronization", text, calls=rows)
+    marked = _named(context, is_named)
+    around = entries(context.host.tree.nearest(marked), context.links.node[waits], NO_PARENT)
+    rows = waits[around != NO_PARENT]
+    if len(rows):
+        return Selected("synchronization", text, calls=rows)
+    near = [*_texts(context.trace.names, launches.name[waits]), *_operators_around(context, waits)]
+    raise UsageError(_nothing_found(text, text, near, "no call that waits for the device"))
+
+
+def _resource(context: Context, name: str) -> Selected:
+    device = context.trace.device
+    if name == "loader":
+        if not (context.kind == NodeKind.DATALOADER).any():
+            raise UsageError("loader: the trace has no waits for a DataLoader")
+        return Selected("loader", name)
+    if name == "communication":
+        rows = np.flatnonzero(communication_kernels(context.trace))
+        if not len(rows):
+            raise UsageError("communication: the trace has no kernels that communicate")
+        return Selected("communication", name, device=rows)
+    if name == "gpu":
+        if not len(device):
+            raise UsageError("gpu: nothing in the trace ran on a device")
+        return Selected("gpu", name, device=np.arange(len(device)))
+    return Selected("host", name, **_without_loader(context))
+
+
+def _without_loader(context: Context) -> dict[str, I64]:
+    """All time of host threads but waits for the loader, as the fields of intervals."""
+    host = context.trace.host
+    loads = np.flatnonzero(context.kind == NodeKind.DATALOADER)
+    threads, starts, ends = [], [], []
+    for thread in distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist():
+        own = loads[host.thread[loads] == thread]
+        reach = np.maximum.accumulate(host.end_ns[own])
+        start = np.append(0, reach)
+        end = np.append(host.start_ns[own], _LATER)
+        kept = end > start
+        threads.append(np.full(int(kept.sum()), thread))
+        starts.append(start[kept])
+        ends.append(end[kept])
+    if not threads:
+        return {}
+    return {
+        "thread": np.concatenate(threads).astype(np.int64),
+        "start_ns": np.concatenate(starts).astype(np.int64),
+        "end_ns": np.concatenate(ends).astype(np.int64),
+    }
+
+
+_LATER = 1 << 60
+
+
+def _operators(context: Context) -> Bool:
+    """Which host nodes are operators or steps of optimizers."""
+    kind = context.host.kind
+    found: Bool = (kind == NodeKind.OPERATOR) | (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.PYTHON)
+    return found
+
+
+def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
+    marked: Bool = _operators(context) & context.trace.names.where(is_named)[context.host.name]
+    return marked
+
+
+def _operator(context: Context, name: str) -> Selected | None:
+    return of_nodes(context, name, _named(context, _matches(name)))
+
+
+def of_nodes(context: Context, name: str, marked: Bool) -> Selected | None:
+    """What some nodes of the host tree, and all nodes inside of them, do; None without nodes."""
+    tree, links = context.host.tree, context.links
+    if not marked.any():
+        return None
+    nearest = tree.nearest(marked)
+    calls = np.flatnonzero(entries(nearest, links.node, NO_PARENT) != NO_PARENT)
+    within = np.zeros(len(context.trace.launches), np.bool_)
+    within[calls] = True
+    outer = np.flatnonzero(marked & (entries(nearest, tree.parent, NO_PARENT) == NO_PARENT))
+    return Selected(
+        "operator",
+        name,
+        device=np.flatnonzero(entries(within, links.launch, False)),
+        calls=calls,
+        thread=tree.thread[outer].astype(np.int64),
+        start_ns=tree.start_ns[outer],
+        end_ns=tree.end_ns[outer],
+    )
+
+
+def _kernel(context: Context, name: str) -> Selected | None:
+    device = context.trace.device
+    rows = np.flatnonzero(context.trace.names.where(_matches(name))[device.name])
+    return Selected("kernel", name, device=rows) if len(rows) else None
+
+
+def _class(context: Context, name: str) -> Selected | None:
+    device = context.trace.device
+    known = [each.value for each in KernelClass if _matches(name)(each.value)]
+    if not known:
+        return None
+    communicates = communication_kernels(context.trace)
+
+    def is_member(kernel: str) -> bool:
+        return kernel_class(kernel).value in known
+
+    own = context.trace.names.where(is_member)[device.name] & (device.category == Category.KERNEL) & ~communicates
+    if KernelClass.COMMUNICATION.value in known:
+        own |= communicates
+    return Selected("class", name, device=np.flatnonzero(own)) if own.any() else None
+
+
+def _owner(context: Context, name: str) -> Selected | None:
+    index = context.once(owner_index)
+    matches = _matches(name)
+    known = np.array([number for number, owner in enumerate(index.owners) if matches(owner.name)], np.int64)
+    segments = index.timeline
+    rows = np.flatnonzero(np.isin(segments.owner, known))
+    if not len(rows):
+        return None
+    return Selected(
+        "owner",
+        name,
+        thread=segments.thread[rows].astype(np.int64),
+        start_ns=segments.start_ns[rows],
+        end_ns=segments.end_ns[rows],
+    )
+
+
+_FINDERS: dict[str, Callable[[Context, str], Selected | None]] = {
+    "operator": _operator,
+    "kernel": _kernel,
+    "class": _class,
+    "owner": _owner,
+}
+
+
+def _matches(pattern: str) -> Callable[[str], bool]:
+    """Whether a name fits a pattern; brackets are part of names, so only `*` and `?` are special."""
+    if not any(mark in pattern for mark in "*?"):
+        return pattern.__eq__
+    escaped = pattern.replace("[", "[[]")
+    return lambda name: fnmatch.fnmatchcase(name, escaped)
+
+
+def _texts(pool: Sequence[str], codes: Array) -> list[str]:
+    return sorted(pool[code] for code in distinct(codes).tolist())
+
+
+def _operators_around(context: Context, calls: I64) -> list[str]:
+    node = context.links.node[calls]
+    return _texts(context.trace.names, context.host.name[node[node != NO_PARENT]])
+
+
+def _nothing_found(text: str, name: str, known: Iterable[str], what: str = "nothing in the trace") -> str:
+    """What to say of a name that nothing has."""
+    plain = name.strip("*?").lower()
+    known = list(dict.fromkeys(known))
+    by_lower = {each.lower(): each for each in known}
+    near = [each for each in known if plain and plain in each.lower()][:_SUGGESTED]
+    near += [by_lower[each] for each in difflib.get_close_matches(plain, list(by_lower), _SUGGESTED, 0.5)]
+    near = list(dict.fromkeys(near))[:_SUGGESTED]
+    asked = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"{text}: {what} has this name.{asked}"

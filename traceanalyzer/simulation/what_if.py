@@ -1,0 +1,276 @@
+"""What would the typical step take with some changes? And which changes would help most?
+
+Each change becomes edits of the causal model, and all of them are replayed together. Where the model does not reproduce
+the recording it abstains: then the answer is an interval from nothing to all time that the changes could take away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+import numpy as np
+
+from traceanalyzer._version import __version__
+from traceanalyzer.analyzers import kernel_classes, operators
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_owners import owner_index
+from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.errors import UsageError
+from traceanalyzer.report.model import Generator
+from traceanalyzer.report.source import ReportSource
+from traceanalyzer.simulation import critical_path, edits, model, replay_error, selectors
+from traceanalyzer.simulation.edits import Edit
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.simulation.replay_error import Replay
+from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.trace.tables import Category
+
+SCHEMA_VERSION = 1
+KINDS = ("loader", "speedup", "free", "no-sync", "bandwidth", "overlap", "graphs")
+GRAPH_LAUNCH_NS = 10_000
+"""Host time of the launch of a graph (own choice; NVIDIA measured 2 to 6 us on graphs of up to 100 nodes, and large
+ones take longer)."""
+_TOP = 10
+"""Operators, owners and classes that are tried when no change is asked for (own choice)."""
+
+PredictedNs = tuple[float, float | None, float]
+"""Low, point and high in ns; the point is null where the model abstains."""
+
+
+@dataclass(frozen=True)
+class ChangeAsked:
+    """One change that somebody asks about."""
+
+    kind: str
+    """One of `KINDS`."""
+    selector: str = ""
+    """What it is about; empty for changes of everything of their kind."""
+    factor: float | None = None
+    """How many times as fast, 0 for free; of `loader` what a wait takes at most, in ns."""
+
+
+class AppliedChange(msgspec.Struct, frozen=True):
+    """One change, and what in the trace it is about."""
+
+    kind: str
+    """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap` or `graphs`."""
+    selector: str
+    """What was asked for; empty for changes of everything of their kind."""
+    factor: float | None
+    """How many times as fast, 0 for no time at all; null where the kind needs none."""
+    found: str
+    """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or
+    `synchronization`."""
+    device_events: int
+    """Number of kernels, copies and fills that change, in the whole trace."""
+    calls: int
+    """Number of runtime calls that change, in the whole trace."""
+    wait_ns: float | None = None
+    """What a wait for the loader takes at most in ns; null for other kinds."""
+
+
+class WhatHelps(msgspec.Struct, frozen=True):
+    """What a step would gain if one thing cost nothing, or half as much."""
+
+    kind: str
+    """`resource`, `operator`, `class`, `owner` or `change`."""
+    selector: str
+    """The selector or, of a change, the option to ask about it by itself."""
+    free_ns: PredictedNs
+    """Time in ns by which the step gets shorter if it takes no time: low, point and high."""
+    half_ns: PredictedNs | None
+    """The same if it takes half as long; null where half makes no sense."""
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """The answer to a question about changes."""
+
+    schema_version: int
+    """Version of this document: 1."""
+    generator: Generator
+    """The program that made it."""
+    source: ReportSource
+    """The file of the trace."""
+    step_ns: float
+    """Duration of the typical step in ns as recorded."""
+    predicted_ns: PredictedNs
+    """Its duration in ns with the changes: low, point and high; the point is null where the model abstains."""
+    saving_ns: PredictedNs
+    """Time in ns by which it gets shorter: low, point and high; less than 0 where it gets longer."""
+    edits: tuple[AppliedChange, ...]
+    """The changes, all made together."""
+    replay: Replay
+    """How well the model reproduces the recording without a change."""
+    next_bottleneck: str | None
+    """What the step takes longest for with the changes: `loader`, `host`, `gpu` or `communication`; null where the
+    model abstains."""
+    helps: tuple[WhatHelps, ...] = ()
+    """What would help, the most first; only where no change is asked for."""
+
+
+def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
+    """What some changes do together; without changes, what would help most.
+
+    Args:
+        context: The trace.
+        changes: The changes, in any order.
+
+    Raises:
+        UsageError: The trace has no steps, a selector means nothing in it, or a factor is negative.
+    """
+    found = model.of(context)
+    if found is None:
+        raise UsageError("the trace has no step of any length, so nothing can be predicted")
+    resolved = [(change, *_resolved(context, change)) for change in changes]
+    every = [edit for _, _, own in resolved for edit in own]
+    saving = _saving(found, every)
+    step = _step(found)
+    low, point, high = saving
+    info = context.trace.info
+    return WhatIf(
+        schema_version=SCHEMA_VERSION,
+        generator=Generator("traceanalyzer", __version__),
+        source=ReportSource(info.name, "kineto", info.size_bytes),
+        step_ns=step,
+        predicted_ns=(step - high, None if point is None else step - point, step - low),
+        saving_ns=saving,
+        edits=tuple(_applied(change, selected) for change, selected, _ in resolved),
+        replay=replay_error.analyze(context),
+        next_bottleneck=None if found.abstains else critical_path.bottleneck(found, every),
+        helps=() if changes else _helps(context, found),
+    )
+
+
+def _step(found: Model) -> float:
+    return found.what_if(()).step_ns
+
+
+def _saving(found: Model, every: Sequence[Edit]) -> PredictedNs:
+    """Low, point and high; without a point where the model abstains."""
+    outcome = found.what_if(every)
+    low, point, high = outcome.saving_ns
+    if not found.abstains:
+        return low, point, high
+    return (min(low, 0.0), None, max(high, 0.0) + found.error_share * outcome.step_ns if every else 0.0)
+
+
+def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:
+    is_wait = change.kind == "loader"
+    return AppliedChange(
+        kind=change.kind,
+        selector=change.selector,
+        factor=None if is_wait else change.factor,
+        found=selected.kind,
+        device_events=len(selected.device),
+        calls=len(selected.calls),
+        wait_ns=change.factor if is_wait else None,
+    )
+
+
+def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edit]]:
+    """What a change is about, and its edits.
+
+    Raises:
+        UsageError: Its selector means nothing in the trace, or its factor is negative.
+    """
+    factor = 0.0 if change.factor is None else change.factor
+    if factor < 0 or not math.isfinite(factor):
+        raise UsageError(f"{change.selector or change.kind}={factor:g}: must be 0 (free) or more")
+    if change.kind == "loader":
+        return selectors.select(context, "loader"), [edits.Loader(round(factor))]
+    if change.kind == "no-sync":
+        waits = selectors.waiting_calls(context, change.selector or "*")
+        return waits, [edits.Unblock(waits.calls)]
+    if change.kind in ("bandwidth", "overlap"):
+        collectives = selectors.select(context, "communication")
+        if change.kind == "overlap":
+            return collectives, [edits.Overlap(collectives.device)]
+        return collectives, [edits.Bandwidth(collectives.device, _share(factor))]
+    if change.kind == "graphs":
+        return _graphs(context)
+    selected = selectors.select(context, change.selector)
+    return selected, _faster(selected, _share(factor))
+
+
+def _share(factor: float) -> float:
+    """New time over old where something is so many times as fast; 0 stands for free."""
+    return 1 / factor if factor else 0.0
+
+
+def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
+    """All kernels of a step, launched by one graph."""
+    device = context.trace.device
+    rows = np.flatnonzero((device.category == Category.KERNEL) & (context.links.launch >= 0))
+    if not len(rows):
+        raise UsageError("--graphs: the trace has no kernels with launches")
+    return Selected("gpu", "", device=rows), [edits.Relaunch(rows, GRAPH_LAUNCH_NS)]
+
+
+def _faster(selected: Selected, share: float) -> list[Edit]:
+    """Edits that make what was selected take a share of its time.
+
+    What costs nothing needs no launches and no host time. Else an operator is faster on the device, or on the host if
+    it runs nothing on a device.
+    """
+    on_host = edits.Host(selected.thread, selected.start_ns, selected.end_ns, share)
+    if selected.kind == "loader":
+        return [edits.Loader(factor=share)]
+    if selected.kind in ("owner", "host"):
+        return [on_host]
+    if selected.kind == "operator" and not share:
+        return [edits.Drop(selected.device), edits.Unblock(selected.calls), on_host]
+    if selected.kind == "operator" and not len(selected.device):
+        return [on_host]
+    if selected.kind in ("kernel", "class") and not share:
+        return [edits.Drop(selected.device)]
+    return [edits.Scale(selected.device, share)]
+
+
+def _helps(context: Context, found: Model) -> tuple[WhatHelps, ...]:
+    """What would help, by its point estimate when free."""
+    rows = []
+    for kind, selector in _candidates(context):
+        try:
+            selected = selectors.select(context, selector)
+        except UsageError:
+            continue
+        free, half = (_saving(found, _faster(selected, share)) for share in (0.0, 0.5))
+        rows.append(WhatHelps(kind, selector, free, half))
+    for option, change in _CHANGES.items():
+        try:
+            _, own = _resolved(context, change)
+        except UsageError:
+            continue
+        rows.append(WhatHelps("change", option, _saving(found, own), None))
+    rows.sort(key=lambda row: (-(row.free_ns[2] if row.free_ns[1] is None else row.free_ns[1]), row.selector))
+    return tuple(rows)
+
+
+_CHANGES = {
+    "--no-sync '*'": ChangeAsked("no-sync", "*"),
+    "--overlap": ChangeAsked("overlap"),
+    "--graphs": ChangeAsked("graphs"),
+}
+
+
+def _candidates(context: Context) -> Iterator[tuple[str, str]]:
+    """Kinds and selectors of what takes most time, one name once."""
+    for name in selectors.RESOURCES:
+        yield "resource", name
+    listed = operators.by_name(context).rows
+    for row in islice(listed, _TOP):
+        yield "operator", f"operator:{row.name}"
+    if kernel_classes.missing(context) is None:
+        for each in islice(kernel_classes.analyze(context).rows, _TOP):
+            yield "class", f"class:{each.name}"
+    index = context.once(owner_index)
+    segments = index.timeline
+    known = segments.owner >= 0
+    own = sum_by(segments.owner[known], (segments.end_ns - segments.start_ns)[known], len(index.owners))
+    numbers = np.argsort(-own, kind="stable")[:_TOP]
+    for name in dict.fromkeys(index.owners[number].name for number in numbers.tolist() if own[number]):
+        yield "owner", f"owner:{name}"
