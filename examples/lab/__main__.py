@@ -77,7 +77,7 @@ def _options() -> argparse.Namespace:
     again.set_defaults(run=_score)
     cost = commands.add_parser("overhead", help="measure what the profiler costs per event")
     cost.add_argument("-o", "--output", type=Path, required=True)
-    cost.add_argument("--rounds", type=int, default=7)
+    cost.add_argument("--rounds", type=int, default=25)
     cost.set_defaults(run=_overhead)
     return parser.parse_args()
 

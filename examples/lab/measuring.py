@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 
 import traceanalyzer as ta
-from examples.lab import keeping
+from examples.lab import keeping, machine
 from examples.lab.catalogue import Fault
 from examples.lab.reading import recorded
-from examples.lab.results import Machine, Row, Run, Side, Turn
+from examples.lab.results import Row, Run, Side, Turn
 from examples.lab.task import SIDES, Task
 
 _PATIENCE_S = 600
@@ -49,19 +47,18 @@ def measure(faults: Iterable[Fault], sizes: Iterable[str], effort: Effort, trace
         effort: How much.
         traces: A folder for the traces: `NAME/SIZE/before/` and `after/`.
     """
-    started, load, rows, failed = _now(), _load(), [], {}
+    started, load, rows, failed = machine.now(), machine.load(), [], {}
     gpu = _gpu()
     for fault in faults:
         if fault.needs_gpu and gpu is None:
             continue
-        sys.stderr.write(f"{_now()} {fault.name}\n")
+        sys.stderr.write(f"{machine.now()} {fault.name}\n")
         try:
             rows += _rows(fault, tuple(sizes), effort, traces / fault.name)
         except (subprocess.SubprocessError, RuntimeError, ta.TraceanalyzerError) as error:
             failed[fault.name] = str(error).strip().splitlines()[-1]
-    machine = Machine(_cpu(), os.cpu_count() or 1, _memory_gb(), gpu, platform.system(), (load, _load()))
     versions = {"python": platform.python_version(), "torch": version("torch"), "traceanalyzer": ta.__version__}
-    return Run(started, _now(), machine, versions, tuple(rows), failed)
+    return Run(started, machine.now(), machine.facts(load, gpu), versions, tuple(rows), failed)
 
 
 def _rows(fault: Fault, sizes: tuple[str, ...], effort: Effort, folder: Path) -> list[Row]:
@@ -98,26 +95,7 @@ def _wait(processes: list[subprocess.Popen[str]]) -> None:
             process.kill()
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def _load() -> float:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-
-
 def _gpu() -> str | None:
     import torch  # noqa: PLC0415 - only a measurement needs it
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _memory_gb() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
