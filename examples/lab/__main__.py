@@ -39,7 +39,7 @@ def _measure(options: argparse.Namespace) -> None:
 
 
 def _keep(options: argparse.Namespace) -> None:
-    for path in keeping.keep(options.traces, options.folder):
+    for path in keeping.keep(options.traces, options.folder, options.sizes):
         sys.stdout.write(f"{path.stat().st_size:8} {path.name}\n")
 
 
@@ -71,6 +71,7 @@ def _options() -> argparse.Namespace:
     keep = commands.add_parser("keep", help="shorten the traces of a run and keep them")
     keep.add_argument("traces", type=Path)
     keep.add_argument("folder", type=Path, nargs="?", default=keeping.FOLDER)
+    keep.add_argument("--sizes", nargs="+", choices=("small", "large"), default=("small",))
     keep.set_defaults(run=_keep)
     again = commands.add_parser("score", help="what this version predicts, beside what was measured")
     again.add_argument("results", type=Path, nargs="*")

@@ -26,8 +26,8 @@ Small traces for tests, examples and `make demo`. No file holds anybody's data: 
 `malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
 {capturer} and {commander}
 with torch 2.13 on a CPU and stripped of host name, paths and process numbers. So was `lab/`, which {lab}
-has cut to three steps. `saved/` holds what earlier versions of the tool wrote from these fixtures; it is never written
-again.
+has cut to the last steps. `saved/` holds what earlier versions of the tool wrote from these fixtures; it is
+never written again.
 All of them are the project's own work, under its licence, Apache-2.0.
 
 {maker} also writes this page; with `--check` it fails if a file differs from what it would write.
@@ -86,7 +86,7 @@ def _of_the_lab(path: Path) -> Fixture:
     fault = BY_NAME[name]
     shows = f"{fault.fault[0].upper()}{fault.fault[1:]}." if side == "before" else f"The fix: {fault.fix}."
     expect = "see docs/lab.md"
-    return Fixture(f"lab/{path.name}", f"{shows} Three steps, {size} size.", expect, LAB, None)
+    return Fixture(f"lab/{path.name}", f"{shows} At the {size} size.", expect, LAB, None)
 
 
 def _malformed(file: Malformed) -> Fixture:
