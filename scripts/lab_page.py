@@ -16,7 +16,7 @@ RUNS = ("first", "second")
 
 
 def text() -> str:
-    """The page."""
+    """The page as it shall be."""
     runs = {}
     for name in RUNS:
         run = results.read(results.FOLDER / f"{name}.json")

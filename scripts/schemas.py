@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from traceanalyzer import analyzers
+from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.difference import Difference
@@ -24,7 +24,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
-    results = {a.key: a.result for a in analyzers.ANALYZERS} | tables.RESULTS | {"ranks": Ranks}
+    of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYZERS}
+    results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
     body = components[whole["$ref"].rsplit("/", 1)[1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import locale
 import os
 import signal
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "corpus" in getattr(item, "fixturenames", ()) or item.get_closest_marker("browser"):
             item.add_marker("no_cover")
+
+
+def pytest_collection_finish() -> None:
+    """No later search for unreachable objects looks at what was collected: thousands of tests, which all stay."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

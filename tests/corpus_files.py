@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
+from traceanalyzer import pipeline
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.pipeline import analyze, load
 from traceanalyzer.report.model import Report
+from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.runner import Advice, judge
+from traceanalyzer.rules.selection import Chosen
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
@@ -31,7 +37,24 @@ def context_of(path: Path) -> Context:
     return Context(trace_of(path))
 
 
-@cache
 def report_of(path: Path) -> Report:
     """The report on a file, be it a trace or a document."""
-    return analyze(content_of(path))
+    return _analyzed(path)[0]
+
+
+def facts_of(path: Path) -> tuple[Facts, ...]:
+    """What the rules are asked about when a file is reported on."""
+    return _analyzed(path)[1]
+
+
+@cache
+def _analyzed(path: Path) -> tuple[Report, tuple[Facts, ...]]:
+    asked: list[Facts] = []
+
+    def watched(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
+        asked.extend(runs)
+        return judge(runs, chosen)
+
+    with patch.object(pipeline, "judge", watched):
+        report = analyze(content_of(path))
+    return report, tuple(asked)

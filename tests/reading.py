@@ -63,6 +63,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
     table = all_tables(trace)[name]
     pools: Mapping[str, Any] = {
         "name": trace.names,
+        "kernel": [*trace.names, None],  # -1 is unknown
         "task": trace.names,
         "shapes": trace.shapes,
         "types": trace.types,
@@ -71,6 +72,7 @@ def table_rows(trace: Trace, name: str) -> list[Row]:
         "grid": trace.dims,
         "block": trace.dims,
         "collective": trace.collectives,
+        "source": trace.sources,
         "thread": [(thread.pid, thread.tid) for thread in trace.threads],
         "category": [category.name for category in Category],
     }

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from traceanalyzer import analyzers, readers
+from traceanalyzer import analyzers, readers, simulation
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.graph_captures import GraphCaptures, doubts_with, join_with
 from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.inputs.opening import Content
 from traceanalyzer.knowledge import gpus
@@ -34,6 +35,9 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
 
 T = TypeVar("T")
+
+ANALYSES = (*analyzers.ANALYZERS, *simulation.ANALYZERS)
+"""The analyses of a trace, in the order of the report."""
 
 _SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
@@ -70,6 +74,14 @@ class StepChoice:
             known = f"the trace has steps {numbers[0]} to {numbers[-1]}" if numbers else "the trace has no steps"
             raise UsageError(f"no step is left to analyze: {known}")
         return steps.take(slice(chosen[0], chosen[-1] + 1))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What else was recorded of the program of a trace."""
+
+    compile_logs: tuple[CompileLog, ...] = ()
+    captures: GraphCaptures = field(default_factory=GraphCaptures)
 
 
 def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Trace | TableDocument:
@@ -110,6 +122,7 @@ def analyze(
     steps: StepChoice | None = None,
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
+    graph_captures: Iterable[str | Path | Trace] = (),
 ) -> model.Report:
     """Analyze a trace or the tables of a text.
 
@@ -118,17 +131,27 @@ def analyze(
         steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         compile_logs: Structured compile logs of the same program; `inputs.compile_logs.read` reads them.
+        graph_captures: Recordings of the captures of the graphs that the trace launches: files, or what `load`
+            returned. The time of the graphs is joined with the operators of the one that agrees.
 
     Raises:
-        UsageError: None of the chosen steps is in the trace, or steps or logs were chosen for a printed table.
+        UnusableInputError: A capture cannot be read, or none of them agrees.
+        UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for a printed table.
     """
+    beside = Beside(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
+    return _analyze(measured, steps, config or Config(), beside)
+
+
+def _analyze(measured: Trace | TableDocument, steps: StepChoice | None, config: Config, beside: Beside) -> model.Report:
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config or Config(), tuple(compile_logs))
-    if compile_logs:
+        return _analyze_trace(measured, steps, config, beside)
+    if beside.compile_logs:
         raise UsageError(f"{measured.name}: holds printed tables; a compile log explains only a trace")
+    if beside.captures.named:
+        raise UsageError(f"{measured.name}: printed tables launch no graphs; captures are joined with traces")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
-    return _analyze_document(measured, config or Config())
+    return _analyze_document(measured, config)
 
 
 def report_on(
@@ -136,7 +159,7 @@ def report_on(
     name: str,
     steps: StepChoice | None = None,
     config: Config | None = None,
-    compile_logs: Sequence[CompileLog] = (),
+    beside: Beside | None = None,
 ) -> model.Report:
     """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
 
@@ -145,34 +168,40 @@ def report_on(
         name: Of the file, for errors.
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
-        compile_logs: As of `analyze`.
+        beside: What else was recorded of the same program.
 
     Raises:
-        UnusableInputError: It is a saved difference.
-        UsageError: As of `analyze`; or steps or logs were chosen for a saved report.
+        UnusableInputError: It is a saved difference; or as of `analyze`.
+        UsageError: As of `analyze`; or steps, logs or captures were given for a saved report.
     """
     if isinstance(content, Difference):
         raise UnusableInputError(f"{name}: {saved_reports.DIFFERENCE}")
     if isinstance(content, model.Report):
         if steps is not None and not steps.is_everything:
             raise UsageError(f"{name}: is a saved report; steps can only be chosen of a trace")
-        if compile_logs:
+        if beside is not None and beside.compile_logs:
             raise UsageError(f"{name}: is a saved report; a compile log explains only a trace")
+        if beside is not None and beside.captures.named:
+            raise UsageError(f"{name}: is a saved report; captures can only be joined with a trace")
         return content
-    return analyze(content, steps, config, compile_logs)
+    return _analyze(content, steps, config or Config(), beside or Beside())
 
 
-def _analyze_trace(
-    trace: Trace, steps: StepChoice | None, config: Config, compile_logs: tuple[CompileLog, ...]
-) -> model.Report:
+def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, beside: Beside) -> model.Report:
     rules = selection.choose(config)
-    context = context_of(trace, steps, _gpu(trace.info.devices, config), compile_logs)
-    results, skipped = analyzers.run(context)
+    context = context_of(trace, steps, _gpu(trace.info.devices, config), beside.compile_logs)
+    joined = join_with(context, beside.captures)
+    results, skipped = analyzers.run(context, ANALYSES)
+    doubts = quality.analyze(context)
+    if joined is not None:
+        of_graphs, not_of_graphs = analyzers.run_joined(joined)
+        results, skipped = results | of_graphs, skipped | not_of_graphs
+        doubts = tuple(doubts_with(joined.result, doubts))
     source = source_of(trace)
     summary = summary_of(trace, context)
     advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
-    losses = (*trace.losses, *(loss for log in compile_logs for loss in log.losses))
-    return report_of(source, summary, results, skipped, (*losses, *quality.analyze(context)), advice)
+    losses = (*trace.losses, *(loss for log in beside.compile_logs for loss in log.losses))
+    return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
 
 
 def context_of(
@@ -200,7 +229,7 @@ def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
 
 def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
-    views = tables.runs.group(document)
+    views = tables.grouping.group(document)
     results, skipped = tables.run(document, views)
     source = ReportSource(document.name, "key_averages", document.size_bytes)
     advice = judge(facts_of_tables.facts(views, results, _gpu((), config)), rules)

@@ -48,7 +48,7 @@ def expected(corpus: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def kernels(corpus: Path, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def kernel_pairs(corpus: Path, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Our row and the reference's row of each kernel."""
     wanted = {row["name"]: row for row in expected(corpus, name).get("kernels", [])}
     ours = {row["name"]: row for row in plain(report_of(corpus, name)).get("kernels", {"rows": []})["rows"]}
@@ -72,8 +72,7 @@ def test_every_section_agrees(corpus: Path, corpus_name: str, tmp_path: Path) ->
 
 def test_blocks_and_occupancy_of_kernels(corpus: Path, corpus_name: str) -> None:
     """The reference takes a missing value for 0; ours is unknown then."""
-    rows = kernels(corpus, corpus_name)
-    for ours, wanted in rows:
+    for ours, wanted in kernel_pairs(corpus, corpus_name):
         for field, reference, scale in (
             ("mean_blocks_per_sm", "mean_blocks_per_sm", 1),
             ("mean_est_achieved_occupancy", "mean_est_achieved_occupancy_pct", 100),
@@ -86,7 +85,7 @@ def test_blocks_and_occupancy_of_kernels(corpus: Path, corpus_name: str) -> None
 
 
 def test_means_of_kernels(corpus: Path, corpus_name: str) -> None:
-    for ours, wanted in kernels(corpus, corpus_name):
+    for ours, wanted in kernel_pairs(corpus, corpus_name):
         assert ours["mean_ns"] == pytest.approx(1000 * wanted["mean_us"], abs=0.01), wanted["name"]
 
 
@@ -115,6 +114,7 @@ def test_averages_as_the_plugin_shows_them(corpus: Path, corpus_name: str) -> No
         pytest.skip("nothing to compare: the plugin computed with rounding errors")
     average = plain(report_of(corpus, corpus_name))["step_breakdown"]["average"]
     loose = {"Kernel", "Memcpy", "Memset", "Communication"} if reference["communication_differs"] else set()
+    assert reference["average_display"].keys() - loose
     for title, (value, percent) in reference["average_display"].items():
         if title in loose:
             continue
@@ -127,7 +127,7 @@ def test_averages_as_the_plugin_shows_them(corpus: Path, corpus_name: str) -> No
 def test_tensor_cores_are_found_where_the_plugin_finds_them_and_on_newer_devices(
     corpus: Path, corpus_name: str
 ) -> None:
-    for ours, _ in kernels(corpus, corpus_name):
+    for ours, _ in kernel_pairs(corpus, corpus_name):
         if PLUGIN.search(ours["name"]):
             assert ours["tensor_cores"] is True
         elif ours["tensor_cores"]:
@@ -138,5 +138,5 @@ def test_no_use_of_tensor_cores_is_claimed_where_the_plugin_is_right(corpus: Pat
     """Its advice to use mixed precision means that no kernel used them, except on AMD, which it does not know."""
     if "use_amp_tensor_cores" not in expected(corpus, corpus_name)["recommendation_ids"]:
         pytest.skip("nothing to compare: no advice of the plugin on tensor cores")
-    used = [row["name"] for row, _ in kernels(corpus, corpus_name) if row["tensor_cores"]]
+    used = [row["name"] for row, _ in kernel_pairs(corpus, corpus_name) if row["tensor_cores"]]
     assert all(name.startswith("Cijk_") for name in used)

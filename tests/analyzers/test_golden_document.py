@@ -84,6 +84,7 @@ def test_steps(corpus: Path, run: str) -> None:
 def test_tooltips_of_steps(corpus: Path, run: str) -> None:
     """Each names step, total, part and percentage."""
     rows = golden(corpus, run)[0]["steps"]["rows"]
+    assert rows
     for row, step in zip(rows, ours(corpus, run)["step_breakdown"]["steps"], strict=True):
         assert row[2::2]
         for tooltip in row[2::2]:

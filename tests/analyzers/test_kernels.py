@@ -26,7 +26,7 @@ def test_figures_of_a_kernel() -> None:
     for start, dur in ((0, "1.5"), (10, "2.5"), (20, 5)):
         trace.kernel("my_kernel", start, dur)
     assert by_name(trace) == (
-        Kernel("my_kernel", 3, 9_000, 3_000.0, 1_500, 5_000, pytest.approx(1 / 108, abs=1e-6), 0.5, None),  # type: ignore[arg-type]
+        Kernel("my_kernel", 3, 9_000, 3_000.0, 1_500, 5_000, pytest.approx(1 / 108, abs=1e-6), 0.5, None, "other"),  # type: ignore[arg-type]
     )
 
 
@@ -137,3 +137,32 @@ def test_both_tables_hold_the_same_time() -> None:
     trace = launching()
     assert sum(row.total_ns for row in by_name(trace)) == sum(row.total_ns for row in by_operator(trace))
     assert sum(row.calls for row in by_name(trace)) == sum(row.calls for row in by_operator(trace))
+
+
+def test_generated_kernels_tell_their_operators_and_their_file() -> None:
+    trace = TraceBuilder()
+    told = {"kernel_backend": "triton", "kernel_file": "/tmp/ab/cab.py", "kernel_hash": "cab"}
+    trace.op("triton_poi_fused_add_mul_3", 0, 20, args=told)
+    trace.launch_kernel("triton_poi_fused_add_mul_3", 30, 10, at=5)
+    trace.op("aten::mm", 50, 20)
+    trace.launch_kernel("ampere_sgemm_128x64_nn", 80, 5, at=55)
+    made, product = by_name(trace)
+    assert (made.kernel_class, made.generated_kind) == ("elementwise", "pointwise")
+    assert made.fused_operators == ("add", "mul")
+    assert (made.backend, made.source_file, made.source_hash) == ("triton", "/tmp/ab/cab.py", "cab")
+    assert (product.kernel_class, product.generated_kind, product.fused_operators) == ("gemm", None, ())
+    assert (product.backend, product.source_file, product.source_hash) == (None, None, None)
+
+
+def test_nodes_of_graphs_are_counted_where_the_trace_has_their_ids() -> None:
+    trace = TraceBuilder()
+    for replay in range(3):
+        at = 100 * replay
+        names = ("in_two_nodes", "in_two_nodes", "once")
+        trace.graph_launch(at, 5, [(name, at + 10 * place, 5, {}) for place, name in enumerate(names, 1)])
+    trace.kernel("alone", 400, 5)
+    assert {row.name: (row.calls, row.graph_nodes) for row in by_name(trace)} == {
+        "in_two_nodes": (6, 2),
+        "once": (3, 1),
+        "alone": (1, None),
+    }

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.batching.making import batch, population, reports, tree
+from tests.batching.conftest import Finished
+from tests.batching.making import batch, reports, tree
 from tests.cli.running import PATIENCE_S, PROGRAM, ROOT, environment
 from traceanalyzer.inputs.storage import STATE
 
-FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
-GOOD, BAD = (1980, 20) if FULL else (196, 4)
 JOBS = 2
 
 
@@ -58,15 +57,15 @@ def processes_of(session: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_killed_at_a_random_moment(tmp_path: Path) -> None:
+def test_killed_at_a_random_moment(finished: Finished, tmp_path: Path) -> None:
     """kill -9, several times; the last run has the bytes of one that was left alone."""
-    source = population(tmp_path / "in", GOOD, BAD)
+    source = finished.source
     chance = random.Random(8)
     target = tmp_path / "out"
     for _ in range(3):
         already = len(reports(target))
         program = start(source, target)
-        wait_for_reports(program, target, min(GOOD - 20, already + chance.randint(1, GOOD // 4)))
+        wait_for_reports(program, target, min(finished.good - 20, already + chance.randint(1, finished.good // 4)))
         program.kill()
         program.communicate()
         for report in reports(target):
@@ -77,15 +76,14 @@ def test_killed_at_a_random_moment(tmp_path: Path) -> None:
             time.sleep(0.01)
     counts, told = batch(source, target)
     assert counts.recalled > 0
-    assert counts.done == GOOD
-    assert len(told.ended) < GOOD, "only what is missing was done"
-    batch(source, tmp_path / "fresh")
-    assert tree(target) == tree(tmp_path / "fresh")
+    assert counts.done == finished.good
+    assert len(told.ended) < finished.good, "only what is missing was done"
+    assert tree(target) == tree(finished.target)
 
 
-def test_interrupted_by_the_user(tmp_path: Path) -> None:
+def test_interrupted_by_the_user(finished: Finished, tmp_path: Path) -> None:
     """Ctrl-C reaches all processes of the terminal: exit code 130, no traceback, no process left."""
-    source, target = population(tmp_path / "in", GOOD, 0), tmp_path / "out"
+    source, target = finished.source, tmp_path / "out"
     program = start(source, target)
     wait_for_reports(program, target, 5)
     os.killpg(program.pid, signal.SIGINT)
@@ -94,5 +92,7 @@ def test_interrupted_by_the_user(tmp_path: Path) -> None:
     assert b"Traceback" not in err
     assert not list(target.rglob(".traceanalyzer-*"))
     counts, _ = batch(source, target)
-    assert 5 - JOBS <= counts.recalled < counts.done == GOOD, "a record follows its report: each worker may owe one"
+    assert 5 - JOBS <= counts.recalled < counts.done == finished.good, (
+        "a record follows its report: each worker may owe one"
+    )
     assert (target / STATE).is_dir()

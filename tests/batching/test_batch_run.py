@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.batching import making
+from tests.batching.conftest import Finished
 from tests.batching.making import batch, population, reports, trace, tree, write
 from traceanalyzer.batching.request import ReportOptions
 from traceanalyzer.errors import OutputError, UnusableInputError
 from traceanalyzer.inputs.storage import STATE, open_folder
-
-FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
-GOOD, BAD = (1980, 20) if FULL else (196, 4)
 
 
 def rows(folder: Path) -> dict[str, dict[str, str]]:
@@ -24,19 +22,19 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
         return {row["file"]: row for row in csv.DictReader(file)}
 
 
-def test_population(tmp_path: Path) -> None:
-    """Thousands of traces with bad ones among them: a report or a reason for each, twice with the same bytes."""
-    source = population(tmp_path / "in", GOOD, BAD)
-    counts, _ = batch(source, tmp_path / "first")
-    assert (counts.done, counts.failed, counts.left_out, counts.recalled) == (GOOD, BAD, 0, 0)
-    assert len(reports(tmp_path / "first")) == GOOD
-    batch(source, tmp_path / "second", jobs=1)
-    assert tree(tmp_path / "first") == tree(tmp_path / "second")
+def test_population(finished: Finished, tmp_path: Path) -> None:
+    """A report or a reason for each, twice with the same bytes."""
+    good, bad = finished.good, finished.bad
+    counts = finished.counts
+    assert (counts.done, counts.failed, counts.left_out, counts.recalled) == (good, bad, 0, 0)
+    assert len(reports(finished.target)) == good
+    batch(finished.source, tmp_path / "second", jobs=1)
+    assert tree(finished.target) == tree(tmp_path / "second")
 
-    failed = {name: row["error"] for name, row in rows(tmp_path / "first").items() if row["status"] == "failed"}
-    assert len(failed) == BAD
+    failed = {name: row["error"] for name, row in rows(finished.target).items() if row["status"] == "failed"}
+    assert len(failed) == bad
     assert all(failed.values())
-    page = (tmp_path / "first" / "index.html").read_text("utf-8")
+    page = (finished.target / "index.html").read_text("utf-8")
     assert all(name in page for name in failed)
 
 

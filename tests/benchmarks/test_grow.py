@@ -137,7 +137,9 @@ def test_further_copies_differ_from_the_source_in_digits_only(source: str) -> No
 
     repeated = [event for event in split_events(source) if event.phase != "M"]
     text = "".join(source[event.separator_start : event.end] for event in repeated)
-    for copy in islice(take_apart(source).copies(), COPIES):
+    copies = list(islice(take_apart(source).copies(), COPIES))
+    assert len(copies) == COPIES
+    for copy in copies:
         assert copy.startswith(",")
         assert without_digits(copy.lstrip(", \n")) == without_digits(text.lstrip())
 
@@ -152,6 +154,7 @@ def test_metadata_is_written_once(source: str) -> None:
 @LAYOUTS
 def test_times_move_by_the_span_exactly(source: str) -> None:
     first, *others = copies_of_events(source)
+    assert others
     for number, copy in enumerate(others, start=1):
         shift = number * SPAN_US[source]
         assert [event["ts"] for event in copy] == [event["ts"] + shift for event in first]
@@ -182,7 +185,9 @@ def test_ids_are_fresh_in_each_copy(source: str, key: str) -> None:
 
 @LAYOUTS
 def test_links_hold_within_each_copy(source: str) -> None:
-    for copy in copies_of_events(source):
+    copies = copies_of_events(source)
+    assert len(copies) == COPIES
+    for copy in copies:
         by_name = {event["name"]: event for event in copy if event["ph"] == "X"}
         launch, kernel = by_name["cudaLaunchKernel"]["args"], by_name["gemm"]["args"]
         op = by_name['aten::mm "ts": 5']["args"]
@@ -196,7 +201,9 @@ def test_links_hold_within_each_copy(source: str) -> None:
 
 @LAYOUTS
 def test_what_is_no_id_of_an_event_stays(source: str) -> None:
-    for copy in copies_of_events(source):
+    copies = copies_of_events(source)
+    assert len(copies) == COPIES
+    for copy in copies:
         by_name = {event["name"]: event.get("args", {}) for event in copy}
         assert by_name["launched elsewhere"]["External id"] == 0
         assert by_name["gemm"]["id"] == 3

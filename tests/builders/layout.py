@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache, lru_cache
 from typing import Literal
 
 from .values import Event, Raw
@@ -106,13 +107,19 @@ def _resaved(value: object, style: Style) -> str:
 
 def _classic(event: Event, lines: Mapping[str, tuple[tuple[str, ...], ...]] = _LINES) -> str:
     groups = lines.get(str(event.get("ph")), _LINES["X"])
-    named = {key for group in groups for key in group}
-    rest = tuple(key for key in event if key not in named and key != "args")
-    rows = [_members(event, group) for group in (*groups[:-1], groups[-1] + rest)]
+    rows = [_members(event, group) for group in _rows(groups, tuple(event))]
     text = ",\n    ".join(row for row in rows if row)
     if "args" in event:
         text += ",\n    " + _args(event["args"])
     return "{\n    " + text + "\n  }"
+
+
+@cache
+def _rows(groups: tuple[tuple[str, ...], ...], keys: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The keys of each line; those that no line names follow on the last one."""
+    named = {key for group in groups for key in group}
+    rest = tuple(key for key in keys if key not in named and key != "args")
+    return (*groups[:-1], groups[-1] + rest)
 
 
 def _era_2021(event: Event) -> str:
@@ -134,24 +141,33 @@ def _args(args: object) -> str:
 
 
 def _members(mapping: Mapping[str, object], keys: Iterable[str]) -> str:
-    return ", ".join(f"{_string(key)}: {encode(mapping[key])}" for key in keys if key in mapping)
+    return ", ".join([_key(key) + encode(mapping[key]) for key in keys if key in mapping])
+
+
+@lru_cache(10_000)
+def _key(text: str) -> str:
+    """The same few keys stand in every event."""
+    return _UNICODE(text) + ": "
 
 
 def encode(value: object, *, compact: bool = False, ascii_only: bool = False) -> str:
     """JSON text of a value; a `Decimal` keeps its digits, except where Python's `json` would drop zeros."""
-    match value:
-        case dict():
-            colon, comma = (":", ",") if compact else (": ", ", ")
-            inner = (
-                _string(key, ascii_only) + colon + encode(item, compact=compact, ascii_only=ascii_only)
-                for key, item in value.items()
-            )
-            return "{" + comma.join(inner) + "}"
-        case list() | tuple():
-            inner = (encode(item, compact=compact, ascii_only=ascii_only) for item in value)
-            return "[" + ("," if compact else ", ").join(inner) + "]"
-        case _:
-            return _scalar(value, ascii_only)
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind is str:
+        return _ASCII(value) if ascii_only else _UNICODE(value)
+    if isinstance(value, dict):
+        colon, comma = (":", ",") if compact else (": ", ", ")
+        inner = [
+            _string(key, ascii_only) + colon + encode(item, compact=compact, ascii_only=ascii_only)
+            for key, item in value.items()
+        ]
+        return "{" + comma.join(inner) + "}"
+    if isinstance(value, list | tuple):
+        inner = [encode(item, compact=compact, ascii_only=ascii_only) for item in value]
+        return "[" + ("," if compact else ", ").join(inner) + "]"
+    return _scalar(value, ascii_only)
 
 
 def _scalar(value: object, ascii_only: bool) -> str:
@@ -164,8 +180,13 @@ def _scalar(value: object, ascii_only: bool) -> str:
     return json.dumps(value)
 
 
+# `json.dumps` makes an encoder for each call that asks for other than its defaults.
+_ASCII = json.JSONEncoder().encode
+_UNICODE = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _string(text: str, ascii_only: bool = False) -> str:
-    return json.dumps(text, ensure_ascii=ascii_only)
+    return _ASCII(text) if ascii_only else _UNICODE(text)
 
 
 def _trimmed(value: Decimal) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import ROOT, environment, spawn
+from tests.cli.running import ROOT, call, environment, spawn
 from traceanalyzer.cli import COMMANDS
 from traceanalyzer.cli.program import SHELLS
 from traceanalyzer.rules.selection import builtin
@@ -22,6 +22,16 @@ def completed(*words: str, shell: str = "bash") -> list[str]:
     place = words[-1] if shell == "fish" else str(len(words))
     variables = {"COMP_WORDS": " ".join(["traceanalyzer", *words]), "COMP_CWORD": place}
     run = spawn(env={VARIABLE: f"{shell}_complete", **variables})
+    assert (run.code, run.err) == (0, "")
+    return run.out.splitlines()
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """What bash is told for the last word, asked in this process."""
+    monkeypatch.setenv(VARIABLE, "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["traceanalyzer", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    run = call()
     assert (run.code, run.err) == (0, "")
     return run.out.splitlines()
 
@@ -70,12 +80,12 @@ def test_all_commands() -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_completed(words: tuple[str, ...], expected: list[str]) -> None:
-    assert [line for line in completed(*words) if line] == expected
+def test_what_is_completed(words: tuple[str, ...], expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [line for line in answered(monkeypatch, *words) if line] == expected
 
 
-def test_all_rules() -> None:
-    assert completed("rules", "") == [f"plain,{rule.id}" for rule in builtin()]
+def test_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(monkeypatch, "rules", "") == [f"plain,{rule.id}" for rule in builtin()]
 
 
 def test_bash_completes(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_damage_is_a_warning(tmp_path: Path, trace: Path) -> None:
     (tmp_path / "torch.log").write_text(build.broke("0/0", "train.py", 7, "why") + "broken\n", "utf-8")
     run = call("report", trace, "--compile-log", tmp_path / "torch.log", "--format", "json")
     warnings = {warning["id"]: warning["message"]["text"] for warning in json.loads(run.out)["warnings"]}
-    assert "line 7" in warnings["compile-log-damaged"]
+    assert "line 7" in warnings["read-compile-log-damaged"]
 
 
 @pytest.mark.parametrize("content", [None, "hello\n"])

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,9 @@ main()
 """
 
 
+@cache
 def on_terminal(*arguments: str | Path, columns: int = 80, **env: str) -> str:
-    """Standard output of a run whose standard output is a terminal."""
+    """Standard output of a run whose standard output is a terminal; several tests look at the same one."""
     return _on_terminal((*PROGRAM, *map(str, arguments)), columns, "stdout", env)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import compile_log
+from tests.builders.graph_capture import captured, model, replayed
 from tests.cli.running import FIXTURES, PROGRAM, call, spawn
 from traceanalyzer.cli import COMMANDS
 
@@ -114,6 +116,10 @@ def test_the_examples_work(tmp_path: Path) -> None:
     data = (FIXTURES / "synthetic" / "cpu_only.json").read_bytes()
     for name in ("trace.json", "trace.json.gz"):
         (tmp_path / name).write_bytes(data)
+    captured([("", model(2))]).write(tmp_path / "capture.json.gz")
+    replayed([model(2)]).write(tmp_path / "decode.json.gz")
+    (tmp_path / "compile_logs").mkdir()
+    (tmp_path / "compile_logs" / "torch.log").write_text(compile_log.broke("0/0", "train.py", 7, "why"), "utf-8")
     (tmp_path / "profiling.md").write_bytes((FIXTURES / "key_averages" / "article.md").read_bytes())
     found = dict.fromkeys(line for command in ((), ("report",)) for line in examples(help_of(*command)))
     env = {"PYTHONPATH": str(FIXTURES.parent), "BROWSER": "true %s"}  # no window is opened

@@ -177,7 +177,9 @@ def test_steps_of_a_saved_report_cannot_be_chosen(tmp_path: Path) -> None:
 
 
 def test_every_fixture_compared_with_itself_did_not_change() -> None:
-    for path in sorted((FIXTURES / "synthetic").iterdir()):
+    paths = sorted((FIXTURES / "synthetic").iterdir())
+    assert paths
+    for path in paths:
         found = diff(path, path)
         assert found.verdict.outcome == "no-change", path.name
         assert not any(ranking.rows for ranking in found.rankings), path.name

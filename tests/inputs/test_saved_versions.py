@@ -6,13 +6,14 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from scripts.texts import collect
+from scripts.texts import Found, collect
 from tests.builders.saved import DIFFERENCES, REPORTS, TEXTS, SavedFile
 from tests.cli.running import FIXTURES, call
 from tests.renderers.samples import report_of
@@ -45,6 +46,12 @@ RANKS = [file.path for file in REPORTS if file.name.startswith("command_rank")]
 each_report = pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.name)
 each_difference = pytest.mark.parametrize("file", DIFFERENCES, ids=lambda file: file.name)
 each_language = pytest.mark.parametrize("lang", CODES)
+
+
+@cache
+def texts() -> tuple[Found, ...]:
+    """Every text of today; finding them reads the whole package."""
+    return tuple(collect())
 
 
 def content(file: SavedFile) -> Any:
@@ -172,7 +179,7 @@ def test_the_command_renders_a_saved_report(tmp_path: Path, form: str) -> None:
 
 def test_every_saved_message_is_translated_or_falls_back_to_its_english_text() -> None:
     """A text that is still known under its id finds its quantities in what was saved."""
-    known = {text.id: text for text in collect()}
+    known = {text.id: text for text in texts()}
     for file in (*REPORTS, *DIFFERENCES):
         saved = [message for message in messages(content(file)) if message["id"] in known]
         assert saved
@@ -183,7 +190,7 @@ def test_every_saved_message_is_translated_or_falls_back_to_its_english_text() -
 
 def test_other_quantities_are_another_id() -> None:
     """A text of an earlier version has the same fields in the same units today, or another id."""
-    today = {text.id: sorted(fields(text.english)) for text in collect()}
+    today = {text.id: sorted(fields(text.english)) for text in texts()}
     before = {id_: sorted(fields(english)) for id_, english in content(TEXTS).items()}
     assert len(before) > 1000
     changed = {id_: (old, today[id_]) for id_, old in before.items() if id_ in today and today[id_] != old}

@@ -155,6 +155,8 @@ PLAIN_ARITHMETIC: dict[str, tuple[str, ...]] = {
         "void cutlass::device_kernel<flash::FlashAttnBwdPreprocess<cute::tuple<cute::C<128>, cute::C<128> > > >",
         "void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<cute::C<8>, cute::C<128> >, 4> >",
         "void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, __hip_bfloat16, 128, 128, 256, 8, false>",
+        "void flash::prepare_varlen_num_blocks_kernel<8, false>(int, int, int, int const*)",
+        "SubTensorOpWithCastTensor1d",
     ),
     "torch": (
         "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3>>",
@@ -210,7 +212,24 @@ NOT_TOLD: tuple[str, ...] = (
     "kernel_0d1d2d3de4de",
     "cask_cudnn::computeOffsetsKernel(cask_cudnn::ComputeOffsetsParams)",
     "my_kernel",
+    "grouped_gemm_scatter_copy",
+    "Cijk_a_name_that_was_cut",
     "",
+)
+
+CUSTOM_COMMUNICATION: tuple[str, ...] = (
+    "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals, vllm::Signal*)",
+    "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
+    "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 8>(c10::BFloat16**)",
+    "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8>(AllReduceParams)",
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<Pattern, __half, 8>(Params)",
+    "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<__half> >(__half const*)",
+    "void deep_ep::internode_ll::combine<3, 10, 7168, 9>(void*, void*, int*)",
+    "void deep_ep::intranode::notify_dispatch<8>(int const*, int*)",
+    "void mori::moe::EpDispatchIntraNodeKernel<hip_bfloat16>(mori::moe::EpDispatchCombineArgs)",
+    "nvshmemi_proxy_quiet_kernel",
+    "void userbuffers_fp16_sum_inplace_gpu_rw<16>(int, int)",
+    "moeAllToAllKernel",
 )
 
 COMMUNICATION: tuple[str, ...] = (
@@ -225,6 +244,7 @@ COMMUNICATION: tuple[str, ...] = (
     "oneccl_allreduce_pcie<half, Rt64_128_PCIE, RingTransmit>",
     "void oneapi::ccl::allreduce_kernel<float>(float*)",
     "HcclAllReduce",
+    *CUSTOM_COMMUNICATION,
 )
 
 COMPUTATION: tuple[str, ...] = (
@@ -234,4 +254,7 @@ COMPUTATION: tuple[str, ...] = (
     "void splitKreduce_kernel<32, 16, int, float, float, float, float, true>",
     "void at::native::scatter_gather_elementwise_kernel<128, 8>",
     "Memcpy PtoP (Device -> Device)",
+    "void deep_ep::layout::get_dispatch_layout<256, 8>(long const*, int*)",
+    # a functor's name among the arguments of the template decides nothing
+    "void flash::softmax_kernel<flash::Allreduce<4>, AllReduceKernelTraits>(float*)",
 )

@@ -76,7 +76,9 @@ def test_ids_are_unique_and_what_is_never_named_comes_last() -> None:
 @pytest.mark.parametrize("known", FRAMEWORKS, ids=lambda known: known.id)
 def test_every_alternative_has_a_word_to_look_for_first(known: Framework) -> None:
     """A trace may have a million names: none may cost an expression for each framework."""
-    for pattern in filter(None, (known.names, known.frames)):
+    patterns = [pattern for pattern in (known.names, known.frames) if pattern]
+    assert patterns
+    for pattern in patterns:
         for alternative in alternatives(pattern.pattern):
             assert len(required_word(alternative)) >= 3, alternative
 
@@ -84,5 +86,7 @@ def test_every_alternative_has_a_word_to_look_for_first(known: Framework) -> Non
 @pytest.mark.parametrize("known", FRAMEWORKS, ids=lambda known: known.id)
 def test_no_pattern_repeats_without_bound(known: Framework) -> None:
     """Names out of a trace may be a megabyte long."""
-    for pattern in filter(None, (known.names, known.frames)):
+    patterns = [pattern for pattern in (known.names, known.frames) if pattern]
+    assert patterns
+    for pattern in patterns:
         assert not [node for _, node in walk(parsed(pattern)) if is_unbounded(node)]

@@ -227,10 +227,12 @@ def test_operators_without_a_model(name: str) -> None:
     assert op_models.family(name) is None
 
 
+ODD = ("[]", "[[]]", "[[],[],[]]", "[[[1,2],[3]],[4]]", '["x",null]', "[[0,3],[3,0]]", "[[1],[1],[1],[1],[1],[1]]")
+
+
 def test_every_model_survives_arguments_that_it_does_not_expect() -> None:
-    odd = ("[]", "[[]]", "[[],[],[]]", "[[[1,2],[3]],[4]]", '["x",null]', "[[0,3],[3,0]]", "[[1],[1],[1],[1],[1],[1]]")
     for name in op_models.MODELS:
-        for shapes in odd:
+        for shapes in ODD:
             for types in ("", '["float","float","float","float"]', '["TensorList","",""]'):
                 for values in ("", '["x","y","z","[","9"]'):
                     call = op_models.parse(name, shapes, types, shapes, values)

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -33,6 +34,7 @@ class Part:
         return [dict(zip(head, row, strict=True)) for row in body]
 
 
+@lru_cache(16)
 def tokens(markdown: str) -> list[Token]:
     """The blocks of a document."""
     return _PARSER.parse(markdown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -87,6 +87,7 @@ def report_of(path: Path) -> Report:
     return analyze(load(path))
 
 
+@lru_cache(200)
 def marked(name: str) -> Report:
     """Steps, operators, kernels, modules, frames, a device, a category and a file of this name."""
     trace = TraceBuilder(
@@ -98,13 +99,14 @@ def marked(name: str) -> Report:
         trace.annotation(name, start + 5, 800)
         trace.python_function(f"{name}(12): {name}", start + 6, 790)
         trace.module(name, start + 7, 780)
-        trace.op(name, start + 10, 300, shapes=[[name], [8, 8]], types=[name])
+        trace.op(name, start + 10, 200, shapes=[[name], [8, 8]], types=[name])
         trace.launch_kernel(name, start + 100, 200, at=start + 20, args={"grid": [name], "block": name})
         trace.op("aten::mm", start + 400, 50, shapes=[[8, 8]])
         trace.launch_kernel("ampere_sgemm_64x64_nn", start + 500, 100, at=start + 410)
     return _report(trace, name)
 
 
+@lru_cache(200)
 def unmarked(name: str) -> Report:
     """Optimizer steps and loader waits of this name, without any mark of the profiler."""
     trace = TraceBuilder(options=("record_shapes",))

@@ -125,7 +125,9 @@ def test_markdown_shows_pictures_in_place_of_bars_of_text() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE[:24], ids=lambda name: ascii(name)[:30])
 def test_hostile_names_do_not_leave_the_files(name: str) -> None:
-    for asset in chart_assets.draw(marked(name), EN, "svg", name):
+    drawn = chart_assets.draw(marked(name), EN, "svg", name)
+    assert drawn
+    for asset in drawn:
         assert re.fullmatch(r"[\w.-]+\.svg", asset.name)
         root = ET.fromstring(asset.data)
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {

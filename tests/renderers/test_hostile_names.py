@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -39,24 +41,38 @@ def shown_as_code(markdown: str) -> set[str]:
     return {token.content for token in readback.inline(markdown) if token.type == "code_inline"}
 
 
-def check_markdown(report: Report, benign: Report, name: str) -> None:
-    text = render(report, "markdown")
+Make = Callable[[str], Report]
+
+
+@cache
+def benign(make: Make, name: str, form: str) -> str:
+    """A report in which nothing is hostile, which all hostile ones are compared with."""
+    return render(make(name), form)
+
+
+@cache
+def benign_skeleton(make: Make, name: str) -> list[tuple[str, str, str]]:
+    return readback.skeleton(benign(make, name, "markdown"))
+
+
+def check_markdown(make: Make, name: str, harmless: str) -> None:
+    text = render(make(name), "markdown")
     readback.check_structure(text)
-    assert readback.skeleton(text) == readback.skeleton(render(benign, "markdown"))
+    assert readback.skeleton(text) == benign_skeleton(make, harmless)
     assert controls(text) <= {"\n", "\u200b"}
     expected = shorten(clean(name), 100)
     assert not expected or expected in shown_as_code(text)
     assert not LINKS.findall(readback.prose(text))
 
 
-def check_terminal(report: Report, benign: Report, name: str) -> None:
-    screen = render(report, "terminal")
+def check_terminal(make: Make, name: str) -> None:
+    screen = render(make(name), "terminal")
     assert controls(screen) <= {"\n"}
     assert max(map(cell_len, screen.split("\n"))) <= 80
     numbers = re.compile(r"\d[\d,.]* (?:[mun]?s|%)")
     table = "\nOperators by device self time\n"
     rows, plain = (
-        text.split(table)[1].split("\n\n")[0].split("\n")[1:] for text in (screen, render(benign, "terminal"))
+        text.split(table)[1].split("\n\n")[0].split("\n")[1:] for text in (screen, benign(make, PLAIN, "terminal"))
     )
     assert [numbers.findall(row)[-3:] for row in rows] == [numbers.findall(row)[-3:] for row in plain]
     begin = clean(name)[:6]
@@ -68,14 +84,14 @@ def check_terminal(report: Report, benign: Report, name: str) -> None:
 
 @both_traces
 @every_hostile_name
-def test_markdown_keeps_its_structure(make: type, name: str) -> None:
+def test_markdown_keeps_its_structure(make: Make, name: str) -> None:
     # An operator with a name that no operator has is a mark, and marks have a section of their own.
-    check_markdown(make(name), make("plain name" if is_mark_among_operators(name) else PLAIN), name)
+    check_markdown(make, name, "plain name" if is_mark_among_operators(name) else PLAIN)
 
 
 @given(names)
 def test_markdown_keeps_its_structure_whatever_the_name(name: str) -> None:
-    check_markdown(marked(name), marked(PLAIN), name)
+    check_markdown(marked, name, PLAIN)
 
 
 @given(names)
@@ -111,13 +127,13 @@ def test_the_check_would_see_a_link() -> None:
 
 @both_traces
 @every_hostile_name
-def test_the_terminal_shows_lines_of_text(make: type, name: str) -> None:
-    check_terminal(make(name), make(PLAIN), name)
+def test_the_terminal_shows_lines_of_text(make: Make, name: str) -> None:
+    check_terminal(make, name)
 
 
 @given(names)
 def test_the_terminal_shows_lines_of_text_whatever_the_name(name: str) -> None:
-    check_terminal(marked(name), marked(PLAIN), name)
+    check_terminal(marked, name)
 
 
 # JSON and broken texts

@@ -154,6 +154,7 @@ def test_units_are_in_the_keys(path: Path) -> None:
 def test_messages_have_all_their_quantities(path: Path) -> None:
     report = json_of(path)
     messages = [warning["message"] for warning in report["warnings"]] + [s["reason"] for s in report["skipped"]]
+    assert messages
     for message in messages:
         assert set(message) == {"id", "params", "text"}
         assert "{" not in message["text"]

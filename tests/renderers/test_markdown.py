@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ LIMIT = 65_000
 each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 
 
+@cache
 def markdown_of(path: Path) -> str:
     return render(report_of(path), "markdown")
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from tests.builders.situations import SITUATIONS, Situation
 from tests.random_traces import Plan, plans
 from tests.reading import assert_reads_back, plain, read_built
-from traceanalyzer.analyzers import ANALYZERS
-from traceanalyzer.pipeline import analyze
+from traceanalyzer.pipeline import ANALYSES, analyze
 from traceanalyzer.report.model import SCHEMA_VERSION, Report
 
 
@@ -38,7 +37,7 @@ def test_reports_of_any_trace_survive_json(plan: Plan) -> None:
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_results_come_back_as_their_own_types(situation: Situation) -> None:
     report = analyze(read_built(situation.build(), situation.layout))
-    for analyzer in ANALYZERS:
+    for analyzer in ANALYSES:
         result = report.result(analyzer.key, analyzer.result)
         assert (result is None) == (analyzer.key not in report.analyses)
         if result is not None:
@@ -49,9 +48,9 @@ def test_results_come_back_as_their_own_types(situation: Situation) -> None:
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_every_analysis_has_a_result_or_a_reason(situation: Situation) -> None:
     report = analyze(read_built(situation.build(), situation.layout))
-    keys = {analyzer.key for analyzer in ANALYZERS}
+    keys = {analyzer.key for analyzer in ANALYSES}
     skipped = [entry.id for entry in report.skipped if entry.id in keys]  # the others are rules
-    assert sorted([*report.analyses, *skipped]) == sorted(analyzer.key for analyzer in ANALYZERS)
+    assert sorted([*report.analyses, *skipped]) == sorted(analyzer.key for analyzer in ANALYSES)
     assert all(entry.reason.text for entry in report.skipped)
 
 

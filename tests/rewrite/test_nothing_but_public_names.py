@@ -58,7 +58,8 @@ def test_a_secret_behind_a_public_prefix_is_hashed(name: str, group: TableGroup,
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_secret_between_any_two_public_parts_is_hashed(prefix: str) -> None:
-    for name in (prefix + SECRET + suffix for suffix in SUFFIXES):
+    for suffix in SUFFIXES:
+        name = prefix + SECRET + suffix
         hidden = [NAMES.of(group, name) for group in GROUPS]
         hidden += [NAMES.thread(name), NAMES.process(name), NAMES.group(name)]
         assert not [text for text in hidden if SECRET in text]

@@ -109,6 +109,12 @@ def test_compiled_pointwise_kernels_move_data() -> None:
     assert "mostly operations that move data" in found.message.text
 
 
+def test_generated_kernels_of_no_named_kind_are_no_data_that_moves() -> None:
+    (found,) = report(steps(host=10, kernel="triton__0d1d2d3d", gpu=5000)).headlines
+    assert found.bound == "gpu-compute"
+    assert "the names of its kernels do not tell" in found.message.text
+
+
 @pytest.mark.parametrize("sign", ["nccl:all_to_all", "aten::cudnn_convolution", "npu::npu_format_cast"])
 def test_a_name_tells_of_a_device_that_was_not_recorded(sign: str) -> None:
     trace = TraceBuilder(devices=())

@@ -59,6 +59,7 @@ def test_metadata(rule: Rule) -> None:
 
 @every_rule
 def test_thresholds_have_unit_and_source(rule: Rule) -> None:
+    assert rule.thresholds
     for threshold in rule.thresholds:
         assert threshold.unit in _FORMATS
         assert len(threshold.source) > 20, f"{threshold.key}: where is the number from?"

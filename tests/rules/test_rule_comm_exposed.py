@@ -31,7 +31,7 @@ def test_edge_exposed_share() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    assert "no kernels of a collective library" in (skipped(trap_marks_on_the_host(), RULE) or "")
+    assert "no kernels that communicate" in (skipped(trap_marks_on_the_host(), RULE) or "")
     assert "at the same time" in (skipped(fires_in_a_table(), RULE) or "")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from traceanalyzer.analyzers import (
     accelerators,
+    attribution,
     capture,
     chains,
     communication,
@@ -21,7 +22,9 @@ from traceanalyzer.analyzers import (
     device_copies,
     device_wide_syncs,
     gpu,
+    graph_join,
     host_origins,
+    host_owners,
     idle,
     kernel_classes,
     kernels,
@@ -37,6 +40,7 @@ from traceanalyzer.analyzers import (
     python_lines,
     rank_facts,
     recording,
+    repeated_layers,
     repeats,
     resources,
     roofline,
@@ -49,6 +53,7 @@ from traceanalyzer.analyzers import (
     timeline,
 )
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.graph_join import tables as joined
 from traceanalyzer.analyzers.idle import repeated_steps
 from traceanalyzer.report.message import Message
 
@@ -68,10 +73,12 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("recording", recording.Recording, recording.analyze, missing.steps),
     Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, missing.steps),
     Analyzer("phases", phases.Phases, phases.analyze, phases.missing),
+    Analyzer("host_owners", host_owners.HostOwners, host_owners.analyze, host_owners.missing),
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),
     Analyzer("accelerators", accelerators.Accelerators, accelerators.analyze, accelerators.missing),
+    Analyzer("attribution", attribution.Attribution, attribution.analyze, attribution.missing),
     Analyzer("operators", operators.Operators, operators.by_name, missing.operators),
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, missing.operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, missing.kernels),
@@ -92,6 +99,12 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("host_origins", host_origins.HostOrigins, host_origins.analyze, host_origins.missing),
     Analyzer("repeats", repeats.Repeats, repeats.analyze, repeats.missing),
     Analyzer("kernel_classes", kernel_classes.KernelClasses, kernel_classes.analyze, kernel_classes.missing),
+    Analyzer(
+        "repeated_layers",
+        repeated_layers.RepeatedLayers,
+        repeated_layers.analyze,
+        repeated_layers.missing,
+    ),
     Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("communication", communication.Communication, communication.analyze, communication.missing),
     Analyzer("rank_facts", rank_facts.RankFacts, rank_facts.analyze, rank_facts.missing),
@@ -123,13 +136,46 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )
 
+JOINED: tuple[Analyzer, ...] = (
+    Analyzer("joined_operators", joined.JoinedOperators, joined.by_name, missing.operators),
+    Analyzer("joined_operators_by_shape", joined.JoinedOperatorsByShape, joined.by_shape, missing.operators),
+    Analyzer("joined_modules", joined.JoinedModules, joined.by_module, modules.missing),
+    Analyzer("joined_python_lines", joined.JoinedLines, joined.by_line, python_lines.missing),
+    Analyzer("joined_roofline", roofline.Roofline, roofline.analyze, roofline.missing),
+    Analyzer("joined_kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, missing.kernels),
+)
+"""Analyses of what graphs replayed, under the calls of their capture; they run where there is a capture that agrees."""
 
-def run(context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+RESULTS: dict[str, type[msgspec.Struct]] = {
+    **{analyzer.key: analyzer.result for analyzer in ANALYZERS},
+    "graph_join": graph_join.GraphJoin,
+    **{analyzer.key: analyzer.result for analyzer in JOINED},
+}
+"""The type of every result of a trace by its key."""
+
+
+def run(
+    context: Context, analyses: Sequence[Analyzer] = ANALYZERS
+) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     """Run every analysis that the trace has the data for.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.
     """
-    skipped = {a.key: reason for a in ANALYZERS if (reason := a.missing(context)) is not None}
-    results = {a.key: a.analyze(context) for a in ANALYZERS if a.key not in skipped}
+    return _run(analyses, context)
+
+
+def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+    """Run the analyses of what was joined with captures.
+
+    Returns:
+        The results by key, and for each analysis that did not run the reason.
+    """
+    results, skipped = _run(JOINED, join.context) if join.context is not None else ({}, {})
+    return {"graph_join": join.result, **results}, skipped
+
+
+def _run(chosen: Sequence[Analyzer], context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
+    skipped = {a.key: reason for a in chosen if (reason := a.missing(context)) is not None}
+    results = {a.key: a.analyze(context) for a in chosen if a.key not in skipped}
     return results, skipped

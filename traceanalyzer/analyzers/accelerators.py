@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import group, members
 from traceanalyzer.knowledge.accelerators import BUSY, NAMES, TaskKind, task_kind
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Vendor
@@ -181,7 +182,7 @@ def _use(context: Context, device: AcceleratorDevice) -> AcceleratorUse:
         vendor=NAMES[device.vendor],
         device=device.number,
         events=len(device.rows),
-        streams=len(np.unique(events.stream[device.rows])),
+        streams=len(distinct(events.stream[device.rows])),
         span_ns=span,
         busy_ns=busy.length,
         busy_share=busy.length / (end - start) if end > start else None,

@@ -24,8 +24,11 @@ from traceanalyzer.analyzers.module_classes import class_codes, class_name
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.optimizers import ranges
 from traceanalyzer.analyzers.sums import group, sum_by
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -126,7 +129,7 @@ class _Found:
 
     def take(self, kept: Bool) -> _Found:
         """Keep some of the kernels; the chains are numbered again."""
-        chain = np.unique(self.chain[kept], return_inverse=True)[1]
+        chain = ranked(self.chain[kept])[1]
         return _Found(self.event[kept], self.node[kept], self.elements[kept], self.parent[kept], chain)
 
 
@@ -174,7 +177,7 @@ def _find(context: Context) -> _Found:
 def _elements(context: Context, events: I64, node: I64) -> I64:
     """For each device event, the elements of its operator's largest tensor; 0 if it is not a link of a chain."""
     trace, host = context.trace, context.host
-    codes, own = np.unique(trace.device.name[events], return_inverse=True)
+    codes, own = ranked(trace.device.name[events])
     is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)
     usable = (trace.device.category[events] == Category.KERNEL) & is_link[own]
     product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
@@ -182,14 +185,14 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     row = entries(host.row, node, 0)
     call = innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
     usable &= call == NO_PARENT
-    codes, inverse = np.unique(np.where(usable, trace.host.shapes[row], 0), return_inverse=True)
+    codes, inverse = ranked(np.where(usable, trace.host.shapes[row], 0))
     sizes = np.array([_largest(trace.shapes[code]) for code in codes.tolist()], np.int64)
     return np.where(usable, sizes[inverse], 0)
 
 
 def _is_link(kernel: str) -> bool:
     """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
-    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel
+    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
 
 
 def _largest(text: str) -> int:

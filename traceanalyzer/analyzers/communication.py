@@ -9,11 +9,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -21,7 +22,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_COLLECTIVES = Text(
     "skip-no-collectives",
-    "the trace has no kernels of a collective library (NCCL, RCCL, oneCCL, HCCL)",
+    "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of the "
+    "program's own",
 )
 
 HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
@@ -125,7 +127,7 @@ def analyze(context: Context) -> Communication:
     """All collectives of a trace that run on a device."""
     device = context.trace.device
     collective = context.once(kernels_of_collectives)
-    numbers = np.unique(device.device[collective]).tolist()
+    numbers = distinct(device.device[collective]).tolist()
     rows = _rows(context)
     return Communication(
         rows=rows,
@@ -250,7 +252,7 @@ def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
 def _steps(context: Context) -> tuple[StepCommunication, ...]:
     steps, device = context.steps, context.trace.device
     communication, computation = times_of(context, np.ones(len(device), np.bool_))
-    start = np.sort(device.start_ns[context.once(kernels_of_collectives)])
+    start = ascending(device.start_ns[context.once(kernels_of_collectives)])
     calls = np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns)
     busy = communication.within(steps.start_ns, steps.end_ns)
     exposed = (communication - computation).within(steps.start_ns, steps.end_ns)

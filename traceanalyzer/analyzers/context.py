@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -19,6 +20,14 @@ from traceanalyzer.trace.table import I64, U8, Bool
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Repetitions:
+    """How often calls count whose work was replayed by graphs; shape of each array: (rows of the table,)."""
+
+    host: I64
+    frames: I64
+
+
 class Context:
     """A trace with its call trees, links and steps, the choice of steps, and what the device can do."""
 
@@ -28,11 +37,13 @@ class Context:
         chosen: Steps | None = None,
         gpu: Gpu | None = None,
         compile_logs: tuple[CompileLog, ...] = (),
+        repetitions: Repetitions | None = None,
     ) -> None:
         self.trace = trace
         self.compile_logs = compile_logs
         self.gpu = gpu or gpus.only(trace.info.devices)
         self._chosen = chosen
+        self._repetitions = repetitions
         self._computed: dict[Callable[[Context], Any], Any] = {}
 
     def once(self, compute: Callable[[Context], T]) -> T:
@@ -46,6 +57,20 @@ class Context:
         if self.scope is None:
             return np.ones(len(start_ns), np.bool_)
         return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])
+
+    def calls_of(self, nodes: I64) -> I64:
+        """How many calls each node of the host tree stands for: one, but for what graphs replayed."""
+        if self._repetitions is None:
+            return np.ones(len(nodes), np.int64)
+        row, is_module = self.host.row[nodes], self.host.kind[nodes] == host_tree.NodeKind.MODULE
+        calls = np.empty(len(nodes), np.int64)
+        calls[is_module] = self._repetitions.frames[row[is_module]]
+        calls[~is_module] = self._repetitions.host[row[~is_module]]
+        return calls
+
+    def calls_of_frames(self, rows: I64) -> I64:
+        """How many calls each row of the table of frames stands for."""
+        return np.ones(len(rows), np.int64) if self._repetitions is None else self._repetitions.frames[rows]
 
     @property
     def scope(self) -> tuple[int, int] | None:

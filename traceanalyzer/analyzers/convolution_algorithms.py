@@ -17,6 +17,7 @@ from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -80,7 +81,7 @@ def analyze(context: Context) -> ConvolutionAlgorithms:
     """Group the calls of convolutions by their inputs and by their kernels."""
     trace, host, device = context.trace, context.host, context.trace.device
     nodes, kernels = context.once(_kernels)
-    calls, call = np.unique(nodes, return_inverse=True)
+    calls, call = ranked(nodes)
     time = sum_by(call, device.dur_ns[kernels], len(calls))
     row = host.row[calls]
     inputs = [getattr(trace.host, field)[row] for field in ("shapes", "types", "strides", "concrete")]

@@ -8,6 +8,8 @@ the first operator after a convolution decides (updating the counter of batches,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -19,6 +21,7 @@ from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Message
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -76,9 +79,13 @@ class ConvolutionNorms(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    named = context.trace.names.where(lambda name: _CONVOLUTION.match(name) is not None)
+    named = context.trace.names.where(_is_convolution)
     found = named[context.host.name]
     return None if (context.once(node_times).device_total_ns[found] > 0).any() else reasons.NO_CONVOLUTIONS()
+
+
+def _is_convolution(name: str) -> bool:
+    return _CONVOLUTION.match(name) is not None
 
 
 def analyze(context: Context) -> ConvolutionNorms:
@@ -97,7 +104,7 @@ def analyze(context: Context) -> ConvolutionNorms:
     biased = _has_bias(context, pairs) | (bias > 0)
     every = int((_has_bias(context, calls) | (host.tree.sums(added)[calls] > 0)).sum())
     gradient = _bias_gradients(context, times.device_self_ns) * int(biased.sum()) // max(every, 1)
-    kernels = [names[code] for code in np.unique(context.trace.device.name).tolist()]
+    kernels = [names[code] for code in distinct(context.trace.device.name).tolist()]
     inferred = any(_INFERS.search(kernel) for kernel in kernels)
     return ConvolutionNorms(
         rows=_rows(context, pairs, bias, times.device_total_ns[norms]),
@@ -114,9 +121,15 @@ def analyze(context: Context) -> ConvolutionNorms:
 
 def _named(context: Context, pattern: re.Pattern[str]) -> Bool:
     """Nodes whose names match, modules left out."""
-    found: Bool = context.trace.names.where(lambda name: pattern.search(name) is not None)[context.host.name]
+    found: Bool = context.trace.names.where(_found_by(pattern))[context.host.name]
     found &= context.host.kind != NodeKind.MODULE
     return found
+
+
+@cache
+def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    """Whether an expression finds something: one function for each, so that names are asked once."""
+    return lambda name: pattern.search(name) is not None
 
 
 def _outermost(context: Context, pattern: re.Pattern[str]) -> Bool:
@@ -154,7 +167,7 @@ def _is_scalar(context: Context) -> Bool:
 def _has_bias(context: Context, nodes: I64) -> Bool:
     """Convolutions whose third input is a tensor; false where shapes were not recorded."""
     trace = context.trace
-    codes, inverse = np.unique(trace.host.shapes[context.host.row[nodes]], return_inverse=True)
+    codes, inverse = ranked(trace.host.shapes[context.host.row[nodes]])
     known = [parse(trace.shapes[code]) for code in codes.tolist()]
     return np.array([shapes is not None and len(shapes) > 2 and len(shapes[2]) == 1 for shapes in known], np.bool_)[
         inverse

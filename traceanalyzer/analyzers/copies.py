@@ -9,6 +9,7 @@ from traceanalyzer.analyzers import host_activity, synchronizations
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct, ranked, stable_order
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -102,7 +103,7 @@ def _is_transfer(context: Context) -> Bool:
 def _overlapped(context: Context, rows: I64) -> I64:
     """For each copy, the time in which some kernel runs on its device."""
     device, overlapped = context.trace.device, np.zeros(len(rows), np.int64)
-    for number in np.unique(device.device[rows]).tolist():
+    for number in distinct(device.device[rows]).tolist():
         kernels = np.flatnonzero((device.category == Category.KERNEL) & (device.device == number))
         running = Intervals.union(device.start_ns[kernels], device.start_ns[kernels] + device.dur_ns[kernels])
         here = np.flatnonzero(device.device[rows] == number)
@@ -114,7 +115,7 @@ def _overlapped(context: Context, rows: I64) -> I64:
 def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
     trace, device = context.trace, context.trace.device
     key = device.name[rows].astype(np.int64) * 2 + (device.category[rows] == Category.MEMSET)
-    keys, groups = np.unique(key, return_inverse=True)
+    keys, groups = ranked(key)
     launch = context.links.launch[rows]
     blocking = context.once(host_activity.blocking_copies)[rows]
     wait = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
@@ -186,7 +187,7 @@ def _avoidable(context: Context, wait: I64) -> I64:
 def _synchronization_after(context: Context, launch: I64) -> I64:
     """For each launch, the synchronization that is its thread's next call; -1 where that is something else."""
     launches = context.trace.launches
-    order = np.argsort(launches.thread, kind="stable")  # then by start: rows are
+    order = stable_order(launches.thread)  # then by start: rows are
     following = np.full(len(launches) + 1, NO_PARENT, np.int64)
     same = launches.thread[order[1:]] == launches.thread[order[:-1]]
     following[order[:-1][same]] = order[1:][same]

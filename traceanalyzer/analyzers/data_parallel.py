@@ -17,6 +17,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, summed
 from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
@@ -129,7 +130,7 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
     called = launches.start_ns[launch[kernels]]
     before = np.searchsorted(start[order], called, side="right") - 1
     inside = (before >= 0) & (called < end[order][before])
-    numbers: list[int] = np.unique(device.device[kernels[inside]]).tolist()
+    numbers: list[int] = distinct(device.device[kernels[inside]]).tolist()
     return tuple(numbers)
 
 
@@ -139,7 +140,7 @@ def _distribution(context: Context) -> tuple[Distribution, ...]:
     outer = entries(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
     nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
     found = []
-    for code in np.unique(host.name[nodes]).tolist():
+    for code in distinct(host.name[nodes]).tolist():
         own = nodes[host.name[nodes] == code]
         sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
         found.append(Distribution(names[code], len(own), *sums))

@@ -18,7 +18,6 @@ from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message
 from traceanalyzer.trace.table import I64, Bool, entries
-from traceanalyzer.trace.tree import NO_PARENT
 
 _DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
 
@@ -96,8 +95,7 @@ def analyze(context: Context) -> DeviceSyncs:
 
 def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
     """Which waits have a launch before and after them in their step."""
-    launch = context.links.launch
-    launched = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
+    launched = context.trace.launches.start_ns[context.links.calls]  # ascending, as the rows of the table are
     step_start, step_end = _host_steps(context)
     step = np.searchsorted(step_start, start, side="right") - 1
     begins, ends = entries(step_start, step, 0), entries(step_end, step, 0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
@@ -57,7 +58,7 @@ def analyze(context: Context) -> GpuMetrics:
     if window is None or window[1] <= window[0]:
         return GpuMetrics(())
     return GpuMetrics(
-        tuple(_metrics(context, number, kernels, window) for number in np.unique(device.device[kernels]).tolist())
+        tuple(_metrics(context, number, kernels, window) for number in distinct(device.device[kernels]).tolist())
     )
 
 
@@ -107,7 +108,7 @@ def _mean(values: F64, weights: I64) -> float | None:
 
 def _tensor_core_shares(context: Context, rows: Bool) -> tuple[float | None, float | None]:
     names, device = context.trace.names, context.trace.device
-    codes, inverse = np.unique(device.name[rows], return_inverse=True)
+    codes, inverse = ranked(device.name[rows])
     verdict = [uses_tensor_cores(names[c]) for c in codes.tolist()]
     dur = device.dur_ns[rows]
     total = int(dur.sum())

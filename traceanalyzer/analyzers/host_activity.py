@@ -14,6 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge import marks
+from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -119,6 +120,10 @@ def is_library_line(name: str) -> bool:
 
 def operator_rows(context: Context) -> Bool:
     """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
+    return context.once(_operator_rows)
+
+
+def _operator_rows(context: Context) -> Bool:
     names, host = context.trace.names, context.trace.host
     wrapper = names.where(marks.is_wrapper)[host.name]
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
@@ -128,8 +133,13 @@ def operator_rows(context: Context) -> Bool:
 
 def launching_threads(context: Context) -> list[int]:
     """Threads that launched something on a device, the one with the most device events first."""
+    return context.once(_launching_threads)
+
+
+def _launching_threads(context: Context) -> list[int]:
     launch = context.links.launch
-    threads, counts = np.unique(context.trace.launches.thread[launch[launch != NO_PARENT]], return_counts=True)
+    threads, rank = ranked(context.trace.launches.thread[launch[launch != NO_PARENT]])
+    counts = np.bincount(rank)
     order: list[int] = threads[np.lexsort((threads, -counts))].tolist()
     return order
 
@@ -157,7 +167,7 @@ def waits(context: Context) -> HostWaits:
     found[context.links.launch[blocking]] = True
     rows = np.flatnonzero(found)
     tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
-    rows = np.sort(rows[order[tree.parent == NO_PARENT]])
+    rows = ascending(rows[order[tree.parent == NO_PARENT]])
     start = launches.start_ns[rows]
     return HostWaits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
 
@@ -209,10 +219,10 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
     Returns:
         Rows of the table, or -1. Only slices that contain some point are nested, so a few points are cheap.
     """
-    points = np.sort(times)
+    points = ascending(times)
     start = slices.start_ns[rows]
-    open_at_some = np.searchsorted(points, start + slices.dur_ns[rows]) > np.searchsorted(points, start)
-    rows = rows[open_at_some]
+    following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
+    rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, and so at some
     tree, order = Tree.build(slices.thread[rows], slices.start_ns[rows], slices.dur_ns[rows])
     found = tree.innermost(thread, times)
     result = np.full(len(times), NO_PARENT, np.int64)

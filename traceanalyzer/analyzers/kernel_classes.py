@@ -1,7 +1,7 @@
 """What kind of work does the GPU do: matrix products, convolutions, copies, ...?
 
-Kernels are sorted into classes by their names (`knowledge.kernel_classes`). A name that no pattern explains is in
-no class, and its time is told, so that the shares can be judged.
+Kernels are sorted into classes by their names (`knowledge.kernel_patterns`), but for those that the trace describes as
+collectives. A name that no pattern explains is `other`, and its time is told, so that the shares can be judged.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import numpy as np
 
 from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import count_by, sum_by
-from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
+from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass as Class
 from traceanalyzer.report.message import Message
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category
@@ -26,8 +27,10 @@ class KernelClassTime(msgspec.Struct, frozen=True):
     """All kernels of one class."""
 
     name: str
-    """Name of the class: `gemm`, `convolution`, `attention`, `normalization`, `elementwise`, `reduction`, `copy`,
-    `communication`, `optimizer`, `triton`, or `other` for kernels that are known and nothing of these."""
+    """Name of the class: `gemm`, `moe` (products of a mixture of experts), `moe_routing`, `convolution`, `attention`,
+    `recurrent`, `normalization`, `elementwise`, `reduction`, `copy`, `embedding`, `pooling`, `sorting`, `sampling`,
+    `linear_algebra`, `communication`, `optimizer`, `triton` (generated under a name that tells no more), or `other` for
+    kernels whose names no rule knows."""
     calls: int
     """Number of launches of kernels of this class."""
     total_ns: int
@@ -38,6 +41,11 @@ class KernelClassTime(msgspec.Struct, frozen=True):
     """Number of different kernel names in the class."""
     longest: str
     """Name of the kernel with the most time in the class."""
+    inferred: bool = True
+    """Whether the class of some of these kernels is inferred from their names alone; false where the trace itself says
+    what all of them do, as the description of a collective does, and for `other`, where nothing is inferred."""
+    generated_ns: int = 0
+    """Part of the total in ns in kernels that a compiler generated, as their names tell."""
 
 
 class ClassifiedKernel(msgspec.Struct, frozen=True):
@@ -54,14 +62,14 @@ class ClassifiedKernel(msgspec.Struct, frozen=True):
 
 
 class KernelClasses(msgspec.Struct, frozen=True):
-    """Kernel time by class; with the unexplained kernels it sums to the time of all kernels."""
+    """Kernel time by class; the rows sum to the time of all kernels."""
 
     rows: tuple[KernelClassTime, ...]
     """The classes that occur, the one with the most time first."""
     total_ns: int
     """Time of all kernels in ns, overlap counted twice."""
     unexplained_calls: int
-    """Number of launches of kernels whose names fit no class."""
+    """Number of launches of kernels whose names fit no class, which are those of the row `other`."""
     unexplained_ns: int
     """Time of kernels whose names fit no class, in ns."""
     unexplained_share: float | None
@@ -79,25 +87,30 @@ def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
     device, names = context.trace.device, context.trace.names
     kernels = np.flatnonzero(_counted(context))
-    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
-    calls = count_by(kernel, len(codes)).tolist()
-    times = sum_by(kernel, device.dur_ns[kernels], len(codes)).tolist()
+    described = device.collective[kernels] > 0
+    first, groups = group(device.name[kernels], described)
+    calls = count_by(groups, len(first)).tolist()
+    times = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
     total = sum(times)
-    members: dict[Class | None, list[ClassifiedKernel]] = {}
-    for code, number, time in zip(codes.tolist(), calls, times, strict=True):
-        name = names[code]
-        members.setdefault(kernel_class(name), []).append(ClassifiedKernel(name, number, time, _share(time, total)))
-    for rows in members.values():
-        rows.sort(key=lambda row: (-row.total_ns, row.name))
-    unexplained = members.pop(None, [])
+    members: dict[Class, dict[str, ClassifiedKernel]] = {}
+    inferred: set[Class] = set()
+    for row, number, time in zip(first.tolist(), calls, times, strict=True):
+        name = names[device.name[kernels[row]]]
+        found = Class.COMMUNICATION if described[row] else kernel_class(name)
+        if not described[row] and found is not Class.OTHER:
+            inferred.add(found)
+        known = members.setdefault(found, {})
+        before = known.get(name, ClassifiedKernel(name, 0, 0, None))
+        whole = before.total_ns + time
+        known[name] = ClassifiedKernel(name, before.calls + number, whole, _share(whole, total))
+    ordered = {
+        found: sorted(rows.values(), key=lambda row: (-row.total_ns, row.name)) for found, rows in members.items()
+    }
+    rows = [_class(found, rows, total, inferred=found in inferred) for found, rows in ordered.items()]
+    unexplained = ordered.get(Class.OTHER, [])
     time = sum(row.total_ns for row in unexplained)
     return KernelClasses(
-        rows=tuple(
-            sorted(
-                (_class(found, rows, total) for found, rows in members.items() if found is not None),
-                key=lambda row: (-row.total_ns, row.name),
-            )
-        ),
+        rows=tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name))),
         total_ns=total,
         unexplained_calls=sum(row.calls for row in unexplained),
         unexplained_ns=time,
@@ -112,10 +125,18 @@ def _counted(context: Context) -> Bool:
     return counted
 
 
-def _class(found: Class, rows: list[ClassifiedKernel], total: int) -> KernelClassTime:
+def _class(found: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
     time = sum(row.total_ns for row in rows)
-    calls = sum(row.calls for row in rows)
-    return KernelClassTime(found.value, calls, time, _share(time, total), len(rows), rows[0].name)
+    return KernelClassTime(
+        found.value,
+        sum(row.calls for row in rows),
+        time,
+        _share(time, total),
+        len(rows),
+        rows[0].name,
+        inferred,
+        sum(row.total_ns for row in rows if is_generated(row.name)),
+    )
 
 
 def _share(time: int, total: int) -> float | None:

@@ -9,8 +9,11 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge.generated_kernels import generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.trace.table import F64, I64, Bool, entries
+from traceanalyzer.trace.model import KernelSource
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -37,6 +40,21 @@ class Kernel(msgspec.Struct, frozen=True):
     """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
     tensor_cores: bool | None
     """Whether the kernel uses matrix units, by its name; null if the name does not show it."""
+    kernel_class: str | None = None
+    """What the kernel does, one of the classes of `kernel_classes`; null in reports of older versions."""
+    generated_kind: str | None = None
+    """What kind of kernel the compiler made, as Inductor names it: `pointwise`, `reduction`, `persistent reduction`,
+    `template`, `foreach` or `split scan`; null for all other kernels."""
+    fused_operators: tuple[str, ...] = ()
+    """The operators that Inductor fused in the kernel, as its name tells; empty for all other kernels."""
+    backend: str | None = None
+    """What generated the kernel, as the operator that launches it tells; null where it does not."""
+    source_file: str | None = None
+    """Path of the file that was generated for it; null where the trace has none."""
+    source_hash: str | None = None
+    """Hash of the generated code; null where the trace has none."""
+    graph_nodes: int | None = None
+    """Number of nodes of graphs that run it; null where the trace has no ids of nodes."""
 
 
 class KernelByOperator(msgspec.Struct, frozen=True):
@@ -94,11 +112,49 @@ def by_name(context: Context) -> Kernels:
     """One row per kernel."""
     kernels, names = context.once(_kernels), context.trace.names
     first, groups = group(kernels.name)
+    sources, nodes = _sources(context, kernels, groups, len(first)), _graph_nodes(kernels, groups, len(first))
+    figures = _figures(kernels, groups, len(first))
     rows = [
-        Kernel(names[name], *values, uses_tensor_cores(names[name]))
-        for name, values in zip(kernels.name[first].tolist(), _figures(kernels, groups, len(first)), strict=True)
+        _row(names[name], values, source, number)
+        for name, values, source, number in zip(kernels.name[first].tolist(), figures, sources, nodes, strict=True)
     ]
     return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
+
+
+def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None) -> Kernel:
+    made = generated(name)
+    kind, operators = (None, ()) if made is None else (made.kind, made.operators)
+    return Kernel(
+        name,
+        *figures,
+        uses_tensor_cores(name),
+        kernel_class=kernel_class(name).value,
+        generated_kind=kind,
+        fused_operators=operators,
+        backend=source.backend or None,
+        source_file=source.file or None,
+        source_hash=source.hash or None,
+        graph_nodes=nodes,
+    )
+
+
+def _sources(context: Context, kernels: DeviceEvents, groups: I64, count: int) -> list[KernelSource]:
+    """The source of each group of kernels: of the first that has one, from the operator that launched it."""
+    host = context.host
+    node = context.links.device_node()[_counted(context)]
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
+    own = entries(entries(context.trace.host.source, row, 0), node, 0)
+    told = np.flatnonzero(own > 0)[::-1]
+    found = np.zeros(count, np.int64)
+    found[groups[told]] = own[told]
+    return [context.trace.sources[code] for code in found.tolist()]
+
+
+def _graph_nodes(kernels: DeviceEvents, groups: I64, count: int) -> list[int | None]:
+    """How many nodes of graphs run each group of kernels; None for those that no node is known of."""
+    known = np.flatnonzero(kernels.graph_node != UNKNOWN)
+    first, _ = group(groups[known], kernels.graph[known], kernels.graph_node[known])
+    return [number or None for number in count_by(groups[known[first]], count).tolist()]
 
 
 def by_operator(context: Context) -> KernelsByOperator:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from traceanalyzer.analyzers.host_tree import HostTree, NodeKind
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -19,9 +22,26 @@ class Links:
     launch: I64
     """For each device event, the row of its launch."""
     node: I64
-    """For each launch, the position of its host node in the tree."""
-    in_module: Bool
-    """Whether a module lies between each launch and its node."""
+    """For each launch, the position of its host node in the tree, which is no module."""
+    innermost: I64
+    """For each launch, the position of the innermost node around it on its thread, modules included."""
+
+    @property
+    def in_module(self) -> Bool:
+        """Whether a module lies between each launch and its node."""
+        between: Bool = (self.innermost != NO_PARENT) & (self.innermost != self.node)
+        return between
+
+    @cached_property
+    def calls(self) -> I64:
+        """Launches that put something on a device, ascending."""
+        return distinct(self.launch[self.launch != NO_PARENT])
+
+    @cached_property
+    def heads(self) -> I64:
+        """For each of `calls`, the row of the first device event that it put there (a graph launch puts many)."""
+        linked = np.flatnonzero(self.launch != NO_PARENT)
+        return linked[group(self.launch[linked])[0]]
 
     def device_node(self) -> I64:
         """For each device event, the position of its host node in the tree, or -1."""
@@ -32,7 +52,7 @@ def link(trace: Trace, host: HostTree) -> Links:
     """Find the launch of every device event and the host node of every launch."""
     innermost = host.tree.innermost(trace.launches.thread, trace.launches.start_ns)
     node = _node_of_launches(trace, host, innermost)
-    return Links(_launch_of_device_events(trace), node, (innermost != NO_PARENT) & (innermost != node))
+    return Links(_launch_of_device_events(trace), node, innermost)
 
 
 def _launch_of_device_events(trace: Trace) -> I64:
@@ -62,7 +82,7 @@ def _started_before(first: I64, times: I64, ids: I64, start: I64) -> I64:
         ids: Of launches, ascending.
         start: Of launches, ascending among those of one id.
     """
-    starts, room = np.sort(start), len(start) + 1
+    starts, room = ascending(start), len(start) + 1
     group = np.searchsorted(ids, ids, side="left") * room
     keys = group + np.searchsorted(starts, start, side="left")
     return np.searchsorted(keys, first * room + np.searchsorted(starts, times, side="right"), side="left")

@@ -14,7 +14,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import HostTree
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import group, sum_by
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -152,13 +153,13 @@ def _grouped(context: Context) -> dict[str, Array]:
         "names": names,
         "shapes": shapes,
         "types": types,
-        "figures": np.column_stack([count_by(groups, len(first)), *columns]),
+        "figures": np.column_stack([sum_by(groups, context.calls_of(nodes), len(first)), *columns]),
     }
 
 
 def _summed(names: I64, figures: I64) -> Iterator[tuple[int, list[int]]]:
     """The figures of each name over all its shapes."""
-    distinct, groups = np.unique(names, return_inverse=True)
-    sums = np.zeros((len(distinct), figures.shape[1]), np.int64)
+    codes, groups = ranked(names)
+    sums = np.zeros((len(codes), figures.shape[1]), np.int64)
     np.add.at(sums, groups, figures)
-    yield from zip(distinct.tolist(), sums.tolist(), strict=True)
+    yield from zip(codes.tolist(), sums.tolist(), strict=True)

@@ -14,8 +14,11 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -89,7 +92,7 @@ def analyze(context: Context) -> Optimizers:
     trace, host = context.trace, context.trace.host
     calls = context.once(ranges)
     calls = calls[context.in_scope(host.start_ns[calls])]
-    names, group = np.unique(host.name[calls], return_inverse=True)
+    names, group = ranked(host.name[calls])
     of_row = np.full(len(host) + 1, -1, np.int64)
     of_row[calls] = group
     count = len(names)
@@ -124,7 +127,7 @@ def ranges(context: Context) -> I64:
     host = context.trace.host
     rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    return np.sort(rows[order[tree.parent == NO_PARENT]])
+    return ascending(rows[order[tree.parent == NO_PARENT]])
 
 
 def is_zero_grad(name: str) -> bool:
@@ -144,12 +147,17 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
     launched = entries(of_row[call], context.links.launch, -1)
-    codes, own = np.unique(device.name, return_inverse=True)
-    elementwise = np.array([kernel_class(trace.names[code]) is KernelClass.ELEMENTWISE for code in codes], np.bool_)
+    codes, own = ranked(device.name)
+    elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
     filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
     kernel = device.category == Category.KERNEL
     fills = (launched >= 0) & ((device.category == Category.MEMSET) | (kernel & filling[device.name]))
     return launched, fills, (launched >= 0) & kernel & elementwise[own]
+
+
+def _is_unfused(kernel: str) -> bool:
+    """Whether a kernel is arithmetic on one tensor, which no compiler made."""
+    return kernel_class(kernel) is KernelClass.ELEMENTWISE and not is_generated(kernel)
 
 
 def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
@@ -167,7 +175,7 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tup
     """Per group: calls of operators on lists, and the most frequent operators."""
     host, names = context.trace.host, context.trace.names
     nodes = np.flatnonzero(context.host.is_row(context.trace))
-    rows = np.sort(context.host.row[nodes])
+    rows = ascending(context.host.row[nodes])
     call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
     rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
     on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)

@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_marked, pr
 from traceanalyzer.analyzers.recording.workload import workload
 from traceanalyzer.analyzers.steps import NESTED
 from traceanalyzer.knowledge import frameworks, marks
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -35,7 +36,6 @@ _WARM_UP = 1.5
 """A first step of more than this times the median of the others is still warming up (own choice)."""
 
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w{0,32}Launch\w{0,32}Kernel")
-_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
 _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})
 
@@ -126,7 +126,7 @@ def _recording(context: Context) -> Iterator[Loss]:
 
 def _crowds(context: Context) -> Iterator[Loss]:
     """What there is so much of that a report describes only the first."""
-    loaders = len(np.unique(context.host.name[context.host.kind == NodeKind.DATALOADER]))
+    loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
     if loaders > dataloader.LOADERS:
         yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})
     if deep := synchronizations.too_deep(context):
@@ -147,7 +147,7 @@ def _links(context: Context) -> Iterator[Loss]:
     early = trace.device.start_ns[linked] < trace.launches.start_ns[launch[linked]]
     if early.any():
         yield Loss("q-clock-anomaly", int(early.sum()))
-    graph = trace.names.where(lambda n: _GRAPH_LAUNCH.match(n) is not None)
+    graph = trace.names.where(marks.is_graph_launch)
     in_graphs = int(graph[trace.launches.name[launch[linked]]].sum())
     if in_graphs and in_graphs >= _OPAQUE * kernels.sum():
         yield Loss("q-graph-opaque", in_graphs, {"share": in_graphs / int(kernels.sum())})

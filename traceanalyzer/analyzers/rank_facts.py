@@ -120,14 +120,14 @@ class RankFacts(msgspec.Struct, frozen=True):
 
 def missing(context: Context) -> Message | None:
     """Why the question cannot be asked of a trace."""
-    if context.trace.info.rank is not None or context.once(communication.kernels_of_collectives).any():
+    if context.trace.info.rank is not None or context.once(recorded_collectives.of_libraries).any():
         return None
     return None if context.once(recorded_collectives.host_ranges).any() else _ALONE()
 
 
 def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
-    on_device = bool(context.once(communication.kernels_of_collectives).any())
+    on_device = bool(context.once(recorded_collectives.of_libraries).any())
     found = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
     found = found.take(np.argsort(found.called, kind="stable"))
     step = _step_of(context, found.called)

@@ -9,6 +9,7 @@ import numpy as np
 from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.communication import HOST_NAMES
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.step_breakdown import library_collectives
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -43,10 +44,20 @@ class RecordedCollectives:
         return RecordedCollectives(start, dur, called, exposed, described, names, sequence, shapes)
 
 
+def of_libraries(context: Context) -> Bool:
+    """Which device events are kernels of collective libraries and start in the chosen steps, or anywhere.
+
+    Only these compare between ranks: a program's own name no process group, and need not end everywhere at once.
+    """
+    device = context.trace.device
+    found: Bool = library_collectives(context.trace) & context.in_scope(device.start_ns)
+    return found
+
+
 def on_device(context: Context) -> RecordedCollectives:
     """Collectives as kernels on the device."""
     trace, device = context.trace, context.trace.device
-    kernels = np.flatnonzero(context.once(communication.kernels_of_collectives))
+    kernels = np.flatnonzero(context.once(of_libraries))
     described, host_name = communication.described_by(context, kernels)
     sequence, shapes = _from_host(context, kernels)
     own = context.once(_sequences)[described]

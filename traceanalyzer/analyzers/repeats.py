@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_OPERATORS = Text("skip-repeats-no-operators", "the trace has no operators")
@@ -94,8 +94,8 @@ class _Run:
 def analyze(context: Context) -> Repeats:
     """Runs that start in the chosen steps, or all."""
     siblings = _siblings(context)
-    covered = np.zeros(len(siblings), np.bool_)
-    runs = [run for period in range(1, LONGEST + 1) for run in _runs(context, siblings, period, covered)]
+    covered = np.zeros(len(siblings.node), np.bool_)
+    runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
     found: dict[tuple[object, ...], list[_Run]] = {}
     for run, line in zip(runs, _lines(context, runs), strict=True):
         names = tuple(int(context.host.name[node]) for node in run.turn)
@@ -110,8 +110,20 @@ def analyze(context: Context) -> Repeats:
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
 
 
-def _siblings(context: Context) -> I64:
+@dataclass(frozen=True)
+class _Siblings:
     """Operators that the program calls itself, by thread and parent, then by time."""
+
+    node: I64
+    """Position of each in the tree."""
+    name: I32
+    family: I64
+    """A number that siblings share: of their parent, or of their thread where they have none."""
+    head: I64
+    """For each, the position here of the first from there on that may begin a turn; their number for none."""
+
+
+def _siblings(context: Context) -> _Siblings:
     host, tree = context.host, context.host.tree
     names = context.trace.names
     own = names.where(lambda n: not (marks.is_namespaced(n) or marks.is_backward(n) or marks.is_wrapper(n)))
@@ -120,39 +132,31 @@ def _siblings(context: Context) -> I64:
     parent = np.append(tree.parent, NO_PARENT)
     rows = np.flatnonzero(operator & entries(allowed, parent[: len(tree)], True))
     rows = rows[context.in_scope(tree.start_ns[rows])]
-    return rows[np.argsort(_family(context)[rows], kind="stable")]
+    family = np.where(tree.parent == NO_PARENT, -2 - tree.thread, tree.parent)
+    rows = rows[np.argsort(family[rows], kind="stable")]
+    name = host.name[rows]
+    heads = np.where(names.where(_TAKING.__contains__)[name], np.arange(len(rows)), len(rows))
+    return _Siblings(rows, name, family[rows], np.minimum.accumulate(heads[::-1])[::-1])
 
 
-def _family(context: Context) -> I64:
-    """A number that siblings share: of their parent, or of their thread where they have none."""
-    tree = context.host.tree
-    return np.where(tree.parent == NO_PARENT, -2 - tree.thread, tree.parent)
-
-
-def _runs(context: Context, siblings: I64, period: int, covered: Bool) -> list[_Run]:
+def _runs(siblings: _Siblings, period: int, covered: Bool) -> list[_Run]:
     """Find runs: siblings that have the name of the one a period before; those taken are marked as covered."""
-    if len(siblings) < LEAST * period:
+    node, name, family = siblings.node, siblings.name, siblings.family
+    if len(node) < LEAST * period:
         return []
-    name, family = context.host.name[siblings], _family(context)[siblings]
     same = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
     same &= ~(covered[period:] | covered[:-period])
     edges = np.diff(np.concatenate(([0], same.view(np.int8), [0])))
     start, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    long = end - start >= (LEAST - 1) * period
-    taking = context.trace.names.where(_TAKING.__contains__)
+    head = siblings.head[start]
+    count = (end + period - head) // period
+    chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (count >= LEAST)
     found = []
-    for low, high in zip(start[long].tolist(), end[long].tolist(), strict=True):
-        heads = np.flatnonzero(taking[name[low : low + period]])
-        if not len(heads):
-            continue
-        first = low + int(heads[0])
-        turns = (high + period - first) // period
-        if turns < LEAST:
-            continue
+    for first, turns in zip(head[chosen].tolist(), count[chosen].tolist(), strict=True):
         last = first + turns * period - 1
         covered[first : last + 1] = True
-        turn = tuple(siblings[first : first + period].tolist())
-        found.append(_Run(turn, int(siblings[last]), turns))
+        turn = tuple(node[first : first + period].tolist())
+        found.append(_Run(turn, int(node[last]), turns))
     return found
 
 

@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity, unread_device
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
@@ -71,7 +72,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     trace = context.trace
     within = Intervals.union(steps.start_ns, steps.end_ns)
     inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
-    device, busy = _busiest(context, within)
+    device, busy = busiest(context, within)
     kernels, collectives = _kernels(context, device)
     loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
     waiting = (_waiting(context, steps.window) & within) - loader
@@ -110,10 +111,10 @@ def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
     return int((dur - steps.within(start, start + dur)).sum())
 
 
-def _busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
+def busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
     """The device that works longest within the steps, and when it works."""
     device = context.trace.device
-    numbers = np.unique(device.device[device.device != UNKNOWN]).tolist()
+    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
     times = [(_union(device, device.device == number) & within, number) for number in numbers]
     if not times:
         return None, Intervals.none()

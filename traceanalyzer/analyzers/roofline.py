@@ -13,11 +13,12 @@ import numpy as np
 from traceanalyzer.analyzers import missing as reasons
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.operators import node_times
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.knowledge import gpus, op_models
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Family, Work
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -126,6 +127,8 @@ class _Group(msgspec.Struct, frozen=True):
     device_ns: int
     matrix_unit_ns: int
     """Part of the device time that is kernels whose names say that they use matrix units."""
+    untold_unit_ns: int
+    """Part of the device time that is kernels whose names do not say whether they use matrix units."""
 
 
 def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
@@ -135,9 +138,9 @@ def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
     works, first, groups = works_of(context, nodes)
     row, count = host.row[nodes[first]], len(first)
     times = sum_by(groups, context.once(node_times).device_self_ns[nodes], count)
-    matrix = sum_by(groups, _matrix_unit_times(context)[nodes], count)
+    matrix, untold = (sum_by(groups, _unit_times(context, answer)[nodes], count) for answer in (True, None))
     keys = (host.name[nodes[first]], trace.host.shapes[row], trace.host.types[row])
-    figures = np.column_stack((*keys, count_by(groups, count), times, matrix))
+    figures = np.column_stack((*keys, sum_by(groups, context.calls_of(nodes), count), times, matrix, untold))
     joined: dict[tuple[int, int, int], list[_Group]] = {}
     for work, (name, shapes, types, *measured) in zip(works, figures.tolist(), strict=True):
         if work is not None:
@@ -195,25 +198,24 @@ def _crossing(context: Context) -> Bool:
     return crossing
 
 
-def _matrix_unit_times(context: Context) -> I64:
-    """For each node, the time of its own kernels that use tensor cores by their names."""
+def _unit_times(context: Context, answer: bool | None) -> I64:
+    """For each node, the time of its own kernels whose names give this answer to whether they use tensor cores."""
     device, names = context.trace.device, context.trace.names
     kernels = np.flatnonzero(device.category == Category.KERNEL)
-    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
-    used = np.array([uses_tensor_cores(names[code]) is True for code in codes.tolist()], np.bool_)
+    codes, kernel = ranked(device.name[kernels])
+    used = np.array([uses_tensor_cores(names[code]) is answer for code in codes.tolist()], np.bool_)
     node = context.links.device_node()[kernels]
     own = (node != NO_PARENT) & used[kernel]
     return sum_by(context.host.top()[node[own]], device.dur_ns[kernels[own]], len(context.host.tree))
 
 
 def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None) -> RooflineRow:
-    family, dtype = members[0].work.family, members[0].work.dtype
+    family = members[0].work.family
     time = sum(member.device_ns for member in members)
     flops = sum(member.calls * member.work.flops for member in members)
     sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
     moved = sum(sizes) if len(sizes) == len(members) else None
-    on_matrix_units = 2 * sum(member.matrix_unit_ns for member in members) > time
-    peak = gpu.peak(dtype, matrix=family in PRODUCTS, tensor_cores=on_matrix_units) if gpu else None
+    peak = _peak(members, time, gpu) if gpu else None
     compute = flops / time / 1000 / peak if peak else None  # operations per ns are 10^9 per second
     bandwidth = moved / time / gpu.bandwidth if gpu and gpu.bandwidth and moved is not None else None
     share, bound = _roofline(compute if family in PRODUCTS else compute or 0, bandwidth)
@@ -233,6 +235,15 @@ def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None)
         roofline_share=share,
         bound=bound,
     )
+
+
+def _peak(members: list[_Group], time: int, gpu: gpus.Gpu) -> float | None:
+    """The peak for the units that most of the time is on; None where that matters, and names of kernels do not tell."""
+    family, dtype = members[0].work.family, members[0].work.dtype
+    at_least = sum(member.matrix_unit_ns for member in members)
+    at_most = at_least + sum(member.untold_unit_ns for member in members)
+    peaks = {gpu.peak(dtype, matrix=family in PRODUCTS, tensor_cores=2 * on > time) for on in (at_least, at_most)}
+    return peaks.pop() if len(peaks) == 1 else None
 
 
 def _roofline(compute: float | None, bandwidth: float | None) -> tuple[float | None, str | None]:

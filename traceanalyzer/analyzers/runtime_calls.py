@@ -15,6 +15,7 @@ from traceanalyzer.analyzers import host_activity, launches
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -157,7 +158,7 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
                 calls=int(own.sum()),
                 time_ns=Intervals.union(events.start[own], events.end[own]).length,
                 later_calls=int(later.sum()),
-                later_steps=len(np.unique(step[later])),
+                later_steps=len(distinct(step[later])),
                 later_ns=Intervals.union(events.start[later], events.end[later]).length,
                 longest_start_ns=int(events.start[longest]),
             )

@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.kernel_names import is_communication
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
@@ -93,7 +94,7 @@ def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
     """For each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
     fill = np.full(len(start), np.nan)
     blocks = np.minimum(blocks, 1)  # more fill no more, and absurd ones would swallow the others in the sums
-    for one in np.unique(number[number >= 0]).tolist():
+    for one in distinct(number[number >= 0]).tolist():
         rows = np.flatnonzero(number == one)
         begin, end = start[rows], start[rows] + dur[rows]
         times = np.concatenate((begin, end))

@@ -7,6 +7,8 @@ order runs ("exclusive" time).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 import numpy as np
 
@@ -15,8 +17,9 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.knowledge import kernel_names, marks
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, U8, Bool
+from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category
 
 PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
@@ -41,13 +44,13 @@ class Step(msgspec.Struct, frozen=True):
     duration_ns: int
     """Duration of the step in ns, until the device has done its work."""
     kernel_ns: int
-    """Time in ns in which a kernel runs on some device, collectives excepted."""
+    """Time in ns in which a kernel runs on some device, those of collective libraries excepted."""
     memcpy_ns: int
     """Time in ns in which a copy runs on some device, and no kernel."""
     memset_ns: int
     """Time in ns in which a fill runs on some device, and nothing of the above."""
     communication_ns: int
-    """Time in ns in which a collective runs, on a device or the host, and nothing of the above."""
+    """Time in ns in which a collective of a library runs, on a device or the host, and nothing of the above."""
     runtime_ns: int
     """Time in ns in which a call of the device runtime or driver is open, and nothing of the above."""
     dataloader_ns: int
@@ -119,7 +122,7 @@ class StepBreakdown(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> StepBreakdown:
     """Divide the steps of a trace into parts."""
-    roles = context.once(_roles_of)
+    roles = context.once(_roles)
     steps = context.steps
     rows = _divide(steps, roles)
     average = _average(rows)
@@ -137,25 +140,34 @@ def analyze(context: Context) -> StepBreakdown:
 
 def divide(context: Context, steps: Steps) -> Average:
     """Divide some steps, at least one, into parts; the mean over them."""
-    rows = _divide(steps, context.once(_roles_of))
+    rows = _divide(steps, context.once(_roles))
     return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
 
 
-def _roles_of(context: Context) -> dict[str, Intervals]:
-    return _roles(context.trace, context.kind)
+def library_collectives(trace: Trace) -> Bool:
+    """Which device events are kernels of a collective library, by their metadata or their own name.
 
-
-def communication_kernels(trace: Trace) -> Bool:
-    """Which device events are kernels of collectives, by their metadata or their own name."""
-    by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
+    A program's own collectives are not among them: a step is divided as the TensorBoard plugin divides it.
+    """
+    by_name = trace.names.where(kernel_names.is_library_collective)[trace.device.name]
     found: Bool = (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
     return found
 
 
-def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
-    """For each part of a step, all times at which it is active, hidden or not."""
+@dataclass(frozen=True)
+class _Roles:
+    """What the time of steps goes to."""
+
+    shown: LabelledTime
+    """Every time by the position in `PARTS` of what is shown of it."""
+    dataloader: Intervals
+    """When something waits for the loader, hidden or not."""
+
+
+def _roles(context: Context) -> _Roles:
+    trace, kind = context.trace, context.kind
     host, device, launches = trace.host, trace.device, trace.launches
-    communicates = communication_kernels(trace)
+    communicates = library_collectives(trace)
     device_end, host_end = device.end_ns, host.end_ns
 
     def on_device(rows: Bool) -> Intervals:
@@ -166,7 +178,7 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
 
     collective = trace.names.where(marks.is_collective)[host.name]
     loader = kind == NodeKind.DATALOADER
-    return {
+    active = {
         "kernel": on_device((device.category == Category.KERNEL) & ~communicates),
         "memcpy": on_device(device.category == Category.MEMCPY),
         "memset": on_device(device.category == Category.MEMSET),
@@ -175,18 +187,13 @@ def _roles(trace: Trace, kind: U8) -> dict[str, Intervals]:
         "dataloader": on_host(loader),
         "cpu_exec": on_host(~loader & ~collective & (kind != NodeKind.STEP)),
     }
+    shown = LabelledTime.build([(PARTS.index(part), times) for part, times in active.items()], PARTS.index("other"))
+    return _Roles(shown, active["dataloader"])
 
 
-def _divide(steps: Steps, roles: dict[str, Intervals]) -> tuple[Step, ...]:
-    if not len(steps):
-        return ()
-    left = Intervals.union(steps.start_ns, steps.end_ns)
-    columns: list[I64] = []
-    for role in PARTS[:-1]:
-        columns.append((left & roles[role]).within(steps.start_ns, steps.end_ns))
-        left = left - roles[role]
-    columns.append(left.within(steps.start_ns, steps.end_ns))
-    columns.append(roles["dataloader"].within(steps.start_ns, steps.end_ns))
+def _divide(steps: Steps, roles: _Roles) -> tuple[Step, ...]:
+    columns = roles.shown.within(steps.start_ns, steps.end_ns, range(len(PARTS)))
+    columns.append(roles.dataloader.within(steps.start_ns, steps.end_ns))
     parts = np.column_stack(columns).tolist()
     bounds = zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)
     return tuple(
@@ -209,7 +216,7 @@ def _share(average: Average | None, part: str) -> float | None:
     return getattr(average, part) / average.duration_ns if average and average.duration_ns else None
 
 
-def _inferred(steps: Steps | None, roles: dict[str, Intervals]) -> Inferred | None:
+def _inferred(steps: Steps | None, roles: _Roles) -> Inferred | None:
     if steps is None or steps.found_by is None:
         return None
     rows = _divide(steps, roles)

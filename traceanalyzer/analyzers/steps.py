@@ -14,6 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.links import Links
 from traceanalyzer.knowledge.marks import step_number
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, entries
 from traceanalyzer.trace.tables import Category
@@ -98,7 +99,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
 
 def _levels(start: I64, end: I64) -> I64:
     """Number of earlier steps that have not ended when each step starts."""
-    return np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
+    return np.arange(len(start)) - np.searchsorted(ascending(end), start, side="right")
 
 
 def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I64, Array
 
 _EXACT_IN_FLOAT = 2**53
-_WIDE = 2**32
 
 
 def sum_by(groups: Array, values: I64, count: int) -> I64:
@@ -31,7 +31,7 @@ def count_by(groups: Array, count: int) -> I64:
 
 def members(groups: Array) -> Iterator[tuple[int, I64]]:
     """Each group that has members, ascending, and its rows in their order."""
-    order = np.argsort(groups, kind="stable")
+    order = stable_order(groups)
     bounds = np.flatnonzero(np.diff(groups[order])) + 1
     for rows in np.split(order, bounds) if len(order) else ():
         yield int(groups[rows[0]]), rows
@@ -43,12 +43,15 @@ def group(*keys: Array) -> tuple[I64, I64]:
     Returns:
         The first row of each group, and the group of each row; groups are in the order of the keys' values.
     """
-    combined = keys[0].astype(np.int64)
+    found, groups = ranked(keys[0])
     for key in keys[1:]:
-        low = int(key.min()) if len(key) else 0
-        span = int(key.max()) - low + 1 if len(key) else 1
-        if span > _WIDE:  # the product with a number of groups could leave 64 bits
-            key, low, span = np.unique(key, return_inverse=True)[1], 0, len(key)  # noqa: PLW2901 - the same key, ranked
-        combined = np.unique(combined, return_inverse=True)[1] * span + (key - low)
-    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-    return first, inverse
+        values, ranks = ranked(key)
+        found, groups = ranked(groups * len(values) + ranks)
+    return first_rows(groups, len(found)), groups
+
+
+def first_rows(groups: I64, count: int) -> I64:
+    """The first row of each group 0..count-1, all of which have members."""
+    first = np.empty(count, np.int64)
+    first[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)  # of the rows of a group, the last one written stays
+    return first

@@ -17,6 +17,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -238,7 +239,7 @@ def costs(context: Context) -> I64 | None:
     idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
     device = context.trace.device
     where = _devices(context, waits)
-    for number in np.unique(where).tolist():
+    for number in distinct(where).tolist():
         rows = np.flatnonzero(where == number)
         here = device.device == number
         busy = Intervals.union(device.start_ns[here], device.start_ns[here] + device.dur_ns[here])

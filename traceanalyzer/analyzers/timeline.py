@@ -14,7 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases.forest import forest
 from traceanalyzer.analyzers.recording.program_steps import program_steps
-from traceanalyzer.analyzers.sums import members
+from traceanalyzer.analyzers.sums import count_by, group, members
 from traceanalyzer.knowledge import accelerators
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, Array
@@ -143,18 +143,20 @@ def _host_lanes(context: Context, frame: _Frame) -> tuple[list[Lane], list[Lane]
 def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
     """Kernels, copies and fills of each stream of each device."""
     device = context.trace.device
-    places, lane = np.unique(np.column_stack((device.device, device.stream)), axis=0, return_inverse=True)
-    bars = _Bars(lane.ravel(), device.start_ns, device.end_ns, device.name)
-    return _lanes("device", bars, [f"{d}/{s}" for d, s in places.tolist()], frame)
+    first, lane = group(device.device, device.stream)
+    places = zip(device.device[first].tolist(), device.stream[first].tolist(), strict=True)
+    bars = _Bars(lane, device.start_ns, device.end_ns, device.name)
+    return _lanes("device", bars, [f"{d}/{s}" for d, s in places], frame)
 
 
 def _accelerator_lanes(context: Context, frame: _Frame) -> list[Lane]:
     """What each stream of each device that is no GPU does, its waiting included."""
     events = context.trace.accelerator
-    keys = np.column_stack((events.vendor, events.device, events.stream))
-    places, lane = np.unique(keys, axis=0, return_inverse=True)
-    labels = [f"{accelerators.NAMES[Vendor(v)]} {d}/{s}" for v, d, s in places.tolist()]
-    return _lanes("accelerator", _Bars(lane.ravel(), events.start_ns, events.end_ns, events.name), labels, frame)
+    keys = (events.vendor, events.device, events.stream)
+    first, lane = group(*keys)
+    places = zip(*(key[first].tolist() for key in keys), strict=True)
+    labels = [f"{accelerators.NAMES[Vendor(v)]} {d}/{s}" for v, d, s in places]
+    return _lanes("accelerator", _Bars(lane, events.start_ns, events.end_ns, events.name), labels, frame)
 
 
 class _Bars:
@@ -198,10 +200,11 @@ def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
     short = np.flatnonzero(~long)
     if len(short):
         cells = start[short] // frame.cell * MAX_DEPTH + bars.depth[short]
-        _, first, group, counts = np.unique(cells, return_index=True, return_inverse=True, return_counts=True)
+        first, own = group(cells)
+        counts = count_by(own, len(first))
         low, high = np.full(len(first), frame.end), np.zeros(len(first), np.int64)
-        np.minimum.at(low, group, start[short])
-        np.maximum.at(high, group, end[short])
+        np.minimum.at(low, own, start[short])
+        np.maximum.at(high, own, end[short])
         rows = zip(low.tolist(), high.tolist(), short[first].tolist(), counts.tolist(), strict=True)
         slices += [
             Slice(a, b - a, int(bars.depth[row]), frame.encode(int(bars.name[row])) if n == 1 else None, n)

@@ -20,6 +20,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import group
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
@@ -47,7 +49,7 @@ def longest_ns(context: Context) -> int:
 
 def _of_devices(context: Context) -> dict[int, Intervals]:
     device = context.trace.device
-    numbers = np.unique(device.device[device.device != UNKNOWN]).tolist()
+    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
     found = {number: _of_device(context, number) for number in numbers}
     return {number: times for number, times in found.items() if times}
 
@@ -92,15 +94,15 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
     device, launches = context.trace.device, context.trace.launches
     found = []
-    for stream in np.unique(device.stream[linked]).tolist():
+    for stream in distinct(device.stream[linked]).tolist():
         rows = linked[device.stream[linked] == stream]
-        rows = np.sort(rows[np.unique(context.links.launch[rows], return_index=True)[1]])  # one of each graph
+        rows = rows[ascending(group(context.links.launch[rows])[0])]  # one of each graph
         called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]
         earliest = int(np.argmin(start))
         begin, end = int(called[earliest]), int(start[earliest])
         # what was launched behind the first is held up by the same work: compare with what was launched afterwards
         later = (start - called)[called > end]
-        ran = int(busy.clip(0, begin).length)
+        ran = int(busy.within(np.array([0]), np.array([begin]))[0])
         if ran <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later):
             found.append((begin, end))
     return found

@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.inputs import opening, rank_groups, sniffing
+from traceanalyzer.inputs import capture_files, opening, rank_groups, sniffing
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.multirank import named
 
 
-def only_file(given: str) -> str | None:
+@dataclass(frozen=True)
+class FolderInput:
+    """What to report on, and the recordings of captures beside it."""
+
+    inputs: tuple[str, ...]
+    """One file; or what leads to the ranks of one run."""
+    is_run: bool = False
+    """Whether it is the ranks of one run."""
+    captures: tuple[str, ...] = ()
+    """Recordings that may hold the capture of the graphs that the only trace launches."""
+
+
+def chosen(given: str) -> FolderInput:
     """The only trace that an input leads to; without any trace its only text with tables or its only saved report.
 
-    The first bytes of the files decide.
+    The first bytes of the files decide. Recordings of the capture of graphs do not count beside other traces.
 
     Args:
         given: A folder, a pattern, or the URL of a folder.
-
-    Returns:
-        Where the file is; None if there are several, which are the ranks of one run.
 
     Raises:
         UnusableInputError: There is no trace in it.
         UsageError: There are several runs in it.
     """
     seen = [sniffing.sniff(file) for file in opening.files([given])]
-    files = sniffing.that_count(seen)
+    files, captures = capture_files.set_apart(sniffing.that_count(seen))
+    runs = _runs(files)
+    if len(runs) > 1:
+        files, others = capture_files.set_apart_by_content(files)
+        captures += others
+        runs = _runs(files)
     if len(files) == 1:
-        return files[0].found.location
+        return FolderInput((files[0].found.location,), captures=tuple(file.found.location for file in captures))
+    if len(runs) > 1:
+        raise UsageError(
+            f"{given}: holds {len(runs)} runs ({named(run.name for run in runs)}), and report takes one: "
+            f"{typed('batch', given, '-o', 'reports/')} reports on each; "
+            f"{typed('ranks')} and the files of one compares its ranks"
+        )
     if files:
-        _require_one_run(given, files)
-        return None
+        return FolderInput(tuple(file.found.location for file in files) if captures else (given,), is_run=True)
     if len(seen) == 1 and seen[0].failure is not None:
         raise UnusableInputError(f"{seen[0].found.location}: {seen[0].failure}")
     raise opening.nothing_in([given])
 
 
-def _require_one_run(given: str, files: list[SniffedFile]) -> None:
-    if files[0].is_a(FileKind.REPORT):
-        return  # only the whole report says which rank it is of
-    found = rank_groups.group(map(_as_file, files))
-    if len(found) > 1:
-        raise UsageError(
-            f"{given}: holds {len(found)} runs ({named(run.name for run in found)}), and report takes one: "
-            f"{typed('batch', given, '-o', 'reports/')} reports on each; "
-            f"{typed('ranks')} and the files of one compares its ranks"
-        )
+def _runs(files: list[SniffedFile]) -> tuple[rank_groups.RankGroup, ...]:
+    """The runs that the files are ranks of; only the whole of a saved report says which rank it is of."""
+    if len(files) < 2 or files[0].is_a(FileKind.REPORT):
+        return ()
+    return rank_groups.group(map(_as_file, files))
 
 
 def _as_file(file: SniffedFile) -> rank_groups.RankFile:

@@ -9,13 +9,14 @@ import click
 
 from traceanalyzer import config, multirank, renderers
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.cli import delivery, folder, one_line, page, parameters, suggestions
+from traceanalyzer.cli import delivery, flame, folder, one_line, page, parameters, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
+from traceanalyzer.graph_captures import GraphCaptures
 from traceanalyzer.inputs import opening
 from traceanalyzer.inputs.compile_logs import read as read_logs
-from traceanalyzer.pipeline import StepChoice, report_on
+from traceanalyzer.pipeline import Beside, StepChoice, report_on
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -28,7 +29,7 @@ _NEXT = Text("report-next", "Next: {command}", note="command is what the user ma
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
 
-FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
+FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
 
 
 @click.command("report")
@@ -41,6 +42,14 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 @parameters.choice_of_rules
 @parameters.fail_on
 @click.option(
+    "--graph-capture",
+    "captures",
+    multiple=True,
+    metavar="FILE",
+    help="A recording of the capture of the graphs that the trace launches. Repeatable.",
+    shell_complete=parameters.files,
+)
+@click.option(
     "--compile-log",
     "compile_logs",
     metavar="PATH",
@@ -52,6 +61,7 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
+@flame.options
 @delivery.assets_options
 @parameters.show
 @parameters.force
@@ -68,10 +78,13 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
+    captures: tuple[str, ...],
     compile_logs: tuple[str, ...],
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
+    over: str | None,
+    weight: str | None,
     assets: str | None,
     assets_format: str | None,
     show: bool,
@@ -87,6 +100,9 @@ def command(
     key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
     of its only run. A saved report is shown as it is, like render does.
 
+    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it tells which
+    operators, modules and lines they belong to. In a folder it is found by itself.
+
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
     step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
 
@@ -100,7 +116,10 @@ def command(
       cat trace.json | traceanalyzer report - --format markdown -o -
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
+      traceanalyzer report trace.json -o trace.speedscope.json
+      traceanalyzer report trace.json -o trace.collapsed --weight host
       traceanalyzer report profiling.md
+      traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
 
     \b
@@ -118,17 +137,25 @@ def command(
     charts = delivery.assets(assets, assets_format, targets)
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
-    if TABLE in {target.form for target in targets} and (steps or skip_warmup):
+    forms = {target.form for target in targets}
+    if TABLE in forms and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs))
+    flame.check(forms, over, weight, StepChoice(first, last, skip_warmup))
+    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures)
     made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
-        trace = _traced(made.measured, given)
+        trace = _traced(made.measured, given, "a table (.txt)")
         return _table(trace, sort_by, row_limit, by_shape=group_by_input_shape)
 
+    def speedscope() -> str:
+        return flame.speedscope(_traced(made.measured, given, "a flame graph"), asked.steps, over, spoken)
+
+    def collapsed() -> str:
+        return flame.collapsed(_traced(made.measured, given, "a flame graph"), asked.steps, over, weight)
+
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
-    way.deliver(made.report, targets, {TABLE: table})
+    way.deliver(made.report, targets, {TABLE: table, flame.SPEEDSCOPE: speedscope, flame.COLLAPSED: collapsed})
     for note in made.notes:
         click.echo(one_line(note), err=True)
     if show:
@@ -146,6 +173,8 @@ class _Asked:
     steps: StepChoice
     settings: Config
     compile_logs: tuple[CompileLog, ...]
+    captures: tuple[str, ...]
+    """Files that may hold the capture of graphs."""
 
 
 @dataclass(frozen=True)
@@ -172,34 +201,38 @@ def _only(inputs: tuple[str, ...]) -> str:
 
 def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
-    file = given if opening.is_one_file(given) else folder.only_file(given)
-    if file is None:
+    chosen = folder.FolderInput((given,)) if opening.is_one_file(given) else folder.chosen(given)
+    if chosen.is_run:
         if asked.compile_logs:
             raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
+        if asked.captures:
+            raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect([given], asked.steps, each)
+            run = multirank.collect(chosen.inputs, asked.steps, each)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
+    (file,) = chosen.inputs
+    beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else chosen.captures))
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-        return _Made(report_on(content, file, asked.steps, asked.settings, asked.compile_logs), content)
+        return _Made(report_on(content, file, asked.steps, asked.settings, beside), content)
 
 
-def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:
-    """What a table is made of.
+def _traced(measured: Trace | TableDocument | Report | None, given: str, what: str) -> Trace:
+    """What a table or a flame graph is made of.
 
     Raises:
         UsageError: It is not one trace.
     """
     if measured is None:
-        raise UsageError(f"{given}: holds several ranks, and a table (.txt) is made of one trace; name the file of one")
+        raise UsageError(f"{given}: holds several ranks, and {what} is made of one trace; name the file of one")
     if isinstance(measured, Report):
-        raise UsageError(f"{given}: is a saved report, and a table (.txt) is made of a trace; name the trace")
+        raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
     if not isinstance(measured, Trace):
-        raise UsageError(f"{given}: holds printed tables already, and a table (.txt) is made of a trace")
+        raise UsageError(f"{given}: holds printed tables, and {what} is made of a trace")
     return measured
 
 

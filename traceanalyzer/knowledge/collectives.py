@@ -26,6 +26,13 @@ _OPERATIONS = (
 )
 """Operations by a part of their name; `all_gather` must come before `gather`."""
 
+_OWN = (
+    (re.compile("cross_device_reduce|quick_?reduce|lamport_style|userbuffers_fp16_sum", re.IGNORECASE), "all_reduce"),
+    (re.compile(r"deep_ep::\w+::(dispatch|combine)\b|Ep(Dispatch|Combine)|moe_a2a_"), "all_to_all"),
+    (re.compile(r"deep_ep::\w+::(barrier|notify|cached_notify|clean)"), "barrier"),
+)
+"""Kernels that programs bring themselves, whose names say it in other words."""
+
 _SIZES = {
     **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
@@ -42,6 +49,8 @@ def operation(name: str) -> str | None:
 
     `_allgather_base`, `nccl:all_gather`, `c10d::allgather_`, `ncclDevKernel_AllGather_RING_LL` are `all_gather`.
     """
+    if (own := next((meaning for pattern, meaning in _OWN if pattern.search(name)), None)) is not None:
+        return own
     letters = re.sub("[^a-z]", "", name.lower())
     return next((found for found in _OPERATIONS if found.replace("_", "") in letters), None)
 

@@ -1,7 +1,8 @@
 """What torch.compile calls its own events: compiled regions, compilations, and the checks before each call.
 
 Torch writes `Torch-Compiled Region: 0/1` around each call of compiled code (`torch/_dynamo/eval_frame.py`), where 0 is
-the function and 1 its second compilation, `TorchDynamo Cache Lookup` around its guards
+the function and 1 its second compilation, `## Call CompiledFxGraph <key> ##` around each graph that Inductor compiled
+(`torch/_inductor/output_code.py`), `TorchDynamo Cache Lookup` around its guards
 (`torch/csrc/dynamo/eval_frame.c`), and ranges around each compilation (`torch/_dynamo/utils.py`, `dynamo_timed`), in
 which a mark names the compilation.
 """
@@ -12,9 +13,10 @@ import re
 
 _ID = r"(?:!\d+/)?\d+/\d+"
 _REGION = re.compile(rf"Torch-Compiled Region(?:: ({_ID}))?$")
+_GRAPH = re.compile(r"## Call CompiledFxGraph (\S+) ##")
 _COMPILATION = re.compile(r"entire_(frame|backward)_compile$|_compile\.(<locals>\.)?compile_inner( \(dynamo_timed\))?$")
 _NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
-_RESUMED = re.compile(r"^(?P<file>.*)\(\d+\): torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_RESUMED = "torch_dynamo_resume_in_"
 _SIZE_CHECK = re.compile(r"\bassert_size_stride\b")
 
 GUARDS = "TorchDynamo Cache Lookup"
@@ -28,6 +30,12 @@ def is_region(name: str) -> bool:
 def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None where older versions of torch do not say."""
     found = _REGION.match(name)
+    return found[1] if found else None
+
+
+def compiled_graph(name: str) -> str | None:
+    """The key of the compiled graph that a range runs, as Inductor's cache knows it; None for other names."""
+    found = _GRAPH.fullmatch(name)
     return found[1] if found else None
 
 
@@ -66,10 +74,10 @@ def is_size_check(name: str) -> bool:
 
 def resumed_at(name: str) -> tuple[str, int, str] | None:
     """File, line and function at which a graph broke, from the Python frame that goes on behind it."""
-    if "torch_dynamo_resume_in_" not in name:
-        return None
-    found = _RESUMED.match(name)
-    return (found["file"], int(found["line"]), found["function"]) if found else None
+    place, _, resumed = name.partition(f": {_RESUMED}")
+    function, _, line = resumed.rpartition("_at_")
+    file = place.rpartition("(")[0]
+    return (file, int(line), function) if file and function and line.isdecimal() else None
 
 
 def is_recompilation(compilation: str) -> bool:

@@ -10,18 +10,37 @@ from functools import lru_cache
 
 from traceanalyzer.knowledge.first_match import FirstMatch
 
-_COMMUNICATION = re.compile(
+_LIBRARY = re.compile(
     r"^(void )?(nccl|rccl|msccl|oneccl|ccl_|hccl|xccl)"
     r"|^(allreduce|allgather|reduce_scatter)_kernel|oneapi::ccl|ccl_kernel",
     re.IGNORECASE,
 )
+
+_CUSTOM = FirstMatch(
+    (pattern, True)
+    for pattern in (
+        # vLLM, SGLang, AITER, TensorRT-LLM and FlashInfer: reductions over peers' memory, alone or with what follows.
+        r"cross_device_reduce|(one|two)_?shot_?(all_?reduce|lamport)|all_?reduce_\w*(one|two)_?shot",
+        r"all_?reduce_fusion|quick_?reduce|lamport_style|userbuffers_",
+        r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)\w*kernel",
+        # PyTorch's symmetric memory, NVSHMEM, and Microsoft's libraries.
+        r"multimem_|symmetric_memory|symm_mem|all_to_all_vdev|\b(barrier|put_signal|wait_signal)_kernel",
+        r"nvshmem|mscclpp|ctran_|hcom_|lccl",
+        # Exchange of tokens among experts: DeepEP, MORI, TensorRT-LLM.
+        r"deep_ep::\w+::(dispatch|combine|notify|cached_notify|barrier|clean)|(\b|\d)Ep(Dispatch|Combine)\w*",
+        r"moe_?all_?to_?all|moe_a2a_|mnnvl_moe",
+    )
+)
+_ARGUMENTS = re.compile(r"[<(].*", re.DOTALL)
 
 _MATRIX_UNITS: tuple[tuple[str, bool | None], ...] = (
     # Generated code: its numbers are serial numbers. Templates (tem) hold products, on which unit is not said.
     (r"^triton_tem_", None),
     (r"^triton_(poi|per|red|for)_", False),
     # Kernels beside the products, in libraries whose names would tell otherwise.
-    (r"flash_bwd_(dot_do_o|convert_d|clear_d)|splitkv_combine|BwdPreprocess|BwdPostprocess|FwdCombine|repack", False),
+    (r"flash_bwd_(dot_do_o|convert_d|clear_d)|splitkv_?combine|BwdPreprocess|BwdPostprocess|FwdCombine|repack", False),
+    (r"prepare_varlen|attention\w*_reduce_kernel|deep_gemm::(transpose|pack|smxx_(layout|clean))", False),
+    (r"SubTensorOp|OpTensor", False),
     (r"^(void )?at::native::(?!tinygemm)|at_cuda_detail|cub::|thrust::|multi_tensor_apply", False),
     # Arithmetic outside of matrix units, by the library's own word.
     (r"simt|ffma|sgemm|scudnn|gemv|gemmSN|gemmk1|dot_kernel|splitKreduce|f32_aligned\w*_sm(50|70|75)", False),
@@ -34,8 +53,10 @@ _MATRIX_UNITS: tuple[tuple[str, bool | None], ...] = (
     (r"flash_(fwd|bwd)|flash::|fmha|FlashAttn|mha_(fwd|bwd)|native_sdpa|deep_gemm|marlin|machete", True),
     # AMD: MFMA (CDNA) and WMMA (RDNA) instructions; Tensile writes MI16x16, CK xdl(ops), MIOpen gtcx.
     (r"mfma|wmma|xdlops|xdl_|_xdl|Cijk_.*_MI\d|igemm_\w+_gtcx|ck_tile.*(Fmha|Gemm)", True),
-    # Everything else that is known not to be a product on matrix units.
-    (r"dgemm|cgemm|zgemm|implicit_convolve|Cijk_", False),
+    # Products whose names would tell of matrix units.
+    (r"dgemm|cgemm|zgemm|implicit_convolve|Cijk_.*(_MT\d|PostGSU)", False),
+)
+_NO_PRODUCTS: tuple[tuple[str, bool | None], ...] = (
     (r"elementwise|reduce|softmax|batch_?norm|bn_|layer_?norm|rms_?norm|rotary|silu|gelu|activation", False),
     (r"nchwToNhwc|nhwcToNchw|transpose|copy|fill|memset|memcpy|pool|dropout|index|gather|scatter|sort", False),
     (r"embedding|cat_?array|sampl|topk|argmax", False),
@@ -50,15 +71,36 @@ NAMES_KEPT = 1 << 20
 find none of them again, as each pass over them would throw out what the next one needs first."""
 
 _TABLE = FirstMatch(_MATRIX_UNITS)
+_BESIDE = FirstMatch(_NO_PRODUCTS)
+_MAY_MULTIPLY = re.compile(
+    r"(?<!fb)gemm|gemv|matmul|(?<!ge)mm_|_mm|conv|attn|attention|sdpa|mha|mla_|moe|linear(?!iz|comb)|ssd|chunk|mlp|dot",
+    re.IGNORECASE,
+)
+"""Words of kernels that may hold a product, whatever else they do."""
+
+
+@lru_cache(NAMES_KEPT)
+def is_library_collective(name: str) -> bool:
+    """Whether a kernel is one of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
+    return _LIBRARY.search(name) is not None
 
 
 @lru_cache(NAMES_KEPT)
 def is_communication(name: str) -> bool:
-    """Whether a kernel is one of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
-    return _COMMUNICATION.search(name) is not None
+    """Whether a kernel exchanges data with other devices, of a collective library or a program's own, by its name."""
+    if is_library_collective(name):
+        return True
+    base = _ARGUMENTS.sub("", name[:READ].replace("(anonymous namespace)", ""))
+    return not base.startswith("triton_") and _CUSTOM.find(base) is True
 
 
 @lru_cache(NAMES_KEPT)
 def uses_tensor_cores(name: str) -> bool | None:
-    """Whether a kernel computes on matrix units (tensor cores, MFMA); None when its name does not tell."""
-    return False if is_communication(name) else _TABLE.find(name[:READ])
+    """Whether a kernel computes on matrix units (tensor cores, MFMA); None when its name does not prove either."""
+    if is_communication(name):
+        return False
+    text = name[:READ]
+    found = _TABLE.find(text)
+    if found is not None or _MAY_MULTIPLY.search(text) or text.startswith("triton_tem_"):
+        return found
+    return _BESIDE.find(text)

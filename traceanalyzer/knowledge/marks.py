@@ -16,6 +16,8 @@ _ACCELERATOR = re.compile(
 COUNTERS = "cuda_profiler_range"
 """Category of the events of CUPTI's range profiler, which hold hardware counters."""
 
+_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu|musa)GraphLaunch")
+
 PASSES = ("forward", "backward")
 _PASSES = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ("forward|fwd", "backward|bwd"))
 
@@ -86,6 +88,11 @@ def is_mark_among_operators(name: str) -> bool:
     if "::" in name or name.startswith("<"):
         return False
     return is_wrapper(name) or is_dataloader(name) or _NO_OPERATOR.search(name) is not None
+
+
+def is_graph_launch(name: str) -> bool:
+    """Whether it is a runtime or driver call that launches a captured graph of kernels."""
+    return _GRAPH_LAUNCH.match(name) is not None
 
 
 def is_collective(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from traceanalyzer import analyzers
+from traceanalyzer import analyzers, simulation
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 
@@ -30,7 +30,7 @@ _REASONS = 3
 
 def messages(report: Report) -> Iterator[Message]:
     """Sentences for a report without findings, the most frequent reasons first."""
-    keys = {analyzer.key for analyzer in analyzers.ANALYZERS}
+    keys = {*analyzers.RESULTS, *(analyzer.key for analyzer in simulation.ANALYZERS)}
     by_reason: defaultdict[str, list[Message]] = defaultdict(list)
     for skipped in report.skipped:
         if skipped.id not in keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, AnyStr
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -25,10 +25,13 @@ _MORE_NUMBERS = (
 
 _VALUE = rb"-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,5})?|true|false|null|0x[0-9a-fA-F]{1,16}"
 _NUMBER = re.compile(rb'"?(?:' + _VALUE + rb')?"?')
-_NUMBERS = re.compile(rb'["\[\],\s]|' + _VALUE)
+# Words with something between any two of them. What a word or a gap took it keeps: nothing is tried twice.
+_NUMBERS = re.compile(rb'["\[\],\s]*+(?>(?>' + _VALUE + rb')(?:["\[\],\s]++|\Z))*+')
 _TYPE_WORD = re.compile(r"c10::complex<[\w:]{1,20}>|[\w:]+", re.ASCII)
 _NUMBER_TEXT = re.compile(
-    r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[-+]?[0-9]{1,5})?|inf|nan)|True|False|None|[\[\](), ]", re.ASCII
+    r"[\[\](), ]*+(?>(?>[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[-+]?[0-9]{1,5})?|inf|nan)|True|False|None)"
+    r"(?:[\[\](), ]++|\Z))*+",
+    re.ASCII,
 )
 _DEVICE = re.compile(r"(?:cpu|cuda|hip|xpu|mps|mtia|meta)(?::[0-9]{1,4})?", re.ASCII)
 _EQUATION = re.compile(r"[A-Za-z,. ]{0,200}->[A-Za-z. ]{0,200}")
@@ -78,21 +81,9 @@ class Arguments:
 def _numbers(raw: Raw) -> Raw | None:
     """Numbers, lists of them, and their texts."""
     data = bytes(raw)
-    if data.isdigit() or _NUMBER.fullmatch(data.strip()) or _consists(data, _NUMBERS):
+    if data.isdigit() or _NUMBER.fullmatch(data.strip()) or _NUMBERS.fullmatch(data):
         return raw
     return None
-
-
-def _consists(text: AnyStr, pattern: re.Pattern[AnyStr]) -> bool:
-    """One match after the other, without anything between them, and no two numbers or words that touch."""
-    at = 0
-    was_word = False
-    for match in pattern.finditer(text):
-        is_word = match[0].isalnum() or len(match[0]) > 1
-        if match.start() != at or (is_word and was_word):
-            return False
-        at, was_word = match.end(), is_word
-    return at == len(text)
 
 
 def _decoded(raw: Raw) -> Any:
@@ -133,7 +124,7 @@ def _type(text: str) -> str:
 
 def _value(text: str) -> str:
     """Numbers, known words, and equations with letters in the order of the alphabet: theirs may spell something."""
-    if text in known.CONSTANTS or _DEVICE.fullmatch(text) or _consists(text, _NUMBER_TEXT):
+    if text in known.CONSTANTS or _DEVICE.fullmatch(text) or _NUMBER_TEXT.fullmatch(text):
         return text
     if not _EQUATION.fullmatch(text):
         return ""

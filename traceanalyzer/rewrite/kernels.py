@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from traceanalyzer.knowledge.generated_kernels import generated, is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
+from traceanalyzer.knowledge.kernel_names import is_communication, is_library_collective, uses_tensor_cores
 from traceanalyzer.rewrite.public_names import LONGEST, public
 from traceanalyzer.rewrite.secret import Secret
 
@@ -14,8 +15,11 @@ _TRIES = 40
 _UNITS = ("", "hmma_", "simt_")
 _CLASS_WORDS = (
     "custom", "gemm", "conv2d", "attn_fwd", "flash_fwd", "layer_norm", "elementwise", "rotary", "quant", "reduce",
-    "softmax", "nll_loss", "copy_kernel", "memcpy", "store_kvcache", "gather", "nccl", "multi_tensor_apply",
-    "adam_kernel", "triton_poi", "triton_tem", "triton_", "embedding", "sort", "sampling", "lstm", "pool",
+    "softmax", "nll_loss", "copy_kernel", "memcpy", "store_kvcache", "gather", "nccl", "cross_device_reduce",
+    "multi_tensor_apply", "adam_kernel", "triton_poi_fused_add_", "triton_poi_fused_clone_", "triton_red_fused_sum_",
+    "triton_red_fused_layer_norm_", "triton_per_fused_sum_", "triton_per_fused_layer_norm_", "triton_tem_fused_mm_",
+    "triton_tem_fused_convolution_", "triton_tem_fused_attention_", "triton_tem_fused_grouped_mm_", "triton_for_fused_",
+    "triton_spl_fused_", "triton_", "embedding", "sort", "sampling", "lstm", "pool", "fused_moe", "routing", "getrf",
 )  # fmt: skip
 _WORDS = tuple(unit + word for word in _CLASS_WORDS for unit in _UNITS)
 """What a hidden name may begin with, so that it is of the class of the name that it hides, on the same units."""
@@ -135,4 +139,7 @@ def _are_operators(text: str) -> bool:
 
 def _facts(kernel: str) -> tuple[object, ...]:
     """What the analyses read out of the name of a kernel."""
-    return kernel_class(kernel), uses_tensor_cores(kernel), is_communication(kernel)
+    communicates = is_communication(kernel), is_library_collective(kernel)
+    made = generated(kernel)
+    kind = made.kind if made else is_generated(kernel)
+    return kernel_class(kernel), kind, uses_tensor_cores(kernel), *communicates

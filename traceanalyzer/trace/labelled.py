@@ -53,13 +53,20 @@ class LabelledTime:
         end = np.maximum(start, end)
         first = np.searchsorted(self.times, start, side="right") - 1
         last = np.searchsorted(self.times, end, side="right") - 1
-        return [self._passed(label, last, end) - self._passed(label, first, start) for label in labels]
+        if not len(start):
+            return [np.zeros(0, np.int64) for _ in labels]
+        # Only the segments that the intervals reach are summed up, so that many calls on parts stay linear.
+        low, high = int(first.min()), int(last.max()) + 1
+        first, last, times = first - low, last - low, self.times[low:high]
+        before, after, length = start - times[first], end - times[last], np.diff(times)
 
-    def _passed(self, label: int, segment: I64, time: I64) -> I64:
-        """Time of a label before each moment, up to a constant."""
-        counts = self.label == label
-        passed = np.concatenate(([0], np.cumsum(np.where(counts[:-1], np.diff(self.times), 0))))
-        return passed[segment] + np.where(counts[segment], time - self.times[segment], 0)
+        def within(label: int) -> I64:
+            counts = self.label[low:high] == label
+            passed = np.append(0, np.cumsum(length * counts[:-1]))
+            time: I64 = passed[last] + after * counts[last] - passed[first] - before * counts[first]
+            return time
+
+        return [within(label) for label in labels]
 
     def segments(self, start: int, end: int) -> tuple[I64, I64, U8]:
         """Starts, ends and labels of the segments within an interval."""

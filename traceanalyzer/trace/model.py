@@ -84,6 +84,21 @@ NO_COLLECTIVE = Collective("")
 
 
 @dataclass(frozen=True)
+class KernelSource:
+    """Where the code of a generated kernel is, as the operator that launches it tells; empty where it is silent."""
+
+    backend: str
+    """What generated it: triton."""
+    file: str = ""
+    """Path of the generated file."""
+    hash: str = ""
+    """Hash of the generated code."""
+
+
+NO_SOURCE = KernelSource("")
+
+
+@dataclass(frozen=True)
 class Thread:
     """A row of the thread table: ids as strings, because writers use numbers and names alike."""
 
@@ -134,6 +149,8 @@ class Trace:
     """Values of inputs that are not tensors, as compact JSON by code; code 0 is the empty text."""
     collectives: tuple[Collective, ...]
     """Descriptions of collectives; row 0 is `NO_COLLECTIVE`."""
+    sources: tuple[KernelSource, ...]
+    """Sources of generated kernels; row 0 is `NO_SOURCE`."""
     threads: tuple[Thread, ...]
     host: HostEvents
     launches: Launches

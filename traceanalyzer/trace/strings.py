@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I32, I64, Bool
 
 K = TypeVar("K")
@@ -94,7 +95,7 @@ class Answers:
         if len(codes) > _LONG * len(self._texts):  # to ask all is cheaper than to find out which occur
             new, self._complete = np.flatnonzero(~self._known), True
         else:
-            new = np.unique(codes[~self._known[codes]])
+            new = distinct(codes[~self._known[codes]])
         texts = map(self._texts.__getitem__, new.tolist())
         self._answers[new] = np.fromiter(map(self._predicate, texts), np.bool_, len(new))
         self._known[new] = True

@@ -36,7 +36,10 @@ def entries(column: Array, rows: Any, missing: Any) -> Array:
         rows: An index or an array of them, from 0 to n - 1; -1 (`NO_PARENT`, `UNKNOWN`) or n stands for "no row".
         missing: What "no row" becomes.
     """
-    found: Array = np.append(column, missing)[rows]
+    if not len(column):
+        return np.full(np.shape(rows), missing)
+    absent = np.less(rows, 0) | np.greater_equal(rows, len(column))
+    found: Array = np.where(absent, np.asarray(missing), column.take(rows, mode="wrap"))
     return found
 
 

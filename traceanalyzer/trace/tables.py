@@ -55,6 +55,7 @@ class HostEvents(SliceTable):
     strides: I32 = column("i4", "", "code of the input strides; 0 is none recorded")
     concrete: I32 = column("i4", "", "code of the values of inputs that are no tensors; 0 is none recorded")
     collective: I32 = column("i4", "", "row of the collective that the operator describes; 0 is none")
+    source: I32 = column("i4", "", "row of the source of the generated kernel that the operator launches; 0 is none")
     sequence: I64 = column("i8", "", "autograd sequence number; -1 where absent")
     forward_thread: I64 = column("i8", "", "thread of the forward pass, on backward operators; 0 or -1 else")
 
@@ -69,6 +70,7 @@ class Launches(SliceTable):
     thread: I32 = column("i4", "", "row of the thread")
     correlation: I64 = column("i8", "", "id shared with what the call put on the device; -1 where absent")
     external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
+    kernel: I32 = column("i4", "", "code of the name of the kernel that the call launches, which HIP says; -1 else")
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class DeviceEvents(SliceTable):
     occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
     bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")
     collective: I32 = column("i4", "", "row of the collective that the kernel belongs to; 0 is none")
+    graph: I64 = column("i8", "", "id of the graph that launched it; -1 where absent")
+    graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent")
 
 
 @dataclass(frozen=True)

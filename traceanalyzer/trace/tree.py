@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
+from traceanalyzer.trace.distinct import ascending, stable_order
+from traceanalyzer.trace.table import I32, I64, Array, Bool
 
 NO_PARENT = -1
 
@@ -47,11 +48,12 @@ class Tree:
         threads = _slices_by_thread(thread)
         clock = _Clock.of(start, end)
         rank = _ranks(threads)
-        depth, parent, limit = _nest(clock.at(rank, start), clock.at(rank, end))
+        begins, ends = clock.at(rank, start), clock.at(rank, end)
+        depth, parent, limit = _nest(begins, ends)
         clipped = 0
         if limit is not None:
-            clipped, end = int((end[limit] < end).sum()), end[limit]
-        after = np.searchsorted(clock.at(rank, start), clock.at(rank, end), side="left")
+            clipped, end, ends = int((end[limit] < end).sum()), end[limit], ends[limit]
+        after = np.searchsorted(begins, ends, side="left")
         after = np.where(end > start, after, np.arange(1, len(rows) + 1))
         return cls(start, end, depth, parent, _narrow(after), clipped, threads), rows
 
@@ -71,10 +73,11 @@ class Tree:
         Returns:
             Positions in the tree, or -1 where no slice is open.
         """
-        clock, numbers = _Clock.of(self.start_ns, self.end_ns), np.array([*self.threads], np.int64)
-        rank = _ranks(self.threads)
-        asked = np.searchsorted(numbers, thread)
-        known = entries(numbers, asked, NO_PARENT) == thread
+        clock, rank = _Clock.of(self.start_ns, self.end_ns), _ranks(self.threads)
+        rank_of = np.full(2 + max([*self.threads, int(thread.max(initial=0))]), NO_PARENT)  # the last is for -1
+        rank_of[[*self.threads]] = np.arange(len(self.threads))
+        asked = rank_of[thread]
+        known = asked != NO_PARENT
         start, end = clock.at(rank, self.start_ns), clock.at(rank, self.end_ns)
         found = np.full(len(times), NO_PARENT, np.int64)
         found[known] = _innermost(start, end, self.depth, clock.at(asked[known], times[known]))
@@ -108,8 +111,7 @@ class Tree:
 
 def _nesting_order(thread: I32, start: I64, end: I64) -> I64:
     """Rows by thread, start, longest first; equal ones keep their order."""
-    narrow = thread.astype(np.int16) if len(thread) and thread.max() < 2**15 else thread  # radix sort
-    rows = np.argsort(narrow, kind="stable")
+    rows = stable_order(thread)
     same = (np.diff(start[rows]) == 0) & (np.diff(thread[rows]) == 0)
     if same.any():
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
@@ -176,7 +178,7 @@ def _narrow(positions: I64) -> I32:
 def _closed_before(start: I64, end: I64) -> I64:
     """For each slice, how many of the slices before it have ended when it starts."""
     instant = end == start
-    ends = np.sort(end[~instant]) if instant.any() else np.sort(end)
+    ends = ascending(end[~instant]) if instant.any() else ascending(end)
     # A slice without length ends at once: those before this one have ended, whatever their time.
     closed: I64 = np.searchsorted(ends, start, side="right") + np.cumsum(instant) - instant
     return closed
@@ -194,7 +196,7 @@ def _parents(depth: Array) -> I64:
 
 def _by_level(depth: Array) -> tuple[I64, I64]:
     """Keys that sort slices by depth, then position, sorted; and the position of each slice in this order."""
-    order = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")
+    order = stable_order(depth)
     return depth[order] * _room(depth) + order, order
 
 
@@ -221,7 +223,7 @@ def _innermost(start: I64, end: I64, depth: I32, times: I64) -> I64:
     instant = end == start
     started = np.searchsorted(start, times, side="right")
     instants_before = np.concatenate(([0], np.cumsum(instant)))[started]
-    ended = np.searchsorted(np.sort(end[~instant]), times, side="right") + instants_before
+    ended = np.searchsorted(ascending(end[~instant]), times, side="right") + instants_before
     wanted = started - ended - 1  # depth of the innermost open slice
     found = np.full(len(times), NO_PARENT, np.int64)
     keys, order = _by_level(depth)

@@ -12,8 +12,8 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import Bool
@@ -83,6 +83,7 @@ def test_device_times_are_tracelens(corpus: Path, corpus_name: str) -> None:
     theirs = {row[0]: row[1] for row in tracelens["gpu_timeline_ms"]["rows"]}
     ours = _timeline(context_of(corpus, corpus_name).trace)
     tolerance = FLOAT_NOISE_MS.get(corpus_name, 0.002)
+    assert ours
     for name, value in ours.items():
         assert value == pytest.approx(theirs[name], abs=tolerance), name
 

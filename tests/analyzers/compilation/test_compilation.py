@@ -7,7 +7,7 @@ from pathlib import Path
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.builders import compile_log as build
-from tests.builders.timeline import Host, finish
+from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.situations import graph_breaks
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import CompiledCode
@@ -51,6 +51,12 @@ def test_functions_one_after_another_are_no_breaks(tmp_path: Path) -> None:
     assert (found.regions_per_step, found.breaks_per_step, found.breaks) == (3.0, 0.0, ())
 
 
+def test_an_operator_that_calls_compiled_code_of_its_own_is_no_break(tmp_path: Path) -> None:
+    """A custom operator in a graph may run a compiled function: its region lies within the operator."""
+    found = analyzed(tmp_path, graph_breaks.trap_operator_with_compiled_code())
+    assert (found.regions_per_step, found.breaks_per_step) == (2.0, 0.0)
+
+
 def test_the_log_names_line_and_reason_of_each_break(tmp_path: Path) -> None:
     log = build.broke("0/0", "/work/train.py", 7, "print", "Do not print.") + build.broke(
         "1/0", "/work/train.py", 9, "branch"
@@ -81,6 +87,28 @@ def test_python_stacks_name_the_line_without_a_log(tmp_path: Path) -> None:
             host.leaf("aten::mm", 50)
     found = analyzed(tmp_path, finish(trace))
     assert [(b.file, b.line, b.reason) for b in found.breaks] == [("train.py", 7, None)]
+
+
+def test_copies_before_a_graph_launch_go_into_its_static_inputs(tmp_path: Path) -> None:
+    """30 us on the device for the input; the copy behind the launch takes the output and does not count."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    with host.op("Torch-Compiled Region: 0/0", 5, 5):
+        with host.op("aten::copy_", 2, 3, shapes=[[8, 3], [8, 3], []]):
+            host.launch(Work("copy_kernel", 30), stream)
+        host.graph([Work("fused", 200)], stream)
+        with host.op("aten::copy_", 2, 3, shapes=[[8, 10], [8, 10], []]):
+            host.launch(Work("copy_kernel", 50), stream)
+    with host.op("aten::copy_", 2, 3):
+        host.launch(Work("copy_kernel", 70), stream)
+    host.wait(stream)
+    copies = analyzed(tmp_path, finish(trace)).input_copies
+    assert copies is not None
+    assert (copies.calls, copies.device_ns, copies.shapes) == (1, 30_000, ("[[8,3],[8,3],[]]",))
+
+
+def test_without_graphs_nothing_is_said_about_their_inputs(tmp_path: Path) -> None:
+    assert analyzed(tmp_path, graph_breaks.fires()).input_copies is None
 
 
 def compiling(ident: str) -> TraceBuilder:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests import corpus_files
@@ -17,14 +19,41 @@ from traceanalyzer.analyzers import copies
 pytestmark = pytest.mark.corpus
 
 
+class Event(msgspec.Struct):
+    """What these tests ask of an event; `args` is taken apart of copies only."""
+
+    ph: object = None
+    cat: object = None
+    name: Any = None
+    dur: Any = None
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class File(msgspec.Struct):
+    """A trace as its writer made it."""
+
+    traceEvents: list[Event]  # noqa: N815 - the key of the file
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy or fill as the file has it."""
+
+    name: str
+    dur: float
+    args: dict[str, Any]
+
+
 @cache
-def events(corpus: Path, name: str) -> list[dict[str, Any]]:
+def events(corpus: Path, name: str) -> list[Copy]:
     """The copies and fills as the file has them."""
-    with gzip.open(corpus / "corpus" / f"{name}.json.gz", "rt", encoding="utf-8", errors="replace") as file:
-        text = json.load(file, strict=False)
-    found = text["traceEvents"] if isinstance(text, dict) else text
+    text = gzip.decompress((corpus / "corpus" / f"{name}.json.gz").read_bytes()).decode("utf-8", "replace")
     wanted = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
-    return [event for event in found if str(event.get("cat")).lower() in wanted and event.get("ph") == "X"]
+    return [
+        Copy(event.name, float(event.dur), msgspec.json.decode(event.args))
+        for event in msgspec.json.decode(text, type=File).traceEvents
+        if str(event.cat).lower() in wanted and event.ph == "X"
+    ]
 
 
 def test_counts_bytes_and_times_are_those_of_the_file(corpus: Path, corpus_name: str) -> None:
@@ -32,12 +61,12 @@ def test_counts_bytes_and_times_are_those_of_the_file(corpus: Path, corpus_name:
     written = events(corpus, corpus_name)
     assert (copies.missing(context) is None) == bool(written)
     rows = {row.name: row for row in copies.analyze(context).rows}
-    assert set(rows) == {event["name"] for event in written}
+    assert set(rows) == {event.name for event in written}
     for name, row in rows.items():
-        own = [event for event in written if event["name"] == name]
-        sizes = [event["args"].get("bytes") for event in own]
+        own = [event for event in written if event.name == name]
+        sizes = [event.args.get("bytes") for event in own]
         assert row.calls == len(own)
-        assert row.time_ns == pytest.approx(sum(1000 * float(event["dur"]) for event in own), abs=len(own))
+        assert row.time_ns == pytest.approx(sum(1000 * event.dur for event in own), abs=len(own))
         known = [int(size) for size in sizes if isinstance(size, int)]
         if len(known) == len(sizes):  # some writers give the size as a text
             assert row.bytes == sum(known)
@@ -53,10 +82,13 @@ def test_the_best_bandwidth_is_one_that_the_profiler_wrote(corpus: Path, corpus_
     best: dict[str, float] = {}
     whole_us = True
     for event in events(corpus, corpus_name):
-        value, size = event["args"].get(key), event["args"].get("bytes")
-        whole_us &= float(event["dur"]).is_integer()
+        value, size = event.args.get(key), event.args.get("bytes")
+        whole_us &= event.dur.is_integer()
         if isinstance(value, int | float) and math.isfinite(value) and isinstance(size, int) and size >= 65_536:
-            best[event["name"]] = max(best.get(event["name"], 0), value)
+            best[event.name] = max(best.get(event.name, 0), value)
+    if not best:
+        pytest.skip("nothing to compare: the profiler wrote no bandwidth of a large copy")
+    assert best.keys() <= rows.keys()
     for name, value in best.items():
         assert rows[name].max_bandwidth_gb_per_s == pytest.approx(value, rel=0.5 if whole_us else 1e-3)
 

@@ -12,7 +12,7 @@ from tests.builders.hardware import Device
 from tests.reading import read_built
 from traceanalyzer.analyzers import communication, kernel_classes, roofline
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.knowledge.kernel_classes import KernelClass
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.renderers.sections import communication as communication_section
@@ -64,7 +64,7 @@ def test_all_are_details() -> None:
 def test_classes_and_what_is_unexplained() -> None:
     section = sections(report(built(), "kernel_classes"))["kernel-classes"]
     classes, unexplained = section.tables
-    assert [ENGLISH.text(row[0]) for row in classes.rows] == ["Communication", "Matrix products"]
+    assert [ENGLISH.text(row[0]) for row in classes.rows] == ["Communication", "Matrix products", "Other"]
     assert unexplained.rows == (("a_kernel_of_mine", 1, 10_000, pytest.approx(10 / 913)),)
     assert [message.id for message in section.messages] == ["kernel-classes-unexplained"]
 

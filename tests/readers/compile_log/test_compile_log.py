@@ -126,7 +126,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     good = build.broke("0/0", "train.py", 9, "why")
     log = read(tmp_path, good + "not a line of a log\n" + good[:60] + "\n\n" + good)
     assert len(log.breaks) == 2
-    assert [(loss.id, loss.count, loss.params["line"]) for loss in log.losses] == [("compile-log-damaged", 2, 7)]
+    assert [(loss.id, loss.count, loss.params["line"]) for loss in log.losses] == [("read-compile-log-damaged", 2, 7)]
 
 
 @pytest.mark.parametrize("text", ["hello\n", "{}", "V1122 no entry\n"])

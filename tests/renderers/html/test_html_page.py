@@ -67,6 +67,7 @@ def test_it_carries_our_mark_and_title() -> None:
 @each_fixture
 def test_nothing_refers_outside(path: Path) -> None:
     page = Page(text_of(path))
+    assert page.elements
     for tag, attributes in page.elements:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
         assert "style" not in attributes, "the policy blocks style attributes"
@@ -211,6 +212,7 @@ def test_findings_have_addresses_of_their_own() -> None:
 def test_skipped_analyses_and_warnings_are_on_the_page(path: Path) -> None:
     report = report_of(path)
     text = Page(text_of(path)).text
+    assert report.skipped
     for item in report.skipped:
         assert f"{item.id}: " in text
     for warning in report.warnings[:5]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.analyzers.compilation import compiling, from_log, regions
+from traceanalyzer.analyzers.compilation import compiling, from_log, input_copies, regions
 from traceanalyzer.analyzers.compilation.compiling import Compiling
 from traceanalyzer.analyzers.compilation.from_log import FailedCompilation, SizeGuard
+from traceanalyzer.analyzers.compilation.input_copies import InputCopies
 from traceanalyzer.analyzers.compilation.regions import CompiledRegion, GraphBreak
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import program_steps
@@ -43,6 +44,8 @@ class CompiledCode(msgspec.Struct, frozen=True):
     size_checks_ns_per_step: float | None
     """Host time in ns of `assert_size_stride`, with which Inductor's code checks its inputs; null without Python
     stacks."""
+    input_copies: InputCopies | None
+    """Copies into the static inputs of graphs; null where no compiled region launches a graph."""
     compiling_ns: int
     """Time of the recording in ns in which code was compiled."""
     regions: tuple[CompiledRegion, ...]
@@ -87,6 +90,7 @@ def analyze(context: Context) -> CompiledCode:
         guards_ns_per_step=None if count is None or not checks else guards / count,
         guard_checks_per_step=None if count is None or not checks else checks / count,
         size_checks_ns_per_step=None if count is None or sizes is None else sizes / count,
+        input_copies=input_copies.analyze(context, steps),
         compiling_ns=compiling.length(context),
         regions=found,
         breaks=broken,

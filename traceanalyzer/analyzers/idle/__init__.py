@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.idle.streams import StreamIdle
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN
 from traceanalyzer.trace.tables import Category
 
@@ -90,7 +91,7 @@ def analyze(context: Context) -> Idle:
 def _devices(context: Context) -> list[int]:
     device = context.trace.device
     kernels = (device.category == Category.KERNEL) & (device.device != UNKNOWN)
-    numbers: list[int] = np.unique(device.device[kernels]).tolist()
+    numbers: list[int] = distinct(device.device[kernels]).tolist()
     return numbers
 
 

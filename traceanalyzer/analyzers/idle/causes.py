@@ -8,14 +8,18 @@ Once the next event is launched, the host is not what the device waits for: such
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.idle import drains
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
@@ -59,7 +63,7 @@ SHORT_GAP_NS = 30_000
 
 EVERY_THREAD = -1
 
-GAPS_AT_ONCE = 1 << 16
+GAPS_AT_ONCE = 1 << 14
 """How many gaps are attributed together: bounds memory, changes no figure."""
 
 THREADS = 32
@@ -75,11 +79,41 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
         gaps: Gaps of one device.
         blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
     """
-    shown, owner = _recorded_parts(context, gaps)
+    earlier = _earlier_work(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
-    np.add.at(times, owner, _explained(context, shown, blame_waits=blame_waits))
+    for first in range(0, len(gaps), GAPS_AT_ONCE):
+        part = slice(first, first + GAPS_AT_ONCE)
+        times[part] = _attributed(context, gaps.take(part), earlier)
+    return blamed(context, gaps, times) if blame_waits else times
+
+
+def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
+    """When the device of the gaps most likely ran unrecorded work."""
+    known = gaps.next[gaps.next != NOTHING]
+    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
+    return unrecorded_work(context).get(device, Intervals.none())
+
+
+def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
+    """Time of each gap by cause, where the device may have run unrecorded work at some times."""
+    shown, owner = _recorded_parts(gaps, earlier)
+    if shown is gaps:
+        return _explained(context, gaps)
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    np.add.at(times, owner, _explained(context, shown))
     times[:, UNRECORDED] = gaps.length - times.sum(axis=1)
     return times
+
+
+def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
+    """Put what the host did after a wait that emptied the queue down to the wait, in the times of `attribute`."""
+    by, frees = drains.drained_by(context, gaps)
+    drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
+    result = times.copy()
+    inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
+    result[drained, SYNCHRONIZATION:] = 0
+    result[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
+    return result
 
 
 def total(context: Context, gaps: Gaps) -> I64:
@@ -90,11 +124,8 @@ def total(context: Context, gaps: Gaps) -> I64:
     return times
 
 
-def _recorded_parts(context: Context, gaps: Gaps) -> tuple[Gaps, I64]:
+def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
     """The parts of gaps in which the device did not run unrecorded work, and the row of the gap of each."""
-    known = gaps.next[gaps.next != NOTHING]
-    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
-    earlier = unrecorded_work(context).get(device, Intervals.none())
     rows = np.arange(len(gaps))
     cut = earlier.within(gaps.start_ns, gaps.end_ns) > 0
     if not cut.any():
@@ -108,24 +139,40 @@ def _recorded_parts(context: Context, gaps: Gaps) -> tuple[Gaps, I64]:
     return Gaps(**joined), np.concatenate(owner)
 
 
-def _explained(context: Context, gaps: Gaps, *, blame_waits: bool) -> I64:
+def _explained(context: Context, gaps: Gaps) -> I64:
     """Time of each gap by cause, as far as the recording shows what the device could have done."""
     late = fed_late(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     queued = np.flatnonzero(~late)
     short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
     times[queued, np.where(short, DEVICE, PENDING)] = gaps.length[queued]
-    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
-    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
-    until = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    until = _launched_by(context, gaps)
     times[late, PENDING] = (gaps.end_ns - until)[late]
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
     thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
-    for number in np.unique(thread[late]).tolist():
+    for number in distinct(thread[late]).tolist():
         rows = np.flatnonzero(late & (thread == number))
-        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number], blame_waits=blame_waits)
+        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
     return times
+
+
+def starved(context: Context, gaps: Gaps) -> Intervals:
+    """When a device did nothing because the host had not launched anything that it could do.
+
+    Their length is the time of all causes but unrecorded work, pending work and pauses of the device's own.
+    """
+    shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
+    late = fed_late(context, shown)
+    return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
+
+
+def _launched_by(context: Context, gaps: Gaps) -> I64:
+    """Until when each gap that was fed late is the host's: until the call that ends it returns."""
+    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
+    found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    return found
 
 
 def fed_late(context: Context, gaps: Gaps) -> Bool:
@@ -141,50 +188,7 @@ def responsible_thread(context: Context, gaps: Gaps) -> Array:
     return entries(context.trace.launches.thread, gaps.launch, EVERY_THREAD)
 
 
-def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
-    """The wait that was open when each gap began, and so emptied the queue that something refilled later.
-
-    Returns:
-        The row of its call in the launch table (-1 where there is none), and whether it frees memory.
-    """
-    drains = context.once(_drains)
-    before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1
-    reach = np.maximum.accumulate(np.append(drains.end_ns, -1)) if len(drains.row) else np.array([-1])
-    between = gaps.has_previous & (gaps.next != NOTHING)
-    found = between & (before >= 0) & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
-    by = np.full(len(gaps), NO_PARENT, np.int64)
-    by[found] = drains.row[drains.longest[before[found]]]
-    return by, entries(context.once(_frees), by, False)
-
-
-@dataclass(frozen=True)
-class _Drains:
-    """Calls of launching threads that wait until the device is done, in the order of their start."""
-
-    row: I64
-    start_ns: I64
-    end_ns: I64
-    longest: I64
-    """For each position, the one of the calls up to there that ends last."""
-
-
-def _drains(context: Context) -> _Drains:
-    waits, launches = context.once(host_activity.waits), context.trace.launches
-    rows = np.union1d(waits.row, np.flatnonzero(context.once(_frees)))
-    rows = rows[np.isin(launches.thread[rows], host_activity.launching_threads(context))]
-    start = launches.start_ns[rows]
-    end = start + launches.dur_ns[rows]
-    reach = np.maximum.accumulate(end)
-    opens = np.append(True, reach[1:] > reach[:-1])[: len(rows)]
-    longest = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), 0))
-    return _Drains(rows, start, end, longest)
-
-
-def _frees(context: Context) -> Bool:
-    return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]
-
-
-def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_waits: bool) -> I64:
+def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     """Divide gaps that the host could have prevented by what it did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
@@ -193,7 +197,7 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_wait
     rest = gaps.length - times.sum(axis=1)
     start = entries(context.trace.launches.start_ns, gaps.launch, np.iinfo(np.int64).max)
     since_launch = np.clip(start, gaps.start_ns, gaps.end_ns)
-    launching = gaps.end_ns - since_launch - sum(timeline.within(since_launch, gaps.end_ns, labels))
+    (launching,) = timeline.within(since_launch, gaps.end_ns, (HOST,))
     times[:, LAUNCH] += launching  # the call and its way to the device
     times[:, HOST] = rest - launching
     unlinked = (gaps.launch == NO_PARENT) & (gaps.next != NOTHING)
@@ -202,13 +206,6 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime, *, blame_wait
     for cause in (LAUNCH, HOST):  # nobody knows when the next event was launched
         times[unlinked, UNKNOWN] += times[unlinked, cause]
         times[unlinked, cause] = 0
-    if not blame_waits:
-        return times
-    by, frees = drained_by(context, gaps)
-    drained = by != NO_PARENT
-    inferred = times[:, SYNCHRONIZATION:].sum(axis=1)[drained]
-    times[drained, SYNCHRONIZATION:] = 0
-    times[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
     return times
 
 
@@ -226,12 +223,13 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
     driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
     profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
     if not threads:
-        everyone = np.unique(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
+        everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
         return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
-    other = _activities(context, np.array(threads), driver, profiler)
+    groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
+    owns = [_activities(context, group, driver, profiler) for group in groups]
+    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
-    for thread in threads[:THREADS]:
-        own = _activities(context, np.array([thread]), driver, profiler)
+    for thread, own in zip(threads[:THREADS], owns, strict=False):
         built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
     return built
 

@@ -59,10 +59,10 @@ class Gaps:
         count = np.maximum(np.searchsorted(start_ns, self.end_ns, side="left") - first, 0)
         gap = np.repeat(np.arange(len(self)), count)
         within = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(gap))
-        parts = self.take(gap)
-        low, high = np.maximum(parts.start_ns, start_ns[within]), np.minimum(parts.end_ns, end_ns[within])
+        low, high = np.maximum(self.start_ns[gap], start_ns[within]), np.minimum(self.end_ns[gap], end_ns[within])
         filled = high > low
-        return replace(parts, start_ns=low, end_ns=high).take(filled), within[filled]
+        parts = self.take(gap[filled])
+        return replace(parts, start_ns=low[filled], end_ns=high[filled]), within[filled]
 
 
 def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
@@ -88,7 +88,6 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
 
 def first_of_launch(context: Context) -> Bool:
     """Which device events are the first of their launch; events without a launch count, too."""
-    launch = context.links.launch
-    first: Bool = launch == NO_PARENT
-    first[np.unique(launch, return_index=True)[1]] = True
+    first: Bool = context.links.launch == NO_PARENT
+    first[context.links.heads] = True
     return first

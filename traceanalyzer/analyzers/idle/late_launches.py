@@ -11,6 +11,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import causes, gaps
 from traceanalyzer.analyzers.idle.causes import CAUSES
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -39,16 +40,13 @@ class Starvation:
 def starvation(context: Context) -> Starvation:
     """Find these gaps within the steps; none without steps or launches."""
     device, window = context.trace.device, context.steps.window
-    numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
+    numbers, rank = ranked(device.device[device.device != UNKNOWN])
     if window is None or not len(numbers):
         none = np.empty(0, np.int64)
         return Starvation(none, none, none, np.empty((0, len(CAUSES)), np.int64))
-    found = gaps.find(context, np.flatnonzero(device.device == numbers[counts.argmax()]), window)
+    found = gaps.find(context, np.flatnonzero(device.device == numbers[np.bincount(rank).argmax()]), window)
     late = found.take(causes.fed_late(context, found) & (found.launch != NO_PARENT))
-    parts = [slice(first, first + causes.GAPS_AT_ONCE) for first in range(0, len(late), causes.GAPS_AT_ONCE)]
-    times = [causes.attribute(context, late.take(part)) for part in parts]
-    none = np.empty((0, len(CAUSES)), np.int64)
-    return Starvation(late.start_ns, late.end_ns, late.launch, np.concatenate((none, *times)))
+    return Starvation(late.start_ns, late.end_ns, late.launch, causes.attribute(context, late))
 
 
 def ended_earlier(context: Context, start_ns: I64, end_ns: I64, less_ns: I64) -> I64:

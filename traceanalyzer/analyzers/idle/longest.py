@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.idle import causes
+from traceanalyzer.analyzers.idle import causes, drains
 from traceanalyzer.analyzers.idle.causes import CAUSES, EVERY_THREAD
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.steps import step_names
@@ -69,7 +69,7 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
     trace, names = context.trace, context.trace.names
     times = causes.attribute(context, gaps, blame_waits=blame_waits)
     main = times.argmax(axis=1)
-    drained, _ = causes.drained_by(context, gaps)
+    drained, _ = drains.drained_by(context, gaps)
     drained[~causes.fed_late(context, gaps)] = NO_PARENT
     moments = _moments(context, gaps, main, drained)
     activity = _activity(context, causes.responsible_thread(context, gaps), moments)

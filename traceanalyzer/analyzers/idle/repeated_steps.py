@@ -21,10 +21,10 @@ from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_KERNELS = Text(
     "skip-step-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown"
@@ -146,7 +146,7 @@ def analyze(context: Context) -> StepIdle:
 
 def _devices(context: Context) -> I64:
     device = context.trace.device
-    numbers: I64 = np.unique(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
+    numbers: I64 = distinct(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
     return numbers
 
 
@@ -177,7 +177,7 @@ def _parts(context: Context, device: int, steps: Steps) -> _Parts:
     pieces, step = found.cut(steps.start_ns, steps.end_ns)
     plain = causes.attribute(context, pieces, blame_waits=False)
     by_host = plain[:, causes.LAUNCH] + plain[:, causes.HOST]
-    return _Parts(device, pieces, causes.attribute(context, pieces), by_host, plain[:, causes.HOST], step)
+    return _Parts(device, pieces, causes.blamed(context, pieces, plain), by_host, plain[:, causes.HOST], step)
 
 
 def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> DeviceInSteps:
@@ -186,7 +186,7 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
     time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    sums, launching = part.times[counts].sum(axis=0), part.times[counts & short].sum(axis=0)
+    sums, launching = (part.times.sum(axis=0, where=rows[:, None]) for rows in (counts, counts & short))
     late = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST] > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0) & part.gaps.has_previous
@@ -216,8 +216,7 @@ def _named(context: Context, part: _Parts) -> I64:
 
 def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
     """Ten times the median pause between calls that put something on a device, but at least 50 us."""
-    launch = context.links.launch
-    start = np.sort(context.trace.launches.start_ns[np.unique(launch[launch != NO_PARENT])])
+    start = context.trace.launches.start_ns[context.links.calls]  # ascending, as the rows of the table are
     step = steps.at(start)
     inside = entries(steady, step, False)
     together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])

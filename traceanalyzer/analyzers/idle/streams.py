@@ -8,6 +8,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import gaps
 from traceanalyzer.analyzers.idle.causes import SHORT_GAP_NS
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -50,7 +51,7 @@ def of_device(context: Context, device: int, window: tuple[int, int]) -> tuple[S
     """The streams of a device by number."""
     table = context.trace.device
     here = table.device == device
-    numbers = np.unique(table.stream[here & (table.stream != UNKNOWN)]).tolist()
+    numbers = distinct(table.stream[here & (table.stream != UNKNOWN)]).tolist()
     return tuple(_stream(context, device, number, window) for number in numbers)
 
 

@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.key_averages.memory import during, sizes_by_place
 from traceanalyzer.analyzers.key_averages.nesting import Nesting, levels, nest
 from traceanalyzer.analyzers.key_averages.owners import EventOwners
 from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -39,7 +40,7 @@ def measure(trace: Trace, events: AveragedEvents) -> Figures:
     elapsed = (events.end_ns - began) / 1000 - (events.start_ns - began) / 1000
     on_device = events.on_device
     cpu = np.flatnonzero(~on_device)
-    cpu = cpu[np.argsort(events.thread[cpu], kind="stable")]
+    cpu = cpu[stable_order(events.thread[cpu])]
     nesting = nest(events.thread[cpu], events.start_ns[cpu], events.end_ns[cpu], events.name[cpu])
     counted = np.ones(len(events), np.bool_)
     counted[cpu[nesting.duplicate]] = False

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -89,6 +90,6 @@ def levels(parent: I64) -> list[Array]:
     while (deeper := np.flatnonzero(above != NO_PARENT)).size:
         depth[deeper] += depth[above[deeper]]
         above = np.where(above == NO_PARENT, NO_PARENT, above[above])
-    order = np.argsort(depth, kind="stable")
+    order = stable_order(depth)
     bounds = np.searchsorted(depth[order], np.arange(1, depth.max(initial=0) + 1))
     return list(reversed(np.split(order, bounds)))

@@ -17,13 +17,14 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import delays, queues
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_LAUNCHES = Text("skip-no-launches", "the trace has no launches of work that ran on a device")
-_GRAPH = re.compile(r"^(cuda|cu|hip|musa)GraphLaunch")
 
 _CAPTURE = re.compile(r"^(cuda|cu|hip|musa)StreamBeginCapture")
 _INSTANTIATE = re.compile(r"^(cuda|cu|hip|musa)GraphInstantiate")
@@ -157,9 +158,8 @@ def analyze(context: Context) -> LaunchFigures:
     linked = kernels[launch[kernels] != NO_PARENT]
     in_graph = graph_calls(context)[launch[linked]]
     single = linked[~in_graph]
-    calls = np.unique(launch[single])
+    calls = distinct(launch[single])
     call_ns = context.trace.launches.dur_ns[calls]
-    found = queues.of_streams(context)
     return LaunchFigures(
         kernels=len(kernels),
         launched_kernels=len(single),
@@ -168,8 +168,8 @@ def analyze(context: Context) -> LaunchFigures:
         delay=delays.overall(context, single),
         by_kernel=delays.by_kernel(context, single),
         short_kernels=_short(context, single),
-        queues=tuple(queue for queue, _, _ in found),
-        blocked=_blocked(context, found),
+        queues=tuple(queue for queue, _, _ in context.once(queues.of_streams)),
+        blocked=_blocked(context),
         graphs=_graphs(context, kernels, linked[in_graph]),
         earlier_work_ns=unrecorded_work.longest_ns(context),
         capture=graph_capture(context),
@@ -179,12 +179,16 @@ def analyze(context: Context) -> LaunchFigures:
 def graph_calls(context: Context) -> Bool:
     """Which rows of the launch table launch a captured graph."""
     launches = context.trace.launches
-    found: Bool = context.trace.names.where(lambda name: _GRAPH.search(name) is not None)[launches.name]
+    found: Bool = context.trace.names.where(marks.is_graph_launch)[launches.name]
     return found
 
 
 def graph_capture(context: Context) -> GraphCapture | None:
     """What the trace holds of the capture of graphs; None where it captures none."""
+    return context.once(_graph_capture)
+
+
+def _graph_capture(context: Context) -> GraphCapture | None:
     names, called = context.trace.names, context.trace.launches.name
 
     def calls(pattern: re.Pattern[str]) -> int:
@@ -207,19 +211,20 @@ def _short(context: Context, single: I64) -> ShortKernels:
     return ShortKernels(calls, time, calls / len(single) if len(single) else None, time / total if total else None)
 
 
-def _blocked(context: Context, found: list[tuple[StreamQueue, I64, I64]]) -> Blocked:
-    held, full, median = _held_up(context, found)
+def _blocked(context: Context) -> Blocked:
+    held, full, median = context.once(_held_up)
     dur = context.trace.launches.dur_ns[held]
     return Blocked(len(held), int((dur - median).sum()), full if len(held) else None)
 
 
 def blocked_calls(context: Context) -> I64:
     """Rows of launch-table calls that waited because their stream's queue was full."""
-    return _held_up(context, queues.of_streams(context))[0]
+    return context.once(_held_up)[0]
 
 
-def _held_up(context: Context, found: list[tuple[StreamQueue, I64, I64]]) -> tuple[I64, int, int]:
+def _held_up(context: Context) -> tuple[I64, int, int]:
     """Calls far longer than the median that start with a full queue; the queue's length; the median call in ns."""
+    found = context.once(queues.of_streams)
     longest = max((queue.max_length for queue, _, _ in found), default=0)
     if longest < _SHALLOW:
         return np.empty(0, np.int64), 0, 0

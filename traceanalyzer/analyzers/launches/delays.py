@@ -7,6 +7,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import F64, I64
 
 
@@ -57,7 +58,7 @@ def by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
     if not len(rows):
         return ()
     device, launches = context.trace.device, context.trace.launches
-    codes, group = np.unique(device.name[rows], return_inverse=True)
+    codes, group = ranked(device.name[rows])
     delay = _delays(context, rows)
     short = device.dur_ns[rows] < launches.dur_ns[context.links.launch[rows]]
     count = count_by(group, len(codes))

@@ -7,8 +7,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import group, members
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64
-from traceanalyzer.trace.tree import NO_PARENT
 
 _POINTS = 100
 
@@ -50,18 +50,13 @@ def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:
         length of the queue right after each of these calls began.
     """
     trace, device = context.trace, context.trace.device
-    linked = np.flatnonzero(context.links.launch != NO_PARENT)
-    launch = context.links.launch[linked]
-    heads = linked[np.unique(launch, return_index=True)[1]]  # a graph starts when its first kernel does
-    heads = heads[context.in_scope(trace.launches.start_ns[context.links.launch[heads]])]
+    counted = context.in_scope(trace.launches.start_ns[context.links.calls])
+    called, heads = context.links.calls[counted], context.links.heads[counted]  # a graph starts as its first kernel
     first, groups = group(device.device[heads], device.stream[heads])
     found = []
-    for head, (_, same) in zip(heads[first].tolist(), members(groups), strict=True):
-        own = heads[same]
-        called = context.links.launch[own]
-        called_order = np.argsort(called, kind="stable")  # rows of launches are ordered by start
-        rows = called[called_order]
-        calls, starts = trace.launches.start_ns[rows], np.sort(device.start_ns[own])
+    for head, (_, own) in zip(heads[first].tolist(), members(groups), strict=True):
+        rows = called[own]
+        calls, starts = trace.launches.start_ns[rows], ascending(device.start_ns[heads[own]])
         times, lengths = _lengths(calls, starts)
         where = int(device.device[head]), int(device.stream[head])
         queue = _queue(context, where, times, lengths)

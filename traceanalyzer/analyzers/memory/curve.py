@@ -33,8 +33,9 @@ def curve(time_ns: I64, level_bytes: I64, points: int = POINTS) -> Curve:
     """
     if not len(time_ns):
         return Curve((), ())
-    changed = np.flatnonzero(np.append(True, np.diff(level_bytes) != 0))
-    rows = np.union1d(changed, [len(time_ns) - 1])
+    shown = np.append(True, np.diff(level_bytes) != 0)
+    shown[-1] = True
+    rows = np.flatnonzero(shown)
     time, level = time_ns[rows], level_bytes[rows]
     if len(rows) > points:
         kept = _extremes(time, level, (points - 2) // 2)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 CPU = "CPU"
@@ -49,7 +50,7 @@ def ledgers(context: Context) -> tuple[Ledger, ...]:
     accelerator = (memory.device_type != UNKNOWN) & ~host & (memory.device >= 0)
     found = [
         _ledger(context, f"GPU{number}", number, np.flatnonzero(accelerator & (memory.device == number)))
-        for number in np.unique(memory.device[accelerator]).tolist()
+        for number in distinct(memory.device[accelerator]).tolist()
     ]
     if host.any():
         found.append(_ledger(context, CPU, UNKNOWN, np.flatnonzero(host)))

@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import ModuleOwners, is_accumulation
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -69,7 +70,7 @@ def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
     found = np.flatnonzero(asks & (last >= 0))
     found = found[sequence[both[last[found]]] == sequence[both[found]]]
     thread = table.thread[host.row[forward]]
-    numbers, group = np.unique(sequence[forward], return_inverse=True)
+    numbers, group = ranked(sequence[forward])
     least, most = np.full(len(numbers), np.iinfo(np.int32).max), np.full(len(numbers), -1)
     np.minimum.at(least, group, thread)
     np.maximum.at(most, group, thread)

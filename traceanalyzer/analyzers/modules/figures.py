@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.backward import forward_nodes
 from traceanalyzer.analyzers.modules.owners import ModuleOwners, device_time, owners
 from traceanalyzer.analyzers.modules.paths import Paths, paths
-from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -68,7 +68,7 @@ def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) 
     node = found.launch_node[inside]
     operators = sum_by(
         np.maximum(tree.parent, 0),
-        (host.is_row(context.trace) & (tree.parent != NO_PARENT)).astype(np.int64),
+        np.where(host.is_row(context.trace) & (tree.parent != NO_PARENT), context.calls_of(np.arange(len(tree))), 0),
         len(tree),
     )
     runtime = sum_by(node, launches.dur_ns[inside], len(tree))
@@ -78,7 +78,7 @@ def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) 
     own = sum_by(owner[of_module], device[inside][of_module], len(tree))
     below = tree.sums(own)
     return (
-        count_by(path, size),
+        sum_by(path, context.calls_of(calls), size),
         *(sum_by(path, values[calls], size) for values in (operators, host_self, duration, own, below)),
     )
 

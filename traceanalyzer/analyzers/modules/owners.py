@@ -40,14 +40,13 @@ def owners(context: Context) -> ModuleOwners:
     host = context.host
     is_module: Bool = host.kind == NodeKind.MODULE
     is_evaluation = evaluations(context)
-    launches = context.trace.launches
-    inside = host.tree.innermost(launches.thread, launches.start_ns)
+    links = context.links
     return ModuleOwners(
         is_module=is_module,
         is_evaluation=is_evaluation,
         module=host.tree.nearest(is_module),
         owner=host.tree.nearest(is_module | is_evaluation),
-        launch_node=np.where(inside == NO_PARENT, context.links.node, inside),
+        launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),
     )
 
 

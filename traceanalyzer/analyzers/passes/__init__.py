@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_star
 from traceanalyzer.analyzers.passes.unused import UnusedForward
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 
 _NO_AUTOGRAD = Text(
@@ -86,9 +87,9 @@ def _graph_passes(context: Context, created: I64) -> int:
     """Most calls of one outermost module, or else steps, that created some of these functions of the graph."""
     roots, start = context.once(unused.roots), context.once(graph).start_ns[created]
     if len(roots.start_ns):
-        calls = np.unique(roots.of_graph[created][roots.of_graph[created] >= 0])
+        calls = distinct(roots.of_graph[created][roots.of_graph[created] >= 0])
         kind = group(roots.name[calls], roots.instance[calls])[1]
         return int(np.bincount(kind).max(initial=0))
     steps = context.steps
     step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    return len(np.unique(step[step >= 0]))
+    return len(distinct(step[step >= 0]))

@@ -7,9 +7,9 @@ import re
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.passes.marks import backward, optimizer_starts
-from traceanalyzer.analyzers.step_breakdown import communication_kernels
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category

@@ -11,6 +11,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import device_time
 from traceanalyzer.analyzers.passes.marks import Backward, backward, graph, optimizer_starts
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.table import I64, Bool, entries
 
 _USES_GRADIENTS = re.compile(
@@ -63,7 +64,7 @@ def find(context: Context) -> Discarded | None:
     ranked = sorted(found, key=lambda waste: (-waste.device_ns, -waste.host_ns, waste.start_ns))
     return Discarded(
         len(found),
-        len(np.unique(step[lost])),
+        len(distinct(step[lost])),
         sum(waste.device_ns for waste in found),
         sum(waste.host_ns for waste in found),
         tuple(ranked[:_SHOWN]),
@@ -81,12 +82,12 @@ def _used(context: Context, passes: Backward, lost: Bool, zero: I64) -> I64:
     """Times of those calls of `zero_grad` between which and the pass before something reads gradients."""
     host, tree = context.host, context.host.tree
     reads = context.trace.names.where(lambda name: _USES_GRADIENTS.search(name) is not None)
-    start = np.sort(tree.start_ns[host.is_row(context.trace) & reads[host.name]])
+    start = ascending(tree.start_ns[host.is_row(context.trace) & reads[host.name]])
     last = np.full(len(zero), 0, np.int64)
     for number in np.flatnonzero(lost).tolist():  # the last pass before the same call
         last[zero == zero[number]] = passes.end_ns[number]
     between = np.searchsorted(start, zero) > np.searchsorted(start, last)
-    return np.unique(zero[lost & between])
+    return distinct(zero[lost & between])
 
 
 def _waste(context: Context, passes: Backward, number: int) -> Waste:

@@ -14,6 +14,7 @@ from traceanalyzer.analyzers.modules.owners import device_time, owners
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
 from traceanalyzer.analyzers.sums import count_by, group
 from traceanalyzer.knowledge import marks
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -102,11 +103,11 @@ def find(context: Context) -> tuple[UnusedForward, ...]:
     rows = []
     for number in range(len(example)):
         own = judged & (kind == number)
-        useful = np.unique(update[own & evaluated])
+        useful = distinct(update[own & evaluated])
         lost = own & ~evaluated & np.isin(update, useful)
         if lost.any():
             shape = context.trace.shapes[shapes[example[number]]]
-            rows.append(_row(context, calls, extends, own, lost, len(np.unique(update[lost])), shape))
+            rows.append(_row(context, calls, extends, own, lost, len(distinct(update[lost])), shape))
     return tuple(sorted(rows, key=lambda row: (-row.device_ns, -row.host_ns, row.name, row.start_ns))[:_SHOWN])
 
 

@@ -22,6 +22,7 @@ from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.analyzers.sums import group, members, sum_by
 from traceanalyzer.knowledge import marks
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -49,7 +50,7 @@ def missing_phases(context: Context) -> list[str]:
     if not is_training(context):
         return []
     host, names = context.trace.host, context.trace.names
-    marked = [names[code] for code in np.unique(host.name[mark_rows(context)]).tolist()]
+    marked = [names[code] for code in distinct(host.name[mark_rows(context)]).tolist()]
     told = {phase for name in marked for phase in marks.passes(name)}
     return [phase for phase in marks.PASSES if phase not in told]
 
@@ -90,7 +91,7 @@ def _before_backward(context: Context) -> I64:
     host, tree, passes = context.host, context.host.tree, context.once(backward)
     calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
     evaluations = context.once(owners).is_evaluation
-    threads = [*context.once(engines).values()] or np.unique(tree.thread[evaluations])
+    threads = [*context.once(engines).values()] or distinct(tree.thread[evaluations])
     plain = host.is_row(context.trace) & np.isin(tree.thread, threads)
     outermost = plain & (entries(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
     nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
@@ -118,7 +119,7 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
     low, high = start[first].copy(), end[first].copy()
     np.minimum.at(low, of_node, start)
     np.maximum.at(high, of_node, end)
-    return Spans(thread[first].astype(np.int64), low, high, len(np.unique(segment)))
+    return Spans(thread[first].astype(np.int64), low, high, len(distinct(segment)))
 
 
 def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
@@ -150,7 +151,7 @@ def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
         "calls": found.calls,
         "recursive_calls": 0,
         "depth": 0,
-        "threads": len(np.unique(found.thread)),
+        "threads": len(distinct(found.thread)),
         "host": host,
         "host_self": host - total["marked"],
         "idle_self": None,

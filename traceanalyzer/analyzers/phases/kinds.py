@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.analyzers.phases.forest import Forest, forest
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, StepMark
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Array
 
 _NUMBERS = ("requests", "tokens", "context_requests", "generation_requests")
@@ -71,7 +72,7 @@ class _Said:
 def kinds(context: Context) -> tuple[StepKind, ...]:
     """The kinds of steps, the one of the most host time first; empty for what is no server."""
     found, cost = context.once(forest), context.once(costs)
-    codes, of_mark = np.unique(found.name, return_inverse=True)
+    codes, of_mark = ranked(found.name)
     known = [_read(context.trace.names[code]) for code in codes.tolist()]
     is_step = np.array([mark is not None for mark in known], np.bool_)[of_mark] if known else np.zeros(0, np.bool_)
     rows = np.flatnonzero(is_step)

@@ -10,6 +10,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.phases.forest import Forest
 from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64
 
@@ -36,7 +37,7 @@ class Labels:
 
 def labels(found: Forest, names: Strings) -> Labels:
     """Give every mark the name of its row."""
-    codes, of_code = np.unique(found.name, return_inverse=True)
+    codes, of_code = ranked(found.name)
     texts = [names[code] for code in codes.tolist()]
     if len(texts) > MANY:
         texts = _shared(texts, sum_by(of_code, found.dur_ns, len(codes)))

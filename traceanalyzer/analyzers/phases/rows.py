@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.analyzers.phases.forest import Forest, forest
 from traceanalyzer.analyzers.phases.labels import Labels, labels
 from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -141,7 +142,7 @@ def paths(found: Forest, label: I64) -> MarkPaths:
 
 def _levels(depth: I64) -> list[I64]:
     """The marks of each depth that is told apart."""
-    order = np.argsort(depth, kind="stable")
+    order = stable_order(depth)
     order = order[depth[order] < DEEPEST]
     return np.split(order, np.flatnonzero(np.diff(depth[order])) + 1) if len(order) else []
 

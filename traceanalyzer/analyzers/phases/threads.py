@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.passes.marks import graph
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I32
 
 _OF_PROGRAM = (NodeKind.STEP, NodeKind.DATALOADER, NodeKind.OPTIMIZER)
@@ -55,7 +56,7 @@ def _marked(context: Context) -> set[int]:
 
 
 def _threads(column: I32) -> list[int]:
-    found: list[int] = np.unique(column).tolist()
+    found: list[int] = distinct(column).tolist()
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.analyzers.sums import count_by, group
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 
@@ -58,7 +59,7 @@ def match(table: RankTable) -> Matched:
     keys = np.concatenate([parts[0][1], parts[1][1] + (parts[0][1].max(initial=-1) + 1)])
     ranks = count_by(keys, int(keys.max(initial=-1)) + 1)
     shared = ranks[keys] > 1
-    rows, keys = rows[shared], np.unique(keys[shared], return_inverse=True)[1]
+    rows, keys = rows[shared], ranked(keys[shared])[1]
     order = np.lexsort((table.member[rows], table.dur_ns[rows], keys))
     rows = rows[order]
     return Matched(rows, keys[order], int(keys.max(initial=-1)) + 1, table.sequence[rows] != UNKNOWN)

@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.ranks.waits import Blame, RankWaits
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import F64, Array
 
 MOST_STRAGGLERS = 16
@@ -151,7 +152,7 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
     table, matched, waits = run.table, run.matched, run.waits
     kind, member = table.kind[matched.rows], table.member[matched.rows]
     joined: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-    for number in np.unique(kind).tolist():
+    for number in distinct(kind).tolist():
         facts = table.kinds[number]
         joined[facts.operation, facts.group, facts.message_bytes].append(number)
     found: list[tuple[int, GroupRow]] = []
@@ -167,7 +168,7 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
             operation=facts.operation,
             process_group=group.name,
             group_size=group.size,
-            ranks=len(np.unique(member[rows])),
+            ranks=len(distinct(member[rows])),
             message_bytes=size,
             collectives=len(first),
             wait_ns=wait / len(rows),

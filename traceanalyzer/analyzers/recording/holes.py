@@ -22,7 +22,11 @@ _CALLS = 100
 
 
 def holes(context: Context) -> Intervals:
-    """The times in which events were removed."""
+    """The times in which events were removed, found once."""
+    return context.once(_holes)
+
+
+def _holes(context: Context) -> Intervals:
     trace, tree = context.trace, context.host.tree
     leaves = np.ones(len(tree), np.bool_)
     leaves[tree.parent[tree.parent != NO_PARENT]] = False

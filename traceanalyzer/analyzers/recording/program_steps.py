@@ -22,6 +22,7 @@ from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -53,6 +54,8 @@ class ProgramSteps:
     """Why a step is no typical one, one of `left_out.REASONS`; None for the others."""
     marks: tuple[StepMark | None, ...] = ()
     """What a framework's own mark says of each step; empty where the steps are not its marks."""
+    mark_ns: tuple[I64, I64] | None = None
+    """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -114,12 +117,12 @@ def _is_foreign(context: Context) -> bool:
     if not marked.any():
         return False
     process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
-    others = np.union1d(process[trace.host.thread[~marked]], process[trace.launches.thread])
+    others = np.union1d(process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)])
     return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
 
 
 def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...]) -> ProgramSteps:
-    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons)
+    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns)
 
 
 def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:
@@ -129,7 +132,7 @@ def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None
         return None, ()
     read, trace = framework.step_mark, context.trace
     annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
-    codes = np.unique(trace.host.name[annotation])
+    codes = distinct(trace.host.name[annotation])
     said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
     rows = annotation[np.isin(trace.host.name[annotation], [*said])]
     if _are_in_flight(context, rows):
@@ -174,7 +177,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
     if not len(rows):
         return None
     span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
-    codes, group = np.unique(trace.host.name[rows], return_inverse=True)
+    codes, group = ranked(trace.host.name[rows])
     repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
     filled = []
     for number in repeated.tolist():
@@ -270,7 +273,7 @@ def _after_earlier_work(context: Context, steps: Steps) -> Steps:
     """Steps that contain unrecorded work begin at the first device event after it began."""
     device, start = context.trace.device, steps.start_ns.copy()
     for number, times in unrecorded_work(context).items():
-        events = np.sort(device.start_ns[device.device == number])
+        events = ascending(device.start_ns[device.device == number])
         first = int(events[np.searchsorted(events, times.start[0])])
         start[(start < first) & (steps.end_ns > first)] = first
     return replace(steps, start_ns=start)

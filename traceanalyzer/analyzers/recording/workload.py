@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.recording.holes import holes
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_foreign, program_steps
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -74,11 +75,19 @@ def is_hardly_any(context: Context) -> bool:
 
 def device_busy_ns(context: Context) -> int:
     """Time in which something runs on some device, in ns."""
+    return context.once(_device_busy_ns)
+
+
+def _device_busy_ns(context: Context) -> int:
     return Intervals.union(context.trace.device.start_ns, context.trace.device.end_ns).length
 
 
 def startup_ns(context: Context) -> int:
     """Time of the recording in which launching threads load or compile code, or take memory."""
+    return context.once(_startup_ns)
+
+
+def _startup_ns(context: Context) -> int:
     found = program_steps(context)
     if not len(found):
         return 0
@@ -144,9 +153,9 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
 def _calls(context: Context) -> int:
     """Number of outermost operators and calls that launched something; annotations around them do not count."""
     host, parent = context.host, context.host.tree.parent
-    node = context.links.node[np.unique(context.links.launch[context.links.launch != NO_PARENT])]
+    node = context.links.node[context.links.calls]
     is_outermost = (parent == NO_PARENT) | (host.category[parent] == Category.ANNOTATION)
-    return len(np.unique(host.tree.nearest(is_outermost)[node[node != NO_PARENT]]))
+    return len(distinct(host.tree.nearest(is_outermost)[node[node != NO_PARENT]]))
 
 
 def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
@@ -175,7 +184,7 @@ def _requests(context: Context) -> Iterator[WorkloadEvidence]:
         own = rows[group == number]
         before = np.maximum.accumulate(np.append(-1, host.end_ns[own]))[:-1]
         overlaps = host.start_ns[own] < before
-        if len(np.unique(host.thread[own])) == 1:
+        if len(distinct(host.thread[own])) == 1:
             overlaps &= host.end_ns[own] > before  # on one thread, a mark within another is a part of it
         if int(overlaps.sum()) >= _IN_FLIGHT * len(own):
             best = max(best or (0, ""), (len(own), context.trace.names[int(codes[number])]))

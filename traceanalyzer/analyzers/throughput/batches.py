@@ -19,6 +19,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import evaluations
 from traceanalyzer.analyzers.throughput.typical import first_work, typical
 from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -115,7 +116,7 @@ def _from_shapes(context: Context) -> tuple[int, float] | str:
     number = np.bincount([batch.step for batch in batches], minlength=len(context.once(typical)))
     sizes = {batch.size for batch in batches}
     size = sizes.pop()
-    if sizes or size is None or len(np.unique(number)) > 1:
+    if sizes or size is None or len(distinct(number)) > 1:
         return "differs"
     return size, float(number[0])
 
@@ -155,7 +156,7 @@ def _copied(context: Context) -> I64:
     """Operators that copy from the host to a device, in the order of the tree."""
     device, names = context.trace.device, context.trace.names
     to_device = (device.category == Category.MEMCPY) & names.where(lambda name: "HtoD" in name)[device.name]
-    node = np.unique(context.links.device_node()[to_device])
+    node = distinct(context.links.device_node()[to_device])
     found: I64 = node[node != NO_PARENT]
     return found
 

@@ -18,9 +18,11 @@ from traceanalyzer.analyzers.modules.owners import evaluations
 from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.analyzers.throughput.typical import first_work, typical
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.op_models import Work
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -79,7 +81,7 @@ def products(context: Context) -> Products:
         calls=_calls(context, kernels[is_product], owner[is_product]),
         possible_ns=int(device.dur_ns[kernels[possible]].sum()),
         device_ns=int(device.dur_ns[counted].sum()),
-        devices=len(np.unique(device.device[kernels])),
+        devices=len(distinct(device.device[kernels])),
     )
 
 
@@ -100,7 +102,7 @@ def _in_families(context: Context) -> Bool:
 
 def _may_hold(context: Context) -> Bool:
     """By the code of a kernel's name, whether it may hold products."""
-    names, codes = context.trace.names, np.unique(context.trace.device.name)
+    names, codes = context.trace.names, distinct(context.trace.device.name)
     found = np.zeros(len(names), np.bool_)
     for code in codes.tolist():
         found[code] = kernel_class(names[code]) not in _PLAIN and not _PLAIN_TRITON.match(names[code])
@@ -112,7 +114,7 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
     if not len(kernels):
         return ()
     device, size = context.trace.device, len(context.host.tree)
-    nodes = np.unique(owner)
+    nodes = distinct(owner)
     time = sum_by(owner, device.dur_ns[kernels], size)[nodes]
     units = _units(context, kernels, owner)[nodes]
     begins = context.once(typical).at(first_work(context, nodes)) >= 0
@@ -135,7 +137,7 @@ def _units(context: Context, kernels: I64, owner: I64) -> I64:
     device, names, size = context.trace.device, context.trace.names, len(context.host.tree)
     computing = _may_hold(context)[device.name[kernels]]
     kernels, owner = kernels[computing], owner[computing]
-    codes, kernel = np.unique(device.name[kernels], return_inverse=True)
+    codes, kernel = ranked(device.name[kernels])
     told = [uses_tensor_cores(names[code]) for code in codes.tolist()]
     with_units = np.array([answer is True for answer in told], np.bool_)[kernel]
     without = np.array([answer is False for answer in told], np.bool_)[kernel]

@@ -14,6 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.throughput.typical import typical
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, StepMark
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -48,7 +49,7 @@ def _marks(context: Context) -> tuple[I64, list[StepMark]]:
     """Rows and content of the annotations with which a framework marks steps, the first of the table that has any."""
     host, names = context.trace.host, context.trace.names
     annotations = np.flatnonzero(host.category == Category.ANNOTATION)
-    codes = np.unique(host.name[annotations]).tolist()
+    codes = distinct(host.name[annotations]).tolist()
     for framework in FRAMEWORKS:
         if framework.step_mark is not None:
             read = {code: mark for code in codes if (mark := framework.step_mark(names[code])) is not None}

@@ -36,7 +36,7 @@ from traceanalyzer.knowledge.frameworks.torchtitan import TORCHTITAN
 from traceanalyzer.knowledge.frameworks.vllm import VLLM
 from traceanalyzer.knowledge.frameworks.xdit import XDIT
 
-__all__ = ["FRAMEWORKS", "Framework", "StepMark", "is_step_mark", "title"]
+__all__ = ["FRAMEWORKS", "Framework", "StepMark", "is_step_mark", "step_mark", "title"]
 
 FRAMEWORKS: tuple[Framework, ...] = (
     # serving
@@ -81,4 +81,10 @@ def title(id: str) -> str:  # noqa: A002 - the contract's word
 
 def is_step_mark(name: str) -> bool:
     """Whether a name is some framework's mark of a step, which consists of public words and counts."""
-    return any(known.step_mark(name) is not None for known in FRAMEWORKS if known.step_mark)
+    return step_mark(name) is not None
+
+
+def step_mark(name: str) -> StepMark | None:
+    """What a mark of a step says, whichever framework wrote it; None for every other name."""
+    marks = (known.step_mark(name) for known in FRAMEWORKS if known.step_mark)
+    return next((mark for mark in marks if mark is not None), None)

@@ -39,7 +39,7 @@ def read(source: Source) -> CompileLog:
         raise UnusableInputError(f"{source.name}: {_NO_ENTRY}")
     losses = list(source.losses)
     if damage.lines:
-        losses.append(Loss("compile-log-damaged", damage.lines, {"name": source.name, "line": damage.first}))
+        losses.append(Loss("read-compile-log-damaged", damage.lines, {"name": source.name, "line": damage.first}))
     compilations = tuple(sorted(log.compilations.values(), key=_order))
     return CompileLog(source.name, count, compilations, tuple(log.breaks), tuple(log.guards), tuple(losses))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,21 @@ import numpy as np
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
-from traceanalyzer.readers.kineto.events import SLICE, Args, Event
+from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, texts
-from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
+from traceanalyzer.readers.kineto.values import (
+    collectives,
+    durations,
+    external_ids,
+    floats,
+    integers,
+    small,
+    sources,
+    texts,
+)
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     DeviceEvents,
@@ -46,6 +54,7 @@ class Collector:
         self.strides: StringPool[bytes] = StringPool(b"")
         self.concrete: StringPool[bytes] = StringPool(b"")
         self.collectives: StringPool[Collective] = StringPool(NO_COLLECTIVE)
+        self.sources: StringPool[KernelSource] = StringPool(NO_SOURCE)
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
@@ -90,13 +99,13 @@ class Collector:
         if (unclear := np.array(self._by_content)[categories]).any():
             groups = accelerators.told_apart(events, groups, unclear)
         slices = groups <= TableGroup.OVERHEAD
-        self._add_slices(_where(slices, events), groups[slices], categories[slices])
+        self._add_slices(where(slices, events), groups[slices], categories[slices])
         if (flows := groups == TableGroup.FLOW).any():
-            self._add_flows(_where(flows, events))
+            self._add_flows(where(flows, events))
         if (instants := groups == TableGroup.INSTANT).any():
-            self._add_instants(_where(instants, events))
+            self._add_instants(where(instants, events))
         if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
-            self._find_profiler_start(_where(spans, events))
+            self._find_profiler_start(where(spans, events))
 
     @property
     def unsupported(self) -> dict[str, int]:
@@ -105,7 +114,7 @@ class Collector:
         return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
 
     def _codes_of_categories(self, events: Sequence[Event]) -> I32:
-        if _is_general(events):
+        if is_general(events):
             return self._categories.codes([event.cat for event in events], len(events))
         kinds: list[Any] = list(map(type, events))
         for kind in set(kinds).difference(self._codes_of_types):
@@ -125,10 +134,10 @@ class Collector:
         self._by_category = counts
 
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
-        if _is_general(events) and any(event.ph != SLICE for event in events):
+        if is_general(events) and any(event.ph != SLICE for event in events):
             kept = np.array([event.ph == SLICE for event in events])
             self.losses["read-other-phase"] += int((~kept).sum())
-            events, groups, categories = _where(kept, events), groups[kept], categories[kept]
+            events, groups, categories = where(kept, events), groups[kept], categories[kept]
         start, dur = self._times(events), durations(events)
         valid = start != INVALID
         self._settle(dur)
@@ -136,7 +145,7 @@ class Collector:
         for group, fill in self._fill.items():
             rows = (groups == group) & valid
             if rows.any():
-                chosen = _where(rows, events)
+                chosen = where(rows, events)
                 common = {
                     "start_ns": start[rows],
                     "dur_ns": dur[rows],
@@ -169,7 +178,7 @@ class Collector:
             return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         shapes = texts([a.shapes for a in args], self.shapes)
         if (missing := shapes == 0).any():
             shapes = np.where(missing, texts([a.old_shapes for a in args], self.shapes), shapes)
@@ -182,35 +191,47 @@ class Collector:
             strides=texts([a.strides for a in args], self.strides),
             concrete=texts([a.concrete for a in args], self.concrete),
             collective=collectives(args, self.collectives),
+            source=sources(args, self.sources),
             sequence=integers([a.sequence for a in args]),
             forward_thread=integers([a.forward_thread for a in args]),
         )
 
     def _add_launches(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.launches.extend(
             **common,
             thread=self._threads(events),
             correlation=integers([a.correlation for a in args]),
             external_id=external_ids(args),
+            kernel=self._kernels([a.kernel for a in args]),
         )
 
+    def _kernels(self, named: list[Any]) -> I32:
+        """Codes of the kernels that calls name; most writers name none."""
+        codes = np.full(len(named), UNKNOWN, np.int32)
+        if named.count("") < len(named):
+            rows = [row for row, name in enumerate(named) if name and isinstance(name, str)]
+            codes[rows] = self.names.codes((named[row] for row in rows), len(rows))
+        return codes
+
     def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.device.extend(
             **common,
-            device=_small(integers([a.device for a in args])),
+            device=small(integers([a.device for a in args])),
             stream=integers([a.stream for a in args]),
             correlation=integers([a.correlation for a in args]),
             external_id=external_ids(args),
             grid=texts([a.grid for a in args], self.dims),
             block=texts([a.block for a in args], self.dims),
-            registers=_small(integers([a.registers for a in args])),
+            registers=small(integers([a.registers for a in args])),
             shared_memory=integers([a.shared_memory for a in args]),
             blocks_per_sm=floats([a.blocks_per_sm for a in args]),
             occupancy=floats([a.occupancy for a in args]),
             bytes=integers([a.bytes for a in args]),
             collective=collectives(args, self.collectives),
+            graph=integers([a.graph for a in args]),
+            graph_node=integers([a.graph_node for a in args]),
         )
 
     def _add_accelerator(self, events: Sequence[Event], common: dict[str, Array]) -> None:
@@ -219,7 +240,7 @@ class Collector:
         )
 
     def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.frames.extend(
             **common,
             thread=self._threads(events),
@@ -229,10 +250,10 @@ class Collector:
         )
 
     def _add_syncs(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.syncs.extend(
             **common,
-            device=_small(integers([a.device for a in args])),
+            device=small(integers([a.device for a in args])),
             stream=integers([a.stream for a in args]),
             correlation=integers([a.correlation for a in args]),
         )
@@ -240,7 +261,7 @@ class Collector:
     def _add_flows(self, events: Sequence[Event]) -> None:
         start = self._times(events)
         valid = start != INVALID
-        events = _where(valid, events)
+        events = where(valid, events)
         self.flows.extend(
             start_ns=start[valid],
             thread=self._threads(events),
@@ -262,33 +283,15 @@ class Collector:
             return
         start = self._times(memory)
         valid = start != INVALID
-        memory = _where(valid, memory)
-        args = _args(memory)
+        memory = where(valid, memory)
+        args = args_of(memory)
         self.memory.extend(
             start_ns=start[valid],
             thread=self._threads(memory),
-            device_type=_small(integers([a.device_type for a in args])),
-            device=_small(integers([a.device_id for a in args])),
+            device_type=small(integers([a.device_type for a in args])),
+            device=small(integers([a.device_id for a in args])),
             bytes=integers([a.memory_bytes for a in args], 0),
             address=integers([a.address for a in args], 0),
             allocated=integers([a.allocated for a in args]),
             reserved=integers([a.reserved for a in args]),
         )
-
-
-def _is_general(events: Sequence[Event]) -> bool:
-    """Whether they are `Event`s, and not each of the type of its category."""
-    return bool(events) and type(events[0]) is Event
-
-
-def _where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
-    return events if mask.all() else list(compress(events, mask.tobytes()))
-
-
-def _args(events: Iterable[Event]) -> list[Args]:
-    return [event.args for event in events]
-
-
-def _small(values: I64) -> I32:
-    """Ids that fit 32 bits; others become unknown."""
-    return np.where(np.abs(values) < 2**31, values, UNKNOWN).astype(np.int32)

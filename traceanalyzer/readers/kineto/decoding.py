@@ -46,12 +46,12 @@ _FIELDS: dict[TableGroup, tuple[str, ...]] = {
 _ARGS: dict[TableGroup, tuple[str, ...]] = {
     TableGroup.HOST: (
         *("external_id", "sequence", "forward_thread", "concrete", "types", "strides", "shapes"),
-        *("old_external_id", "old_shapes", *_COLLECTIVE),
+        *("old_external_id", "old_shapes", *_COLLECTIVE, "kernel_backend", "kernel_file", "kernel_hash"),
     ),
-    TableGroup.LAUNCH: ("external_id", "correlation", "old_external_id"),
+    TableGroup.LAUNCH: ("external_id", "kernel", "correlation", "old_external_id"),
     TableGroup.DEVICE: (
         *("external_id", "device", "stream", "correlation", "registers", "shared_memory", "blocks_per_sm"),
-        *("grid", "block", "occupancy", "bytes", "old_external_id", *_COLLECTIVE),
+        *("grid", "block", "occupancy", "bytes", "old_external_id", *_COLLECTIVE, "graph", "graph_node"),
     ),
     TableGroup.FRAME: ("python_parent_id", "python_id", "module_id"),
     TableGroup.SYNC: ("stream", "correlation", "device"),

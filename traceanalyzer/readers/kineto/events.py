@@ -7,10 +7,14 @@ are untyped: real traces hold numbers as strings, and one odd value must not cos
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+
+from traceanalyzer.trace.table import Bool
 
 NO_TEXT = Raw(b"")
 
@@ -27,6 +31,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     external_id: Any = msgspec.field(name="External id", default=-1)
     old_external_id: Any = msgspec.field(name="external id", default=-1)
     correlation: Any = -1
+    kernel: Any = ""
     shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
     types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
@@ -51,6 +56,11 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     group: Any = msgspec.field(name="Process Group Name", default="")
     ranks: Any = msgspec.field(name="Process Group Ranks", default="")
     group_sequence: Any = msgspec.field(name="Seq", default=None)
+    kernel_backend: Any = ""
+    kernel_file: Any = ""
+    kernel_hash: Any = ""
+    graph: Any = msgspec.field(name="graph id", default=-1)
+    graph_node: Any = msgspec.field(name="graph node id", default=-1)
     device_type: Any = msgspec.field(name="Device Type", default=-1)
     device_id: Any = msgspec.field(name="Device Id", default=-1)
     memory_bytes: Any = msgspec.field(name="Bytes", default=0)
@@ -83,3 +93,18 @@ class Event(msgspec.Struct, gc=False):
 
 ARGS_FIELDS = {f.encode_name: f for f in msgspec.structs.fields(Args)}
 EVENT_FIELDS = {f.encode_name: f for f in msgspec.structs.fields(Event)}
+
+
+def is_general(events: Sequence[Event]) -> bool:
+    """Whether the events are `Event`s, and not each of the type of its category."""
+    return bool(events) and type(events[0]) is Event
+
+
+def where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
+    """The events that a mask selects, one flag for each event."""
+    return events if mask.all() else list(compress(events, mask.tobytes()))
+
+
+def args_of(events: Iterable[Event]) -> list[Args]:
+    """The arguments of events."""
+    return [event.args for event in events]

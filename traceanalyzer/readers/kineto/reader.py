@@ -160,6 +160,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
         strides=strides,
         concrete=concrete,
         collectives=tuple(collector.collectives.values()),
+        sources=tuple(collector.sources.values()),
         threads=threads,
         host=replace(
             host,

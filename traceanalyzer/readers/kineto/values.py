@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from traceanalyzer.readers.kineto.events import NO_TEXT, Args, Event
 from traceanalyzer.readers.kineto.times import INVALID
-from traceanalyzer.trace.model import Collective
+from traceanalyzer.trace.model import Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import F64, I32, I64, UNKNOWN
 
@@ -72,6 +72,18 @@ def collectives(args: Sequence[Args], pool: StringPool[Collective]) -> I32:
     return codes
 
 
+def sources(args: Sequence[Args], pool: StringPool[KernelSource]) -> I32:
+    """Rows of the sources of generated kernels; row 0 for events that have none."""
+    backends = [arg.kernel_backend for arg in args]
+    codes = np.zeros(len(backends), np.int32)
+    if backends.count("") < len(backends):
+        for row, backend in enumerate(backends):
+            if backend != "":
+                own = args[row]
+                codes[row] = pool.encode(KernelSource(str(backend), str(own.kernel_file), str(own.kernel_hash)))
+    return codes
+
+
 def _collective(args: Args) -> Collective:
     return Collective(
         name=str(args.collective),
@@ -112,3 +124,8 @@ def _float(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return float("nan")
+
+
+def small(values: I64) -> I32:
+    """Ids that fit 32 bits; others become unknown."""
+    return np.where(np.abs(values) < 2**31, values, UNKNOWN).astype(np.int32)

@@ -139,7 +139,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
-    present = [g for key, g in groups.items() if g.blocks or g.tree or special.get(key)]
+    present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
     style, script = source("style.css"), "".join(source(f"{name}.js") for name in _SCRIPTS)
     return (
         environment(autoescape=True)
@@ -167,6 +167,17 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             code=clean_code,
         )
     )
+
+
+def _order(shown: Iterable[Section]) -> list[str]:
+    """The groups as people ask for them, kernels before operators where the sections are in that order."""
+    order = list(GROUPS)
+    pair = (Topic.OPERATORS, Topic.KERNELS)
+    first = next((section.topic for section in shown if section.topic in pair), Topic.OPERATORS)
+    if first is Topic.KERNELS:
+        order.remove(Topic.KERNELS)
+        order.insert(order.index(Topic.OPERATORS), Topic.KERNELS)
+    return order
 
 
 def source(name: str) -> str:

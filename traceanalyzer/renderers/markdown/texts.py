@@ -7,7 +7,7 @@ import re
 
 from traceanalyzer.renderers.names import clean, clean_code
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@!$])")
+_ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>#|~&@!$"})
 _FIRST = re.compile(r"^(?:[-+](?=\s|$)|/|\d+(?=[.)](?:\s|$))|[-=]+$)")
 """What begins a list, a rule, the underline of a heading, or a command of GitLab, such as /close."""
 
@@ -25,7 +25,7 @@ _TICKS = re.compile(r"`+")
 
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, and GitHub and GitLab neither link nor take for a mention."""
-    return _FIRST.sub(_guarded, _SPECIAL.sub(r"\\\1", _inert(clean(text))))
+    return _FIRST.sub(_guarded, _inert(clean(text)).translate(_ESCAPES))
 
 
 def raw(text: str) -> str:

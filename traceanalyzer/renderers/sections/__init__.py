@@ -10,8 +10,11 @@ from traceanalyzer.renderers.sections import (
     communication,
     compilation,
     copies,
+    explained,
     findings,
     gpu,
+    graph_join,
+    host_owners,
     idle,
     kernel_classes,
     kernels,
@@ -24,6 +27,7 @@ from traceanalyzer.renderers.sections import (
     python_lines,
     ranks,
     recording,
+    repeated_layers,
     roofline,
     runs,
     steps,
@@ -45,14 +49,17 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     throughput.build,
     gpu.build,
     accelerators.build,
+    graph_join.build,
     operators.build,
     kernels.build,
+    host_owners.build,
     idle.build,
     synchronizations.build,
     copies.build,
     launches.build,
     compilation.build,
     kernel_classes.build,
+    repeated_layers.build,
     roofline.build,
     communication.build,
     modules.build,
@@ -70,4 +77,4 @@ def build(report: Report, top: int) -> tuple[Section, ...]:
         report: The report.
         top: How many rows of each ranking are shown.
     """
-    return tuple(section for builder in _BUILDERS for section in builder(report, top))
+    return explained.ordered(report, (section for builder in _BUILDERS for section in builder(report, top)))

@@ -24,6 +24,14 @@ _FIGURES = (
     ),
     (Text("compilation-compiling", "Compilation in the recording", "time of it"), "compiling_ns", "ns"),
 )
+_COPIED = Text(
+    "compilation-copied",
+    "{count:count} copies into static inputs of graphs take {device:ns} on the device and {host:ns} on the host in the "
+    "typical steps: {shapes}. Inputs at fixed addresses (torch._dynamo.mark_static_address) need none.",
+    "a graph reads its inputs from fixed addresses; shapes are of tensors",
+    one="{count:count} copy into a static input of a graph takes {device:ns} on the device and {host:ns} on the host "
+    "in the typical steps: {shapes}. Inputs at fixed addresses (torch._dynamo.mark_static_address) need none.",
+)
 _FAILED = Text(
     "compilation-failed",
     "The compilation of {function} ({place}) failed: {error}",
@@ -85,6 +93,10 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _messages(found: CompiledCode, top: int) -> Iterator[Message]:
+    copies = found.input_copies
+    if copies is not None and copies.calls:
+        shapes = ", ".join(copies.shapes) or "?"
+        yield _COPIED(count=copies.calls, device=copies.device_ns, host=copies.host_ns, shapes=shapes)
     for failure in found.failures[:top]:
         place = _place(failure.file, failure.line) or "?"
         yield _FAILED(function=failure.function or "?", place=place, error=failure.error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.renderers.words import word
@@ -20,20 +21,35 @@ _KERNELS = SectionColumn(Text("kernel-classes-kernels", "Kernels", "number of di
 _CALLS = SectionColumn(Text("kernel-classes-calls", "Calls"), "count")
 _TOTAL = SectionColumn(Text("kernel-classes-total", "Total"), "ns")
 _SHARE = SectionColumn(Text("kernel-classes-share", "Share"), "share", has_bar=True)
+_GENERATED = SectionColumn(
+    Text("kernel-classes-generated", "Generated", "time of kernels that a compiler generated"), "ns", is_extra=True
+)
 _LONGEST = SectionColumn(Text("kernel-classes-longest", "Longest kernel"), "", is_name=True)
 _NAME = SectionColumn(Text("kernel-classes-name", "Unexplained kernel"), "", is_name=True)
 
 _LABELS = {
     "gemm": Text("kernel-class-gemm", "Matrix products"),
+    "moe": Text("kernel-class-moe", "Mixture of experts: products"),
+    "moe_routing": Text("kernel-class-moe-routing", "Mixture of experts: routing"),
     "convolution": Text("kernel-class-convolution", "Convolution"),
     "attention": Text("kernel-class-attention", "Fused attention"),
+    "recurrent": Text("kernel-class-recurrent", "Recurrent, state space"),
     "normalization": Text("kernel-class-normalization", "Normalization"),
     "elementwise": Text("kernel-class-elementwise", "Elementwise"),
     "reduction": Text("kernel-class-reduction", "Reduction, softmax"),
     "copy": Text("kernel-class-copy", "Copy, layout, fill"),
+    "embedding": Text("kernel-class-embedding", "Embedding lookup"),
+    "pooling": Text("kernel-class-pooling", "Pooling, resampling"),
+    "sorting": Text("kernel-class-sorting", "Sorting, selection, scan"),
+    "sampling": Text("kernel-class-sampling", "Token sampling"),
+    "linear_algebra": Text("kernel-class-linear-algebra", "FFT, solvers"),
     "communication": Text("kernel-class-communication", "Communication"),
     "optimizer": Text("kernel-class-optimizer", "Optimizer, lists of tensors"),
-    "triton": Text("kernel-class-triton", "Triton"),
+    "triton": Text(
+        "kernel-class-triton",
+        "Generated, kind not named",
+        "kernels that a compiler generated under names that tell nothing",
+    ),
     "other": Text("kernel-class-other", "Other"),
 }
 _TERMS = (
@@ -41,10 +57,16 @@ _TERMS = (
         Text("define-classes", "Kind of work"),
         Text(
             "define-classes-say",
-            "Derived from the kernel's name. Kernels whose name does not show their kind count as Other.",
+            "Inferred from the names of kernels, except for collectives that the trace describes. Kernels whose name "
+            "does not show their kind are Other. Generated is the part that a compiler made, such as Inductor.",
         ),
     ),
 )
+
+
+def class_label(name: str) -> Text | Message:
+    """The words for a class; the name itself where a later version added one."""
+    return word(_LABELS, name)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -52,10 +74,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     found = report.result("kernel_classes", KernelClasses)
     if found is None or not (found.rows or found.unexplained):
         return
-    columns = (_CLASS, _KERNELS, _CALLS, _TOTAL, _SHARE, _LONGEST)
-    rows = tuple(
-        (word(_LABELS, row.name), row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
+    columns: tuple[SectionColumn, ...] = (_CLASS, _KERNELS, _CALLS, _TOTAL, _SHARE, _LONGEST)
+    rows: tuple[tuple[Any, ...], ...] = tuple(
+        (class_label(row.name), row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
     )
+    if any(row.generated_ns for row in found.rows):  # a column that says something
+        columns = (*columns[:5], _GENERATED, *columns[5:])
+        rows = tuple((*row[:5], known.generated_ns, *row[5:]) for row, known in zip(rows, found.rows, strict=True))
     messages: tuple[Message, ...] = ()
     tables = [SectionTable("kernel_classes", columns, rows, len(rows))]
     if found.unexplained_ns:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
+from traceanalyzer.renderers.sections.kernel_classes import class_label
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
@@ -22,6 +24,17 @@ _MOST = SectionColumn(Text("kernels-max", "Max"), "ns", is_extra=True)
 _BLOCKS = SectionColumn(Text("kernels-blocks", "Blocks per SM"), "number", is_extra=True)
 _OCCUPANCY = SectionColumn(Text("kernels-occupancy", "Est. occupancy"), "share", is_extra=True)
 _TENSOR_CORES = SectionColumn(Text("kernels-tensor-cores", "Tensor cores"), "bool", is_extra=True)
+_KIND = SectionColumn(Text("kernels-kind", "Kind of work"), "", is_extra=True)
+_FUSED = SectionColumn(
+    Text("kernels-fused", "Fused operators", "operators that a compiler made one kernel of"),
+    "",
+    is_name=True,
+    is_extra=True,
+)
+_SOURCE = SectionColumn(
+    Text("kernels-source", "Generated file", "path of the code of a generated kernel"), "", is_name=True, is_extra=True
+)
+_NODES = SectionColumn(Text("kernels-graph-nodes", "Graph nodes"), "count", is_extra=True)
 _GRID = SectionColumn(Text("kernels-grid", "Grid"), "")
 _BLOCK = SectionColumn(Text("kernels-block", "Block"), "")
 _TERMS = (
@@ -42,8 +55,19 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if kernels is None or not kernels.rows:
         return
     whole = sum(row.total_ns for row in kernels.rows)
-    columns = (_NAME, _CALLS, _TOTAL, _SHARE, _MEAN, _LEAST, _MOST, _BLOCKS, _OCCUPANCY, _TENSOR_CORES)
-    rows = tuple(
+    columns: tuple[SectionColumn, ...] = (
+        _NAME,
+        _CALLS,
+        _TOTAL,
+        _SHARE,
+        _MEAN,
+        _LEAST,
+        _MOST,
+        _BLOCKS,
+        _OCCUPANCY,
+        _TENSOR_CORES,
+    )
+    rows: tuple[tuple[Any, ...], ...] = tuple(
         (
             row.name,
             row.calls,
@@ -58,6 +82,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         )
         for row in kernels.rows[:top]
     )
+    for column, cells in _told(kernels, top):
+        columns = (*columns, column)
+        rows = tuple((*row, cell) for row, cell in zip(rows, cells, strict=True))
     yield Section(
         "kernels",
         TITLE,
@@ -74,6 +101,19 @@ def build(report: Report, top: int) -> Iterator[Section]:
             topic=Topic.KERNELS,
             is_detail=True,
         )
+
+
+def _told(kernels: Kernels, top: int) -> Iterator[tuple[SectionColumn, tuple[Any, ...]]]:
+    """Columns of what names tell, where some do: the kind of work, and the operators that a compiler fused."""
+    if any(row.kernel_class for row in kernels.rows):
+        labels = (class_label(row.kernel_class) if row.kernel_class else None for row in kernels.rows[:top])
+        yield _KIND, tuple(labels)
+    if any(row.fused_operators for row in kernels.rows[:top]):
+        yield _FUSED, tuple(", ".join(row.fused_operators) for row in kernels.rows[:top])
+    if any(row.source_file for row in kernels.rows[:top]):
+        yield _SOURCE, tuple(row.source_file or "" for row in kernels.rows[:top])
+    if any(row.graph_nodes for row in kernels.rows):
+        yield _NODES, tuple(row.graph_nodes for row in kernels.rows[:top])
 
 
 def _operators(kernels: KernelsByOperator, top: int) -> SectionTable:

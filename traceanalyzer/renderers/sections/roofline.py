@@ -49,11 +49,23 @@ def build(report: Report, top: int) -> Iterator[Section]:
     found = report.result("roofline", Roofline)
     if found is None or not found.rows:
         return
+    yield section_of(found, top, "roofline", TITLE)
+
+
+def section_of(found: Roofline, top: int, name: str, title: Text) -> Section:
+    """The section of one table of operators.
+
+    Args:
+        found: The operators.
+        top: How many are shown.
+        name: Id of the section.
+        title: Its title.
+    """
     rows = tuple(tuple(_cell(getattr(row, field), field) for _, field in _COLUMNS) for row in found.rows[:top])
-    table = SectionTable("roofline", tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
-    yield Section(
-        "roofline",
-        TITLE,
+    table = SectionTable(name.replace("-", "_"), tuple(column for column, _ in _COLUMNS), rows, len(found.rows))
+    return Section(
+        name,
+        title,
         messages=tuple(_messages(found)),
         tables=(table,),
         topic=Topic.OPERATORS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from traceanalyzer.analyzers.attribution import Attribution
 from traceanalyzer.renderers.names import shorten
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -30,6 +31,9 @@ _STEPS_FROM = Text("trace-steps-from", "Steps found by")
 _RANK = Text("trace-rank", "Rank")
 _WORLD = Text("trace-world-size", "World size")
 _OPTIONS = Text("trace-options", "Recorded")
+_BY_OPERATORS = Text("trace-by-operators", "Device time that operators launched", "a label, followed by a share")
+_BY_MODULES = Text("trace-by-modules", "Device time launched for modules", "a label, followed by a share")
+_BY_CLASS = Text("trace-by-class", "Device time of a known kind of work", "a label, followed by a share")
 _DEVICES = (
     SectionColumn(Text("device-id", "Device"), ""),
     SectionColumn(Text("device-name", "Name"), "", is_name=True),
@@ -83,6 +87,10 @@ def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:
     yield Fact(_WORLD, trace.world_size, "count")
     options = [name for name in trace.options.__struct_fields__ if getattr(trace.options, name)]
     yield Fact(_OPTIONS, options or None, "")
+    if (explained := report.result("attribution", Attribution)) is not None:
+        yield Fact(_BY_OPERATORS, explained.operator_share, "share")
+        yield Fact(_BY_MODULES, explained.module_share, "share")
+        yield Fact(_BY_CLASS, explained.class_share, "share")
 
 
 def _devices(trace: TraceSummary, top: int) -> Iterator[SectionTable]:

@@ -1,0 +1,83 @@
+"""The critical path and the slack of a step that was worked out by hand, times in microseconds."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.simulation import critical_path, model, slack
+from traceanalyzer.simulation.critical_path import CriticalPath
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def step() -> Context:
+    """Loader 10 to 60; a launch at 70 whose kernel runs from 80 to 280; the host waits until 290, then works until 320.
+
+    Another stream runs a kernel of 30 beside it, and a collective of 20.
+    """
+    trace = TraceBuilder()
+    trace.step(1, 0, 320)
+    trace.annotation(LOADER, 10, 50)
+    trace.op("aten::mm", 62, 20)
+    trace.launch_kernel("volta_sgemm_128x64_nn", 80, 200, at=70, call_dur=5)
+    trace.op("aten::relu", 84, 10)
+    trace.launch_kernel("relu_kernel", 96, 30, at=86, call_dur=5, stream=8)
+    trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 106, 20, at=96, call_dur=2, stream=20)
+    trace.launch("cudaDeviceSynchronize", 100, 190)
+    return Context(read_built(trace))
+
+
+def test_the_parts_of_the_path_sum_to_the_step() -> None:
+    found: CriticalPath = critical_path.analyze(step())
+    parts = {part.resource: part.ns_per_step / 1000 for part in found.parts}
+    # host: 0-10, 60-70, 290-320; the launch takes 10, the way back 10
+    assert parts == {
+        "loader": 50,
+        "host": 10 + 10 + 30,
+        "launch": 10,
+        "compute": 200,
+        "copy": 0,
+        "communication": 0,
+        "device_gap": 0,
+        "wake_up": 10,
+        "unrecorded": 0,
+    }
+    assert found.step_ns == 320_000
+    assert [(row.kernel_class, row.ns_per_step) for row in found.kernel_classes] == [("gemm", 200_000)]
+
+
+def test_the_stretches_of_the_path_follow_each_other() -> None:
+    stretches = critical_path.analyze(step()).stretches
+    assert [(stretch.resource, stretch.start_ns // 1000, stretch.duration_ns // 1000) for stretch in stretches] == [
+        ("host", 0, 10),
+        ("loader", 10, 50),
+        ("host", 60, 10),
+        ("launch", 70, 10),
+        ("compute", 80, 200),
+        ("wake_up", 280, 10),
+        ("host", 290, 30),
+    ]
+
+
+def test_operators_are_ranked_by_what_they_are_worth() -> None:
+    rows = {row.operator: row for row in critical_path.analyze(step()).operators}
+    product = rows["aten::mm"]
+    assert product.host_ns_per_step == 8_000  # from 62 to 70
+    assert product.device_ns_per_step == product.device_total_ns_per_step == 200_000
+    assert product.ns_per_step == 8_000 + 10_000 + 200_000  # with the way of its launch
+    assert rows[LOADER].ns_per_step == 50_000
+    assert rows[None].ns_per_step == (10 + 2 + 30 + 10) * 1_000
+    assert "aten::relu" not in rows
+
+
+def test_slack_is_what_a_kernel_may_take_longer() -> None:
+    found = model.require(step())
+    names = [found.context.trace.names[code] for code in found.context.trace.device.name[found.graph.device.row]]
+    left = slack.of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
+    assert dict(zip(names, (left // 1000).tolist(), strict=True)) == {
+        "volta_sgemm_128x64_nn": 0,
+        "relu_kernel": 320 - 126,
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL": 320 - 126,
+    }
+    assert critical_path.analyze(found.context).device_slack_ns_per_step == 50_000

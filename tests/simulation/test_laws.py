@@ -1,0 +1,105 @@
+"""Laws of the causal model that hold for every trace."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.random_traces import Plan, plans
+from tests.reading import read_built
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.simulation import back_pointers, critical_path, model, slack, step_times
+from traceanalyzer.simulation.edits import Bandwidth, Drop, Edit, Host, Loader, Overlap, Relaunch, Scale, Unblock
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.trace.intervals import Intervals
+
+ALWAYS = 1 << 50
+
+
+def modelled(plan: Plan) -> Model:
+    found = model.of(Context(read_built(plan.build())))
+    assume(found is not None)
+    return cast("Model", found)
+
+
+def edits(found: Model, numbers: list[int]) -> list[Edit]:
+    """Some edits that only shorten or remove."""
+    trace = found.context.trace
+    rows, calls = np.arange(len(trace.device)), np.arange(len(trace.launches))
+    threads = np.unique(found.graph.host.thread)
+    start, end = np.full(len(threads), -ALWAYS), np.full(len(threads), ALWAYS)
+    known: list[Edit] = [
+        Loader(3_000),
+        Scale(rows[::2], 0.5, 1_000),
+        Scale(rows, 0.25),
+        Drop(rows[1::2]),
+        Unblock(calls),
+        Host(threads, start, end, 0.5),
+        Relaunch(rows, 2_000),
+        Overlap(rows[1::3]),
+        Bandwidth(rows[::3], 0.7),
+    ]
+    return [known[number] for number in numbers]
+
+
+def elapsed(found: Model, changes: list[Edit]) -> list[float]:
+    return [found.elapsed_ns(changes, keep_residuals=keeps) for keeps in (True, False)]
+
+
+choices = st.lists(st.integers(0, 8), max_size=4)
+
+
+@given(plans)
+def test_with_residuals_an_unchanged_replay_is_the_recording(plan: Plan) -> None:
+    found = modelled(plan)
+    assert found.recorded.point_ns.tolist() == found.graph.host.time_ns.tolist()
+    assert found.recorded.start_ns.tolist() == found.graph.device.start_ns.tolist()
+    assert found.recorded.dropped == found.times.dropped
+
+
+@given(plans, choices)
+def test_what_only_shortens_never_lengthens(plan: Plan, numbers: list[int]) -> None:
+    found = modelled(plan)
+    for before, after in zip(elapsed(found, []), elapsed(found, edits(found, numbers)), strict=True):
+        assert after <= before
+
+
+@given(plans, choices)
+def test_the_order_of_edits_does_not_matter(plan: Plan, numbers: list[int]) -> None:
+    found = modelled(plan)
+    changes = edits(found, numbers)
+    assert elapsed(found, changes) == pytest.approx(elapsed(found, changes[::-1]), abs=len(found.graph.host))
+
+
+@given(plans, choices, choices)
+def test_edits_together_save_at_least_what_each_saves_alone(plan: Plan, some: list[int], more: list[int]) -> None:
+    found = modelled(plan)
+    together = elapsed(found, edits(found, [*some, *more]))
+    for alone in (edits(found, some), edits(found, more)):
+        assert all(one <= other for one, other in zip(together, elapsed(found, alone), strict=True))
+
+
+@given(plans)
+def test_the_critical_path_fills_the_steps_once(plan: Plan) -> None:
+    found = modelled(plan)
+    pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
+    assert (pieces.start_ns[1:] >= pieces.end_ns[:-1]).all()
+    result = critical_path.analyze(found.context)
+    assert sum(part.ns_per_step for part in result.parts) == pytest.approx(result.step_ns)
+    starts, ends = step_times.starts(found.bounds, found.recorded), step_times.ends(found.bounds, found.recorded)
+    step = int(np.argmin(np.abs((ends - starts) - (ends - starts).mean())))
+    assert sum(stretch.duration_ns for stretch in result.stretches) == ends[step] - starts[step]
+
+
+@given(plans)
+def test_what_is_on_the_critical_path_has_no_slack(plan: Plan) -> None:
+    found = modelled(plan)
+    left = slack.of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
+    pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
+    steps = Intervals.union(found.windows[-1].step_start_ns, found.windows[-1].step_end_ns)
+    runs = (pieces.why == back_pointers.Why.RUNS) & (steps.within(pieces.start_ns, pieces.end_ns) > 0)
+    assert not left[pieces.event[runs]].any()

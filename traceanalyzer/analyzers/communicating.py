@@ -1,0 +1,21 @@
+"""Which kernels communicate: those of collective libraries, and those that a program brings itself.
+
+Serving engines reduce over the memory of their peers (vLLM's `cross_device_reduce`, PyTorch's symmetric memory), and
+exchange the tokens of experts without a library (DeepEP). The step breakdown does not know them (METRICS); everything
+else counts them as communication.
+"""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.step_breakdown import library_collectives
+from traceanalyzer.knowledge import kernel_names
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import Bool
+from traceanalyzer.trace.tables import Category
+
+
+def communication_kernels(trace: Trace) -> Bool:
+    """Which device events are kernels that exchange data with other devices, by their metadata or their own name."""
+    by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
+    found: Bool = library_collectives(trace) | ((trace.device.category == Category.KERNEL) & by_name)
+    return found

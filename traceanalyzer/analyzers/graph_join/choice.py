@@ -1,0 +1,248 @@
+"""Which captured graph is it that each launch of a graph replayed?
+
+A graph that fits must have been captured for the batch that the replay's mark names, or for more: servers pad a batch
+to the smallest size that was captured. The graph that agrees most is chosen, of equal ones that of the smallest size.
+Where several graphs of one size fit alike (the layers of a model that was captured piece by piece), launches follow the
+order of the captures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.graph_join.batches import Batch, StepMarks
+from traceanalyzer.analyzers.graph_join.fitting import NO_FIT, Fit, fit
+from traceanalyzer.analyzers.graph_join.sequences import Nodes, Replay, Replays, Vocabulary
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import I64
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A graph on offer: one that a capture on offer recorded."""
+
+    capture: int
+    """Number of the capture."""
+    nodes: Nodes
+    names: Strings
+    """Names of the capture."""
+    shapes: Strings
+    """Input shapes of the capture."""
+    fits: tuple[Fit, ...]
+    """How it fits each distinct sequence."""
+
+    @property
+    def size(self) -> int | None:
+        """The batch that the graph was captured for, by its mark."""
+        mark = self.nodes.graph.mark
+        return None if mark is None else (mark.requests if mark.requests is not None else mark.tokens)
+
+    @property
+    def family(self) -> tuple[int, str]:
+        """What graphs that were captured one after another for one batch have in common."""
+        return self.capture, self.nodes.graph.label
+
+
+@dataclass
+class Seen:
+    """What was seen of one capture while graphs were chosen."""
+
+    wrong_size: tuple[int, int] | None = None
+    """Batch of a graph that agrees, and the batch that ran."""
+    was_ambiguous: bool = False
+    """Whether several of its graphs fit, and nothing tells which ran."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The graph of each launch that was recognized."""
+
+    offer: tuple[int | None, ...]
+    """For each launch, the number of its graph among the offers."""
+    seen: Mapping[int, Seen]
+
+
+def choose(context: Context, replays: Replays, offers: Sequence[Offer]) -> Choice:
+    """Choose a graph for each launch.
+
+    Args:
+        context: The recording of the replays.
+        replays: Its launches of graphs.
+        offers: The graphs on offer, capture by capture in the order of their begin.
+    """
+    seen = {offer.capture: Seen() for offer in offers}
+    marks = StepMarks(context)
+    groups: dict[tuple[int, int], tuple[int, ...]] = {}
+    candidates: list[tuple[int, ...]] = []
+    for launch, (sequence, code) in enumerate(zip(replays.sequence.tolist(), marks.codes(replays.launch), strict=True)):
+        if (sequence, code) not in groups:
+            fitting = {at: offer.fits[sequence] for at, offer in enumerate(offers) if offer.fits[sequence].is_accepted}
+            groups[sequence, code] = _candidates(fitting, marks.batch(int(replays.launch[launch])), offers, seen)
+        candidates.append(groups[sequence, code])
+    return Choice(tuple(_in_order_of_capture(candidates, offers, seen)), seen)
+
+
+def fits(capture: Trace, graphs: Sequence[Nodes], replays: Replays, vocabulary: Vocabulary) -> list[tuple[Fit, ...]]:
+    """How each graph of a capture fits each distinct sequence that graphs ran."""
+    known: dict[tuple[bytes, ...], tuple[Fit, ...]] = {}
+    for nodes in graphs:
+        if nodes.content not in known:
+            known[nodes.content] = tuple(_fit(capture, nodes, replay, vocabulary) for replay in replays.distinct)
+    return [known[nodes.content] for nodes in graphs]
+
+
+def _fit(capture: Trace, nodes: Nodes, replay: Replay, vocabulary: Vocabulary) -> Fit:
+    """The fit of a graph, without looking closer at one of quite another length."""
+    here, there = nodes.kernels, replay.kernels
+    if abs(here - there) > max(1, 0.1 * max(here, there)):
+        return NO_FIT
+    return fit(nodes, replay, capture.names, vocabulary)
+
+
+def _candidates(
+    fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], seen: Mapping[int, Seen]
+) -> tuple[int, ...]:
+    """The graphs that may be what ran, all of one size and equally good; none where nothing tells which.
+
+    Args:
+        fitting: How the offers fit that agree, by number.
+        batch: What the recording says of the batch.
+        offers: The graphs on offer.
+        seen: What was seen of each capture, to be completed.
+    """
+    holding = []
+    for number in fitting:
+        size, needed = offers[number].size, _needed(offers[number], batch)
+        if batch is None or size is None or needed is None or batch.is_held_by(size, needed):
+            holding.append(number)
+        else:
+            seen[offers[number].capture].wrong_size = (size, needed)
+    if not holding:
+        return ()
+    best = max(fitting[number].agreement for number in holding)
+    best_ones = [number for number in holding if fitting[number].agreement == best]
+    sizes = {offers[number].size for number in best_ones}
+    if len(sizes) > 1:
+        if None in sizes or any(_needed(offers[number], batch) is None for number in best_ones):
+            best_ones = _interchangeable(best_ones, offers)
+        else:
+            smallest = min(size for size in sizes if size is not None)
+            best_ones = [number for number in best_ones if offers[number].size == smallest]
+    if not best_ones:
+        for number in holding:
+            seen[offers[number].capture].was_ambiguous = True
+        return ()
+    first = offers[best_ones[0]]
+    return tuple(number for number in best_ones if offers[number].family == first.family)
+
+
+def _needed(offer: Offer, batch: Batch | None) -> int | None:
+    """The batch in the unit that the graph was captured for: requests or tokens."""
+    mark = offer.nodes.graph.mark
+    if mark is None or batch is None:
+        return None
+    return batch.mark.requests if mark.requests is not None else batch.mark.tokens
+
+
+def _interchangeable(numbers: list[int], offers: Sequence[Offer]) -> list[int]:
+    """The first graph, if all of them have the same callers with the same inputs; else none."""
+    first = _content(offers[numbers[0]])
+    return numbers[:1] if all(_content(offers[number]) == first for number in numbers[1:]) else []
+
+
+def _content(offer: Offer) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Callers of the nodes by name, and the shapes of their inputs."""
+    callers, shapes = offer.nodes.caller.tolist(), offer.nodes.shapes.tolist()
+    return (
+        tuple(offer.names[code] if code >= 0 else "" for code in callers),
+        tuple(offer.shapes[code] if code >= 0 else "" for code in shapes),
+    )
+
+
+def _in_order_of_capture(
+    candidates: Sequence[tuple[int, ...]], offers: Sequence[Offer], seen: Mapping[int, Seen]
+) -> list[int | None]:
+    """One graph for each launch: where several fit, the one that was captured after that of the launch before."""
+    result: list[int | None] = [None] * len(candidates)
+    by_family: dict[tuple[int, str], list[int]] = {}
+    for launch, numbers in enumerate(candidates):
+        if numbers:
+            by_family.setdefault(offers[numbers[0]].family, []).append(launch)
+    sizes = Counter(offer.family for offer in offers)
+    firsts = {offer.family: number for number, offer in reversed([*enumerate(offers)])}
+    for family, launches in by_family.items():
+        places = [[number - firsts[family] for number in candidates[launch]] for launch in launches]
+        every = [firsts[family] + place for place in range(sizes[family])]
+        found = _walk(
+            places, sizes[family], is_safe=len(launches) == len(every) or bool(_interchangeable(every, offers))
+        )
+        if found is None:
+            found = _same_for_all(candidates, launches, offers, firsts[family])
+        if found is None:
+            seen[family[0]].was_ambiguous = True
+            continue
+        for launch, place in zip(launches, found, strict=True):
+            result[launch] = firsts[family] + place
+    return result
+
+
+def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | None:
+    """One place for each launch, going around in the order of the captures from the first launch that is certain.
+
+    Args:
+        places: Those that each launch may have, ascending.
+        size: Number of places.
+        is_safe: Where several starts are possible, the first may be taken if the launches are whole rounds: there is
+            one for each place, or all places have the same operators.
+
+    Returns:
+        The places; None if nothing tells where the launches begin.
+    """
+    certain = next((at for at, allowed in enumerate(places) if len(allowed) == 1), None)
+    if certain is None:
+        starts = [start for start in places[0] if _goes_around(places, start, size)]
+        if not starts or (len(starts) > 1 and (len(places) % size or not is_safe)):
+            return None
+        certain, places = 0, [starts[:1], *places[1:]]
+    result = [0] * len(places)
+    result[certain] = places[certain][0]
+    for at in range(certain + 1, len(places)):
+        before = result[at - 1]
+        result[at] = min(places[at], key=lambda place: (place - before - 1) % size)
+    for at in range(certain - 1, -1, -1):
+        after = result[at + 1]
+        result[at] = min(places[at], key=lambda place: (after - place - 1) % size)
+    return result
+
+
+def _goes_around(places: list[list[int]], start: int, size: int) -> bool:
+    """Whether the launches may have all places one after another, from a start on."""
+    return all((start + at) % size in allowed for at, allowed in enumerate(places))
+
+
+def _same_for_all(
+    candidates: Sequence[tuple[int, ...]], launches: Sequence[int], offers: Sequence[Offer], first: int
+) -> list[int] | None:
+    """The first candidate of each launch, if its candidates are interchangeable; None if some are not."""
+    result = []
+    for launch in launches:
+        chosen = _interchangeable(list(candidates[launch]), offers)
+        if not chosen:
+            return None
+        result.append(chosen[0] - first)
+    return result
+
+
+def joined(choice: Choice, replays: Replays, offers: Sequence[Offer]) -> Iterator[tuple[int, I64, I64]]:
+    """For each recognized launch its offer, the rows of its events that have a node, and the rows of their calls."""
+    for launch, number in enumerate(choice.offer):
+        if number is not None:
+            partner = offers[number].fits[int(replays.sequence[launch])].partner
+            matched = np.flatnonzero(partner >= 0)
+            yield number, replays.events(launch)[matched], offers[number].nodes.graph.launch[partner[matched]]

@@ -1,0 +1,82 @@
+"""Reads the recordings that may hold the capture of the graphs of a trace, and says what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from traceanalyzer.analyzers import graph_join
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.graph_join import CaptureFile, GraphJoin
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import opening
+from traceanalyzer.report.message import Text
+from traceanalyzer.trace.model import Loss, Trace
+
+_UNREADABLE = Text("graph-join-unreadable", "it cannot be read ({error})", "error names the file and the reason")
+_OPAQUE = frozenset({"q-graph-opaque", "q-unattributed"})
+"""Doubts of a trace whose graphs are not joined with a capture."""
+_NEARLY_ALL = 0.95
+"""Share of the graphs' time above which these doubts are no more (own choice)."""
+
+
+@dataclass(frozen=True)
+class GraphCaptures:
+    """Recordings that may hold the capture of the graphs that a trace launches."""
+
+    named: tuple[str | Path | Trace, ...] = ()
+    """Named by the user: one of them must agree, and all must be traces."""
+    found: tuple[str, ...] = ()
+    """Found beside the trace: one that cannot be used is a warning."""
+
+
+def join_with(context: Context, captures: GraphCaptures) -> graph_join.Join | None:
+    """Join what graphs ran with the captures on offer; None where there are none.
+
+    Raises:
+        UnusableInputError: A named capture is no trace or cannot be read, or none of the named ones agrees.
+    """
+    files = (*captures.named, *captures.found)
+    if not files:
+        return None
+    found = graph_join.join(
+        context, (_capture(file, is_named=at < len(captures.named)) for at, file in enumerate(files))
+    )
+    named = found.result.captures[: len(captures.named)]
+    if named and not any(capture.accepted for capture in named):
+        raise UnusableInputError(
+            "; ".join(f"{capture.name}: is not the capture: {capture.reason}" for capture in named)
+        )
+    return found
+
+
+def _capture(file: str | Path | Trace, *, is_named: bool) -> CaptureFile:
+    """A recording on offer.
+
+    Raises:
+        UnusableInputError: It was named, and is no trace or cannot be read.
+    """
+    if isinstance(file, Trace):
+        return CaptureFile(file.info.name, file)
+    try:
+        content = opening.read(file)
+        if not isinstance(content, Trace):
+            raise UnusableInputError(f"{file}: is no trace, so it holds no capture of graphs")
+    except UnusableInputError as error:
+        if is_named:
+            raise
+        return CaptureFile(Path(file).name, _UNREADABLE(error=str(error)))
+    return CaptureFile(content.info.name, content)
+
+
+def doubts_with(join: GraphJoin, doubts: Iterable[Loss]) -> Iterator[Loss]:
+    """The doubts of a trace after its graphs were joined, and what to say of captures that were refused."""
+    is_joined = join.joined_share is not None and join.joined_share >= _NEARLY_ALL
+    yield from (doubt for doubt in doubts if not (is_joined and doubt.id in _OPAQUE))
+    accepted = ", ".join(capture.name for capture in join.captures if capture.accepted)
+    if accepted:
+        yield Loss("q-graph-joined", join.joined_kernels, {"share": join.joined_share, "names": accepted})
+    for capture in join.captures:
+        if not capture.accepted:
+            yield Loss("q-capture-refused", 1, {"name": capture.name, "reason": capture.reason})

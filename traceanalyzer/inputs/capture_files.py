@@ -1,0 +1,72 @@
+"""Tells recordings of the capture of graphs from recordings of their replay, where both lie in one folder.
+
+Servers write captures into a folder `capture_traces`, or say it in the name. Where neither tells, a capture is a trace
+in which graphs are captured and none is launched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.inputs import opening
+from traceanalyzer.inputs.sniffing import SniffedFile
+
+_FOLDER = "capture_traces"
+_NAME = re.compile(r"(?<![a-z])capture[ds]?(?![a-z])")
+_BEGINS = b"StreamBeginCapture"
+_LAUNCHES = b"GraphLaunch"
+_FEW = 16
+"""Own choice: so many files are read to find out which of them are captures, and no folder of hundreds of ranks."""
+_PIECE = 1 << 22
+
+
+def set_apart(files: Sequence[SniffedFile]) -> tuple[list[SniffedFile], list[SniffedFile]]:
+    """Tell traces from captures by their folders and names; captures are set apart only if traces remain.
+
+    Returns:
+        The traces, and the captures.
+    """
+    return _apart(files, [file for file in files if _is_named(file.found.name) and _confirmed(file)])
+
+
+def set_apart_by_content(files: Sequence[SniffedFile]) -> tuple[list[SniffedFile], list[SniffedFile]]:
+    """Tell traces from captures by what is in them, in few files only, because all of them are read.
+
+    Returns:
+        The traces, and the captures.
+    """
+    few = files if len(files) <= _FEW else ()
+    return _apart(files, [file for file in few if holds_only_captures(file.found.location)])
+
+
+def _apart(files: Sequence[SniffedFile], captures: list[SniffedFile]) -> tuple[list[SniffedFile], list[SniffedFile]]:
+    rest = [file for file in files if file not in captures]
+    return (rest, captures) if rest else ([*files], [])
+
+
+def _is_named(name: str) -> bool:
+    *folders, own = name.lower().split("/")
+    return _FOLDER in folders or _NAME.search(own) is not None
+
+
+def _confirmed(file: SniffedFile) -> bool:
+    """Whether a file that is named like a capture is one: always in the folder for them, else by its content."""
+    return _FOLDER in file.found.name.lower().split("/") or holds_only_captures(file.found.location)
+
+
+def holds_only_captures(location: str) -> bool:
+    """Whether graphs are captured and none is launched in a file, by the names in its text."""
+    begins, kept = False, b""
+    try:
+        with opening.open_source(location) as source:
+            while piece := source.read(_PIECE):
+                text = kept + piece
+                if _LAUNCHES in text:
+                    return False
+                begins = begins or _BEGINS in text
+                kept = text[-len(_BEGINS) :]
+    except UnusableInputError:
+        return False
+    return begins

@@ -1,0 +1,158 @@
+"""What a part of the host's work is for, as far as names tell: input preprocessing, tokenization, logging, ...
+
+A role is told by a Python function and its file, by a mark, by a class of modules or by a built-in function. What is
+called inside has the role, too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.frameworks.framework import matching
+from traceanalyzer.knowledge.python_frames import parse
+
+_MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")
+
+
+@dataclass(frozen=True)
+class HostRole:
+    """One line in the table of roles. A pattern that is None matches nothing."""
+
+    id: str
+    functions: re.Pattern[str] | None = None
+    """Matches whole names of Python functions, in whatever file."""
+    files: re.Pattern[str] | None = None
+    """Found in `path: function` of Python frames, with `/` between folders."""
+    marks: re.Pattern[str] | None = None
+    """Found in names of marks."""
+    modules: re.Pattern[str] | None = None
+    """Matches whole names of classes of modules."""
+    builtins: re.Pattern[str] | None = None
+    """Found in names of built-in functions, `<built-in function sleep>`."""
+
+
+_DATA = r"(?:image|video|audio|frame|text|input|batch|data|sample|example|prompt|query|document)s?"
+_WORD = r"(?<![A-Za-z0-9_])"
+
+BUFFERS = "buffer-broadcast"
+LOADER = "loader"
+COMPILATION = "compilation"
+
+ROLES: tuple[HostRole, ...] = (
+    HostRole(
+        "tokenization",
+        functions=matching(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
+        files=matching(
+            r"tokenization_\w+\.py: ", r"(?:^|/)(?:tiktoken|sentencepiece|tokenizers)/", r"/(?:de)?tokenizer\w*/"
+        ),
+        marks=re.compile(_WORD + r"(?:de)?tokeniz\w*", re.ASCII | re.IGNORECASE),
+    ),
+    HostRole(
+        "preprocessing",
+        functions=matching(
+            rf"_?pre_?process(?:ing)?(?:_{_DATA})?",
+            r"(?:image|video|audio|data|input|feature)_pre_?process(?:ing|or)?",
+            r"(?:\w+_)?collate(?:_fn|_batch)?",
+            r"augment(?:ation)?s?(?:_\w+)?|apply_(?:augmentations?|transforms)",
+            r"(?:load|read|decode|open)_(?:image|video|audio|jpeg|png|wav|frame)s?(?:_\w+)?|imread|imdecode",
+        ),
+        files=matching(
+            r"(?:^|/)(?:image|video|audio)_process\w*\.py: (?!_?post_?process)",
+            r"(?:^|/)image_transforms\.py: ",
+            r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!_?post_?process|forward$)",
+            r"(?:^|/)feature_extraction_\w+\.py: ",
+            r"(?:^|/)torchvision/(?:transforms|io)/",
+            r"(?:^|/)(?:albumentations|imgaug|PIL|cv2|av|decord|torchcodec|imageio|skimage|librosa)/",
+            r"(?:^|/)kornia/augmentation/",
+            r"(?:^|/)torchaudio/(?:transforms|compliance|backend|_backend)",
+        ),
+        marks=re.compile(
+            _WORD + rf"(?:pre-?process(?:ing)?(?:_{_DATA})?|augment(?:ation)?s?|collate(?:_fn)?"
+            r"|(?:image|data|input)[ _](?:pre-?processing|decoding|transforms?)|decode[ _](?:image|video|jpeg)s?)"
+            r"(?![A-Za-z0-9_])",
+            re.ASCII | re.IGNORECASE,
+        ),
+        modules=matching(
+            "Random[A-Z][A-Za-z]+", "CenterCrop", "ColorJitter", "RandAugment", "TrivialAugmentWide", "AutoAugment"
+        ),
+    ),
+    HostRole(
+        "sampling",
+        functions=matching(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
+        files=matching(
+            r"(?:^|/)v1/sample/",
+            r"(?:^|/)\w*sampler\.py: (?!__iter__$|__next__$)",
+            r"(?:^|/)logits_process(?:or)?\.py: ",
+        ),
+        marks=re.compile(_WORD + r"(?:Sampler?|sample|sampling)(?![A-Za-z0-9_])", re.ASCII),
+        modules=matching(r"(?:\w+)?Sampler"),
+    ),
+    HostRole(
+        BUFFERS,
+        files=matching(
+            r"(?:^|/)torch/nn/parallel/distributed\.py: "
+            r"(?:_sync_(?:module_)?buffers|_sync_params(?:_and_buffers)?|_(?:default|distributed)_broadcast_coalesced)$"
+        ),
+    ),
+    HostRole(
+        "garbage-collection",
+        functions=matching(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
+        marks=re.compile(r"^(?:Python GC|gc(?:\.collect)?|garbage[ _]collect\w*)$", re.ASCII | re.IGNORECASE),
+        builtins=matching(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
+    ),
+    HostRole(
+        "guards",
+        files=matching(r"(?:^|/)torch/_dynamo/guards\.py: "),
+        marks=matching(r"^TorchDynamo Cache Lookup$"),
+        builtins=matching("assert_size_stride", "assert_alignment", "check_guard"),
+    ),
+    HostRole(
+        "checkpointing",
+        functions=matching(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
+        files=matching(
+            r"(?:^|/)torch/serialization\.py: _?(?:legacy_)?save$",
+            r"(?:^|/)torch/distributed/checkpoint/\w*save\w*\.py: ",
+            r"(?:^|/)safetensors/\w+\.py: save",
+        ),
+        marks=re.compile(_WORD + r"(?:save|write)[ _](?:checkpoint|model|state)", re.ASCII | re.IGNORECASE),
+    ),
+    HostRole(
+        "logging",
+        functions=matching(
+            r"add_(?:scalar|histogram|image|text|figure)s?", r"log_(?:metrics|dict|scalars?)|training_log"
+        ),
+        files=matching(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
+        marks=re.compile(_WORD + r"(?:log|logging|log_metrics)(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
+        builtins=matching(r"^<built-in function print>$"),
+    ),
+    HostRole("sleep", builtins=matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
+)
+"""The roles; of several that match, the first is told."""
+
+
+def of_frame(name: str) -> str | None:
+    """The role of a Python frame or of a built-in function; None where the name tells none."""
+    if name.startswith("<built-in "):
+        return next((role.id for role in ROLES if role.builtins and role.builtins.search(name)), None)
+    if name.startswith("nn.Module: "):
+        module = _MODULE.fullmatch(name)
+        return next((r.id for r in ROLES if module and r.modules and r.modules.fullmatch(module[1])), None)
+    frame = parse(name)
+    if frame is None:
+        return None
+    place = f"{frame.path.replace(chr(92), '/')}: {frame.function}"
+    for role in ROLES:
+        if role.functions and role.functions.fullmatch(frame.function):
+            return role.id
+        if role.files and role.files.search(place):
+            return role.id
+    return None
+
+
+def of_mark(name: str) -> str | None:
+    """The role of a mark; None where the name tells none."""
+    if marks.is_dataloader(name):
+        return LOADER
+    return next((role.id for role in ROLES if role.marks and role.marks.search(name)), None)

@@ -1,0 +1,78 @@
+"""Which tables come first: those that explain most of the device's time.
+
+Where operators launched little of it, as with replays of graphs, their tables say so and step back behind kernels by
+kind of work, owners and repeated layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from traceanalyzer.analyzers.attribution import Attribution
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Section
+
+LEAST = 0.8
+"""Share of device time that a table must explain to come first and without a word (own choice: four fifths)."""
+
+_OPERATORS = Text(
+    "explained-by-operators",
+    "Operators launched only {share:share} of the device's time, so this is about that part. Kernels by kind of work "
+    "and repeated layers show the rest.",
+)
+_OPERATORS_GRAPHS = Text(
+    "explained-by-operators-graphs",
+    "Operators launched only {share:share} of the device's time, so this is about that part: launches of graphs "
+    "started {graphs:share}. Kernels by kind of work and repeated layers show the rest.",
+    note="graphs are captured CUDA or HIP graphs",
+)
+_MODULES = Text(
+    "explained-by-modules",
+    "Only {share:share} of the device's time was launched for a module, so this is about that part.",
+    note="a module is an nn.Module of PyTorch",
+)
+
+_OF_OPERATORS = ("operators", "operators-by-shape", "kernels-by-operator", "roofline")
+_OF_MODULES = ("modules", "modules-by-class", "modules-tree")
+_INSTEAD = ("kernel-classes", "host-owners", "repeated-layers", "kernels")
+"""What explains device time without operators, in this order."""
+
+
+def ordered(report: Report, sections: Iterable[Section]) -> tuple[Section, ...]:
+    """The sections in the order that suits the report, those that explain little with a word on that."""
+    found = report.result("attribution", Attribution)
+    given = tuple(sections)
+    if found is None:
+        return given
+    by_operators, by_modules = _is_little(found.operator_share), _is_little(found.module_share)
+    said = tuple(_said(section, found, by_operators, by_modules) for section in given)
+    places = [number for number, section in enumerate(said) if section.id in ("operators", *_INSTEAD)]
+    if not by_operators or not places:
+        return said
+    instead = sorted(
+        (replace(section, is_detail=False) for section in said if section.id in _INSTEAD),
+        key=lambda section: _INSTEAD.index(section.id),
+    )
+    before = [section for section in said[: places[0]] if section.id not in _INSTEAD]
+    after = [section for section in said[places[0] :] if section.id not in _INSTEAD]
+    return (*before, *instead, *after)
+
+
+def _is_little(share: float | None) -> bool:
+    return share is not None and share < LEAST
+
+
+def _said(section: Section, found: Attribution, by_operators: bool, by_modules: bool) -> Section:
+    if by_operators and section.id in _OF_OPERATORS:
+        return replace(section, messages=(_of_operators(found), *section.messages), is_detail=True)
+    if by_modules and section.id in _OF_MODULES:
+        return replace(section, messages=(_MODULES(share=found.module_share), *section.messages))
+    return section
+
+
+def _of_operators(found: Attribution) -> Message:
+    if not found.graph_ns:
+        return _OPERATORS(share=found.operator_share)
+    return _OPERATORS_GRAPHS(share=found.operator_share, graphs=found.graph_ns / found.device_ns)

@@ -1,0 +1,25 @@
+"""The causal model: what a change of the program would do to its step, from the dependencies in a recording.
+
+`model` builds and replays it, `edits` says what changes, `replay_error` and `critical_path` are its analyses.
+"""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers import Analyzer
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.simulation import critical_path, model, replay_error
+
+_NO_LENGTH = Text("skip-no-step-length", "the trace has no step of any length")
+
+
+def missing(context: Context) -> Message | None:
+    """Why there is no model, or None."""
+    return _NO_LENGTH() if model.of(context) is None else None
+
+
+ANALYZERS: tuple[Analyzer, ...] = (
+    Analyzer("replay", replay_error.Replay, replay_error.analyze, missing),
+    Analyzer("critical_path", critical_path.CriticalPath, critical_path.analyze, missing),
+)
+"""The analyses of the model, in the order of the report."""

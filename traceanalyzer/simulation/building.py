@@ -1,0 +1,33 @@
+"""Builds the causal graph of a window from the tables of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.simulation import calls, device_chain, host_points, releases, streams
+from traceanalyzer.simulation.graph import Graph, Inputs
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import I64
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph, and where to find in it what the steps are made of."""
+
+    graph: Graph
+    step_start: I64
+    """The point at the start of each step's mark."""
+    step_end: I64
+    """The point at the end of each step's mark."""
+
+
+def build(context: Context, window: Window) -> Built:
+    """Build the graph of a window."""
+    found = calls.find(context, window)
+    events = streams.find(context, window, found)
+    released = releases.find(context, found, events)
+    placed = host_points.build(context, window, found, released)
+    device, starts = device_chain.build(context, (found, events, released), placed)
+    graph = Graph(placed.points, device, Inputs(*starts, released.unexplained))
+    return Built(graph, placed.step_start, placed.step_end)

@@ -1,0 +1,68 @@
+"""The calls of the runtime that the model holds, and the host threads that it follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.launches import blocked_calls
+from traceanalyzer.simulation.graph import NOTHING
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of a window that launch work, wait or take memory, none within another; by thread, then by start."""
+
+    row: I64
+    """Row in the launch table."""
+    thread: I64
+    start_ns: I64
+    end_ns: I64
+    waits: Bool
+    """Which return only when the device has done something: synchronizations, blocking copies, full queues."""
+    allocates: Bool
+    """Which take or free memory, for which they may wait."""
+    of_row: I64
+    """For each row of the launch table the position of its call, of its outermost one if calls are nested."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def find(context: Context, window: Window) -> Calls:
+    """The calls of the threads that launch work, within a window."""
+    launches, names = context.trace.launches, context.trace.names
+    waits = np.zeros(len(launches), np.bool_)
+    waits[context.once(host_activity.waits).row] = True
+    waits[blocked_calls(context)] = True
+    allocates = names.where(host_activity.is_allocation)[launches.name]
+    launching = np.zeros(len(launches), np.bool_)
+    launching[context.links.launch[context.links.launch != NO_PARENT]] = True
+    threads = host_activity.launching_threads(context)
+    wanted = (launching | waits | allocates) & np.isin(launches.thread, threads)
+    wanted &= (launches.start_ns >= window.start_ns) & (launches.start_ns < window.end_ns)
+    rows = np.flatnonzero(wanted)
+    tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
+    rows = rows[order]
+    outer = np.flatnonzero(tree.parent == NO_PARENT)
+    root = tree.nearest(tree.parent == NO_PARENT)
+    of_row = np.full(len(launches), NOTHING)
+    of_row[rows] = np.searchsorted(outer, root)
+    inner_waits = np.zeros(len(outer), np.bool_)
+    inner_waits[of_row[rows[waits[rows]]]] = True
+    kept = rows[outer]
+    return Calls(
+        row=kept,
+        thread=launches.thread[kept].astype(np.int64),
+        start_ns=launches.start_ns[kept],
+        end_ns=launches.end_ns[kept],
+        waits=inner_waits,
+        allocates=allocates[kept],
+        of_row=of_row,
+    )

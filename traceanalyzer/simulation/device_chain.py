@@ -1,0 +1,130 @@
+"""Device events with what holds them up: their launch, their stream, and events of other streams."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.simulation import streams, waits
+from traceanalyzer.simulation.calls import Calls
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, shifted
+from traceanalyzer.simulation.host_points import PlacedPoints
+from traceanalyzer.simulation.releases import Releases
+from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.trace.table import I64, Bool
+
+_FAR_LONGER = 2
+_LONGER_NS = 10_000
+"""A call that takes twice as long as usual, and 10 us, has done something else before it launched (own choices)."""
+
+
+def build(
+    context: Context, found: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
+) -> tuple[DeviceChain, tuple[int, int]]:
+    """The events with what holds them up.
+
+    Args:
+        context: The trace.
+        found: Calls and device events of the window, and what ends the calls.
+        placed: The points of the host.
+
+    Returns:
+        The table; and how many starts are inputs, because of work from before the recording or without a launch.
+    """
+    calls, events, released = found
+    points, start_of = placed.points, placed.call_start
+    judged_ns = int(points.time_ns[placed.step_start[0]])
+    gap = streams.gaps(context, calls, events)
+    candidates = waits.candidates(context, calls, events)
+    launch, latency = _launches(context, calls, events, released, candidates[0], start_of)
+    called = np.where(launch == NOTHING, np.iinfo(np.int64).min, np.append(points.time_ns, 0)[launch] + latency)
+    follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
+    source, delay = waits.find(calls, events, candidates, np.maximum(called, follows))
+    unrecorded = _behind_unrecorded_work(context, events)
+    alone = (events.call == NOTHING) & (source == NOTHING)
+    unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
+    launch = np.where(unrecorded, RECORDED, launch)
+    latency = np.where(unrecorded, events.start_ns, latency)
+    launch[unlinked] = _last_point(points, start_of, calls, events, np.flatnonzero(unlinked))
+    latency[unlinked] = (events.start_ns - np.where(launch >= 0, np.append(points.time_ns, 0)[launch], 0))[unlinked]
+    chain = DeviceChain(
+        row=events.row,
+        stream=events.stream,
+        start_ns=events.start_ns,
+        dur_ns=events.end_ns - events.start_ns,
+        gap_ns=gap,
+        launch=launch,
+        latency_ns=latency,
+        waits_for=source,
+        wait_ns=delay,
+        is_judged=np.where(events.call == NOTHING, events.start_ns, np.append(calls.start_ns, 0)[events.call])
+        >= judged_ns,
+    )
+    return chain, (int(unrecorded.sum()), int(unlinked.sum()))
+
+
+def _launches(
+    context: Context,
+    calls: Calls,
+    events: StreamEvents,
+    released: Releases,
+    may_wait: Bool,
+    start_of: I64,
+) -> tuple[I64, I64]:
+    """The point from which each event is launched, and the time from there to its start.
+
+    Work is launched from the start of its call; but where a call takes far longer than usual, because it loads code or
+    the queue is full, from its end. A call that waits for its own work has launched it before.
+    """
+    usual = streams.latencies(context, calls, events, may_wait)
+    heads = np.flatnonzero(events.is_head)
+    call = events.call[heads]
+    launch = np.full(len(events), NOTHING)
+    latency = np.zeros(len(events), np.int64)
+    takes = released.usual_ns[call]
+    long = calls.end_ns[call] - calls.start_ns[call] > _FAR_LONGER * takes + _LONGER_NS
+    long &= events.start_ns[heads] >= calls.end_ns[call] - takes
+    long &= np.append(events.call, NOTHING)[released.event[call]] != call
+    launch[heads] = start_of[call] + long  # the end of a call follows its start
+    latency[heads] = usual[heads] - np.where(long, takes, 0)
+    return launch, latency
+
+
+def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamEvents, rows: I64) -> I64:
+    """For events whose launch is not recorded, how far the thread had come that launched what follows on the stream.
+
+    Returns:
+        The last point of this thread before each starts, and no later one than the launch of what follows;
+        `RECORDED` where nothing tells of a thread.
+    """
+    after = np.where(events.is_head, np.arange(len(events)), len(events))
+    after = np.minimum.accumulate(after[::-1])[::-1][rows]
+    before = np.maximum.accumulate(np.where(events.is_head, np.arange(len(events)), NOTHING))[rows]
+    stream = np.append(events.stream, NOTHING)
+    following = np.where(stream[np.minimum(after, len(events))] == events.stream[rows], after, NOTHING)
+    near = np.where(following != NOTHING, following, np.where(stream[before] == events.stream[rows], before, NOTHING))
+    call = np.append(events.call, NOTHING)[near]
+    thread = np.append(calls.thread, NOTHING)[call]
+    bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
+    found = np.full(len(rows), RECORDED)
+    for number in np.unique(thread[thread != NOTHING]).tolist():
+        own = np.flatnonzero(points.thread == number)
+        asked = np.flatnonzero(thread == number)
+        last = np.searchsorted(points.time_ns[own], events.start_ns[rows[asked]], side="right") - 1
+        point = np.where(last >= 0, own[np.maximum(last, 0)], RECORDED)
+        limit = bound[asked]
+        found[asked] = np.where(limit >= 0, np.minimum(point, np.where(limit >= 0, limit, point)), point)
+    return found
+
+
+def _behind_unrecorded_work(context: Context, events: StreamEvents) -> Bool:
+    """Which events are the first of their stream after work that was launched before the recording."""
+    found = np.zeros(len(events), np.bool_)
+    for number, times in unrecorded_work(context).items():
+        rows = np.flatnonzero(events.device == number)
+        for end in times.end.tolist():
+            after = rows[events.start_ns[rows] >= end]
+            first = after[np.unique(events.stream[after], return_index=True)[1]]
+            found[first] = True
+    return found

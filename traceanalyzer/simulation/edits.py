@@ -1,0 +1,129 @@
+"""What a fix changes in a program, as data. Rows are those of the trace's tables.
+
+Edits are gathered before any of them is applied: factors are multiplied, of floors the highest counts, and what is
+dropped or no longer waits is so for all. So their order does not matter, and one that only shortens durations or
+removes causes never makes a replay longer, alone or beside others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceanalyzer.trace.table import I64
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Waits for the loader shrink to some time each; shorter ones stay."""
+
+    floor_ns: int
+    """What a wait takes at most."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Device events become shorter or longer."""
+
+    rows: I64
+    """Rows of the device table."""
+    factor: float
+    """New duration over old, 0 or more."""
+    floor_ns: I64 | int = 0
+    """No event becomes shorter than this: one number, or one for each row. Events that are shorter stay."""
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Device events go away, with their launches and the operators that do nothing but launch them."""
+
+    rows: I64
+    """Rows of the device table."""
+
+
+@dataclass(frozen=True)
+class Unblock:
+    """Calls no longer wait for the device; they keep what they take by themselves."""
+
+    rows: I64
+    """Rows of the launch table."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Host time becomes shorter or longer. Intervals of one thread must not overlap."""
+
+    thread: I64
+    """Rows of the threads, shape (intervals,)."""
+    start_ns: I64
+    end_ns: I64
+    factor: float
+    """New time over old, 0 or more."""
+
+
+@dataclass(frozen=True)
+class Relaunch:
+    """One launch for many, as of a CUDA graph: no host time passes from the first to the last launch of a step."""
+
+    rows: I64
+    """Rows of the device table."""
+    cost_ns: int
+    """Host time of the one launch in each step; no more than the time that goes away."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Collectives run beside the computation; nothing but the end of the step waits for them."""
+
+    rows: I64
+    """Rows of the device table."""
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Collectives transfer at another rate; with one rank their duration includes waiting for others."""
+
+    rows: I64
+    """Rows of the device table."""
+    factor: float
+    """New duration over old, 0 or more."""
+
+
+Edit = Loader | Scale | Drop | Unblock | Host | Relaunch | Overlap | Bandwidth
+Edits = Sequence[Edit]
+
+
+@dataclass
+class Gathered:
+    """All edits of a replay together, by point and by device event of its graph."""
+
+    points: int
+    events: int
+    loader_floor_ns: int | None = None
+    """What a wait for the loader takes at most; None leaves them."""
+    host_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
+    """Of the host time before each point."""
+    delay_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
+    """Of the host time between each point and the point of another thread that hands over to it."""
+    added_ns: I64 = field(init=False)
+    """Host time before each point that comes in place of what went away."""
+    unblocked: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
+    """Points that no device event holds up any more."""
+    device_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
+    device_floor_ns: I64 = field(init=False)
+    dropped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
+    """Device events that go away."""
+    overlapped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
+    """Device events that get a stream of their own."""
+
+    def __post_init__(self) -> None:
+        self.host_factor = np.ones(self.points)
+        self.delay_factor = np.ones(self.points)
+        self.added_ns = np.zeros(self.points, np.int64)
+        self.unblocked = np.zeros(self.points, np.bool_)
+        self.device_factor = np.ones(self.events)
+        self.device_floor_ns = np.zeros(self.events, np.int64)
+        self.dropped = np.zeros(self.events, np.bool_)
+        self.overlapped = np.zeros(self.events, np.bool_)

@@ -1,0 +1,153 @@
+"""The causal graph of a recording: what had to happen before each call of the runtime and each device event.
+
+Host threads are chains of points: starts and ends of calls, marks of steps and of the loader. The time from one point
+to the next is a fixed cost, unless something outside of the thread holds a point up: the device event for which a call
+waits, or a call of another thread. Device events form one chain for each stream; each starts no earlier than its launch
+plus a latency, the end of its predecessor plus a gap, and the event of another stream for which its stream waits.
+
+Every cause precedes its effect in the recording, so the recorded order is an order in which everything can be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from traceanalyzer.trace.table import I64, Bool
+
+NOTHING = -1
+"""Stands for "no cause" where a cause is a position in a table."""
+
+RECORDED = -2
+"""Stands for a launch whose time is an input: the event starts no earlier than it was recorded to."""
+
+
+@dataclass(frozen=True)
+class HostPoints:
+    """Moments on host threads, by thread and then in the order of time. Shapes (points,)."""
+
+    time_ns: I64
+    """When the recording shows it."""
+    thread: I64
+    """Row of the thread."""
+    chain: I64
+    """Number of the chain: points of one thread in one part of the recording."""
+    cost_ns: I64
+    """Host time since the point before it in the chain; of the first one since the trace began."""
+    unblocked_ns: I64
+    """What a call that ends here would take if it waited for nothing; elsewhere as `cost_ns`."""
+    call: I64
+    """Row of the runtime call that starts or ends here in the launch table; `NOTHING` for marks."""
+    is_end: Bool
+    """Whether a call ends here."""
+    in_loader: Bool
+    """Whether the time since the point before it is a wait for the loader."""
+    is_judged: Bool
+    """Whether it is after the start of the first judged step, so that edits apply to the time before it."""
+    held_by: I64
+    """The device event that must have ended; `NOTHING` where no event holds the point up."""
+    held_by_point: I64
+    """The point of another thread that must have passed; `NOTHING` where none holds the point up."""
+    delay_ns: I64
+    """From the end of that event, or from that point, to this one."""
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    @property
+    def is_first(self) -> Bool:
+        """Which points are the first of their chain."""
+        first: Bool = self.chain != shifted(self.chain, NOTHING)
+        return first
+
+
+@dataclass(frozen=True)
+class DeviceChain:
+    """Device events, by stream and then in the order of their start. Shapes (events,)."""
+
+    row: I64
+    """Row in the device table."""
+    stream: I64
+    """Number of the stream in the model, over all devices."""
+    start_ns: I64
+    """When the recording shows it."""
+    dur_ns: I64
+    """How long it runs."""
+    gap_ns: I64
+    """From the end of its predecessor on the stream; of overlapping events less than 0."""
+    launch: I64
+    """The point at which its launch call starts; `NOTHING` where the launch does not hold it up, `RECORDED` where
+    nothing that was recorded explains the start."""
+    latency_ns: I64
+    """From the launch to the start; for `RECORDED` from the beginning of the trace."""
+    waits_for: I64
+    """The event of another stream that must have ended; `NOTHING` for none."""
+    wait_ns: I64
+    """From the end of that event to the start."""
+    is_judged: Bool
+    """Whether it was launched after the start of the first judged step, so that edits apply to it."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def is_first(self) -> Bool:
+        """Which events are the first of their stream."""
+        first: Bool = self.stream != shifted(self.stream, NOTHING)
+        return first
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the model takes from the recording without a cause, as counts."""
+
+    unrecorded_starts: int = 0
+    """Device events behind work that was launched before the recording."""
+    unlinked_starts: int = 0
+    """Device events whose launch is not recorded and that do not follow their predecessor directly."""
+    unexplained_waits: int = 0
+    """Calls that wait for the device although no recorded event ended in them; they keep their duration."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All points and events of a window with what holds them up."""
+
+    host: HostPoints
+    device: DeviceChain
+    inputs: Inputs
+
+
+def joined(graphs: Sequence[Graph]) -> Graph:
+    """Several graphs as one; nothing connects them."""
+    if len(graphs) == 1:
+        return graphs[0]
+    points = np.cumsum([0, *(len(graph.host) for graph in graphs)]).tolist()
+    events = np.cumsum([0, *(len(graph.device) for graph in graphs)]).tolist()
+    chains = np.cumsum([0, *(int(graph.host.chain.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
+    streams = np.cumsum([0, *(int(graph.device.stream.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
+    moved = {"held_by": events, "held_by_point": points, "chain": chains, "launch": points, "waits_for": events}
+    moved["stream"] = streams
+
+    def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> Any:
+        values = [getattr(table, name) for table in tables]
+        if name in moved:
+            values = [np.where(own >= 0, own + by, own) for own, by in zip(values, moved[name], strict=False)]
+        return np.concatenate(values)
+
+    hosts, devices = [graph.host for graph in graphs], [graph.device for graph in graphs]
+    inputs = [graph.inputs for graph in graphs]
+    return Graph(
+        HostPoints(**{each.name: column(each.name, hosts) for each in fields(HostPoints)}),
+        DeviceChain(**{each.name: column(each.name, devices) for each in fields(DeviceChain)}),
+        Inputs(*(sum(getattr(one, each.name) for one in inputs) for each in fields(Inputs))),
+    )
+
+
+def shifted(values: I64, first: int) -> I64:
+    """The value before each value."""
+    before: I64 = np.concatenate((np.array([first], np.int64), values[:-1])) if len(values) else values
+    return before

@@ -1,0 +1,205 @@
+"""When does everything happen? The longest path through a graph, without a loop over its events.
+
+Between two points at which something holds a host thread up, all its points lie at fixed distances: a block. Device
+events of one stream that were launched from one block, and that wait for nothing else, form a run. The end of a run is
+the later of two sums: the end of the run before it plus its own length, and the time of the block plus a constant. So
+only blocks and runs are computed one by one; what lies within them follows from sums and running maxima of columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.trace.table import I64, Bool
+
+NEVER = -(1 << 60)
+"""A time before every other: what adds nothing to a maximum."""
+_ORIGIN = 0
+"""The node at time 0, from which everything starts that has no cause."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When a replay has everything happen, in ns on the clock of the recording."""
+
+    point_ns: I64
+    """Times of host points, shape (points,)."""
+    start_ns: I64
+    """Starts of device events, shape (events,)."""
+    end_ns: I64
+    """Ends of device events, shape (events,)."""
+    dropped: int
+    """Causes that the recorded order contradicts; they were left out."""
+
+
+@dataclass(frozen=True)
+class Contracted:
+    """Blocks and runs in an order in which causes come first, each with up to three of them."""
+
+    cause: I64
+    """Positions of causes, shape (3, nodes); `NOTHING` where there are fewer."""
+    weight_ns: I64
+    """From each cause to the node, shape (3, nodes)."""
+    block: I64
+    """For each point the position of its block."""
+    offset_ns: I64
+    """For each point the time since its block began."""
+    run: I64
+    """For each event the position of its run."""
+    length_ns: I64
+    """For each event the sum of gaps and durations of its stream up to its end."""
+    dropped: int
+    """Causes that the recorded order contradicts."""
+
+    def __len__(self) -> int:
+        return int(self.cause.shape[1])
+
+
+def replay(graph: Graph) -> Times:
+    """Compute when everything happens."""
+    small = contract(graph)
+    node_ns = np.array(_forward(small), np.int64)
+    device = graph.device
+    point = node_ns[small.block] + small.offset_ns
+    launched = np.where(device.launch >= 0, np.append(point, 0)[device.launch] + device.latency_ns, NEVER)
+    launched = np.where(device.launch == RECORDED, device.latency_ns, launched)
+    waiting = np.flatnonzero(device.waits_for != NOTHING)
+    # the end of an event that others wait for is the end of its run, so that it is known already
+    launched[waiting] = np.maximum(
+        launched[waiting], node_ns[small.run[device.waits_for[waiting]]] + device.wait_ns[waiting]
+    )
+    end = small.length_ns + running_maximum(launched + device.dur_ns - small.length_ns, device.stream)
+    return Times(point, end - device.dur_ns, end, small.dropped)
+
+
+def _forward(small: Contracted) -> list[int]:
+    """The time of each node: the latest of what its causes ask for."""
+    times = [0]
+    rows = zip(*small.cause[:, 1:].tolist(), *small.weight_ns[:, 1:].tolist(), strict=True)
+    for first, second, third, a, b, c in rows:
+        time = max(times[first] + a, times[second] + b)
+        times.append(max(time, times[third] + c) if c > NEVER else time)
+    return times
+
+
+def running_maximum(values: I64, group: I64) -> I64:
+    """The greatest value so far within each group; groups follow each other."""
+    if not len(values):
+        return values
+    low, high = int(values[values > NEVER // 2].min(initial=0)), int(values.max())
+    room = max(high - low, 0) + 2
+    found = np.maximum.accumulate(np.maximum(values, low - 1) - low + group * room) + low - group * room
+    return np.where(found < low, NEVER, found)
+
+
+def contract(graph: Graph) -> Contracted:
+    """Find blocks and runs, and what connects them.
+
+    A run ends with an event for which something else waits, so that only the next run depends on its inner events.
+    """
+    host, device = graph.host, graph.device
+    heads = np.flatnonzero(host.is_first | (host.held_by != NOTHING) | (host.held_by_point != NOTHING))
+    block = np.cumsum(_marked(len(host), heads)) - 1
+    passed = np.cumsum(host.cost_ns)
+    offset = passed - passed[heads][block] if len(heads) else passed
+    of_launch = np.where(device.launch >= 0, np.append(block, 0)[device.launch], device.launch)
+    of_launch = _last_known(of_launch, device.is_first)
+    runs = np.flatnonzero(_starts_run(host, device, of_launch))
+    run = np.cumsum(_marked(len(device), runs)) - 1
+    length = np.cumsum(device.gap_ns + device.dur_ns)
+    order_key = np.concatenate(([NEVER], host.time_ns[heads], _run_keys(host, device, runs)))
+    order = np.argsort(order_key, kind="stable")
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    block_at, run_at = position[1 : 1 + len(heads)], position[1 + len(heads) :]
+    cause = np.full((3, len(order)), _ORIGIN)
+    weight = np.full((3, len(order)), NEVER)
+    _connect_blocks(host, heads, (block, offset, block_at), (run, run_at), cause, weight)
+    _connect_runs(device, runs, (offset, block_at, of_launch), (run, length, run_at), cause, weight)
+    weight[:, _ORIGIN] = NEVER
+    wrong = (weight > NEVER) & (cause >= np.arange(len(order)))
+    cause[wrong], weight[wrong] = _ORIGIN, NEVER
+    lost = block_at[(weight[:, block_at] == NEVER).all(axis=0)]
+    cause[0, lost], weight[0, lost] = _ORIGIN, order_key[order][lost]
+    return Contracted(cause, weight, block_at[block], offset, run_at[run], length, int(wrong.sum()))
+
+
+def _connect_blocks(
+    host: HostPoints, heads: I64, blocks: tuple[I64, I64, I64], runs: tuple[I64, I64], cause: I64, weight: I64
+) -> None:
+    block, offset, at = blocks
+    run, run_at = runs
+    first = host.is_first[heads]
+    before = heads - 1
+    alone = first & (host.held_by_point[heads] == NOTHING) & (host.held_by[heads] == NOTHING)
+    chain = ~first
+    cause[0, at[chain]] = at[block[before[chain]]]
+    weight[0, at[chain]] = offset[before[chain]] + host.cost_ns[heads[chain]]
+    weight[0, at[alone]] = host.time_ns[heads[alone]]
+    held = np.flatnonzero(host.held_by[heads] != NOTHING)
+    cause[1, at[held]] = run_at[run[host.held_by[heads[held]]]]
+    weight[1, at[held]] = host.delay_ns[heads[held]]
+    handed = np.flatnonzero(host.held_by_point[heads] != NOTHING)
+    source = host.held_by_point[heads[handed]]
+    cause[1, at[handed]] = at[block[source]]
+    weight[1, at[handed]] = offset[source] + host.delay_ns[heads[handed]]
+
+
+def _connect_runs(
+    device: DeviceChain, runs: I64, hosts: tuple[I64, I64, I64], own: tuple[I64, I64, I64], cause: I64, weight: I64
+) -> None:
+    if not len(runs):
+        return
+    offset, block_at, of_launch = hosts
+    run, length, at = own
+    last = np.append(runs[1:], len(device)) - 1
+    before = np.where(runs > 0, length[runs - 1], 0)
+    chain = ~device.is_first[runs]
+    cause[0, at[chain]] = at[run[runs[chain] - 1]]
+    weight[0, at[chain]] = (length[last] - before)[chain]
+    launched = np.where(device.launch >= 0, np.append(offset, 0)[device.launch], 0) + device.latency_ns
+    ends = np.where(device.launch != NOTHING, launched + device.dur_ns - length, NEVER)
+    latest = np.maximum.reduceat(ends, runs)
+    known = latest > NEVER // 2
+    blocks = of_launch[runs]
+    cause[1, at[known]] = np.where(blocks >= 0, np.append(block_at, 0)[blocks], _ORIGIN)[known]
+    weight[1, at[known]] = (latest + length[last])[known]
+    waits = np.flatnonzero(device.waits_for[runs] != NOTHING)
+    event = runs[waits]
+    cause[2, at[waits]] = at[run[device.waits_for[event]]]
+    weight[2, at[waits]] = device.wait_ns[event] + device.dur_ns[event] - length[event] + length[last[waits]]
+
+
+def _starts_run(host: HostPoints, device: DeviceChain, of_launch: I64) -> Bool:
+    """Which events begin a run: another block launches them, they wait, or something waits for the one before."""
+    sources = _marked(len(device), host.held_by[host.held_by != NOTHING])
+    sources |= _marked(len(device), device.waits_for[device.waits_for != NOTHING])
+    after = np.append(False, sources)[: len(device)]
+    found: Bool = device.is_first | (of_launch != shifted(of_launch, NOTHING)) | after | (device.waits_for != NOTHING)
+    return found
+
+
+def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
+    """When the recording shows the last start of each run, and no earlier than what came before it on its stream."""
+    if not len(runs):
+        return runs
+    called = np.where(device.launch >= 0, np.append(host.time_ns, 0)[device.launch], 0)
+    key = running_maximum(np.maximum(device.start_ns, called), device.stream)
+    latest: I64 = key[np.append(runs[1:], len(device)) - 1]
+    return latest
+
+
+def _last_known(values: I64, is_first: Bool) -> I64:
+    """Each value, or the last one before it in its group that is not `NOTHING`."""
+    known = (values != NOTHING) | is_first
+    found: I64 = values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
+    return found
+
+
+def _marked(size: int, rows: I64) -> Bool:
+    found = np.zeros(size, np.bool_)
+    found[rows] = True
+    return found

@@ -1,0 +1,158 @@
+"""The causal model of a recording's typical step: replays it, unchanged and with edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.simulation import applying, building, residuals, step_times, window
+from traceanalyzer.simulation import graph as graphs
+from traceanalyzer.simulation.edits import Edits
+from traceanalyzer.simulation.graph import Graph
+from traceanalyzer.simulation.longest_path import Times, replay
+from traceanalyzer.simulation.step_times import StepBounds
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import I64
+
+ABSTAINS_ABOVE = 0.05
+"""Share of the step: a model that is wrong by more says nothing about changes."""
+
+Estimate = tuple[float, float, float]
+"""Low, point and high estimate in ns per step."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a change does to the typical step."""
+
+    step_ns: float
+    """The typical step as it was recorded."""
+    predicted_ns: Estimate
+    """The typical step with the change."""
+    saving_ns: Estimate
+    """Time by which the typical step gets shorter; less than 0 where it gets longer."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The graph of the typical steps of a recording, with and without what it does not explain."""
+
+    context: Context
+    windows: tuple[Window, ...]
+    """The parts of the recording that are modelled, in the order of time."""
+    graph: Graph
+    """All parts, without residuals."""
+    with_residuals: Graph
+    bounds: StepBounds
+    part_of_event: I64
+    """For each device event the number of its part."""
+    times: Times
+    """The unchanged replay without residuals."""
+    recorded: Times
+    """The unchanged replay with residuals: the recording."""
+
+    @property
+    def recorded_ns(self) -> float:
+        """Mean duration in ns of the steps that are modelled."""
+        return float(np.concatenate([each.step_end_ns - each.step_start_ns for each in self.windows]).mean())
+
+    @property
+    def modelled_ns(self) -> float:
+        """The same in the unchanged replay without residuals."""
+        return float(self.durations_ns(self.times).mean())
+
+    @property
+    def error_share(self) -> float:
+        """How far the unchanged replay is from the recording, as a share of the step; 0 or more."""
+        return abs(self.modelled_ns - self.recorded_ns) / self.recorded_ns
+
+    @property
+    def abstains(self) -> bool:
+        """Whether the model is too far from the recording to say what a change does."""
+        return self.error_share > ABSTAINS_ABOVE
+
+    def durations_ns(self, times: Times) -> I64:
+        """Duration in ns of each judged step in a replay that changes nothing."""
+        found: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
+        return found
+
+    def start_errors_ns(self) -> I64:
+        """By how much the modelled starts of the steps' device events are off within their step; 0 or more."""
+        starts, recorded = self.graph.device.start_ns, step_times.starts(self.bounds, self.recorded)
+        sizes = self.bounds.size
+        step = np.repeat(np.arange(len(sizes)), sizes)
+        modelled = self.times.start_ns[self.bounds.events] - step_times.starts(self.bounds, self.times)[step]
+        return np.abs(modelled - (starts[self.bounds.events] - recorded[step]))
+
+    def elapsed_ns(self, edits: Edits, *, keep_residuals: bool) -> float:
+        """Time in ns of a step, from the start of one to the start of the next, with some edits."""
+        graph, unchanged = (self.with_residuals, self.recorded) if keep_residuals else (self.graph, self.times)
+        marks = np.concatenate([each.mark_start_ns for each in self.windows])
+        changed, place = applying.apply(self.context, marks, graph, edits)
+        times = replay(changed) if edits else unchanged
+        if place is not None:
+            times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
+        return step_times.elapsed(self.bounds, times, unchanged) / len(marks)
+
+    def what_if(self, edits: Edits, others: Sequence[Edits] = ()) -> Outcome:
+        """What a change does to the typical step.
+
+        Args:
+            edits: What is most likely changed. The point estimate is the mean of its replays with and without
+                residuals.
+            others: The change at the ends of its uncertainty, such as with a lower and a higher speedup.
+        """
+        typical = program_steps(self.context).typical
+        step = float((typical.end_ns - typical.start_ns).mean())
+        scale = step / self.recorded_ns
+        point = self._savings(edits)
+        savings = [*point, *(saving for other in others for saving in self._savings(other))]
+        low, middle, high = (scale * ns for ns in (min(savings), sum(point) / 2, max(savings)))
+        return Outcome(step, (step - high, step - middle, step - low), (low, middle, high))
+
+    def _savings(self, edits: Edits) -> tuple[float, float]:
+        """What a step saves in ns with residuals kept, and without them."""
+        kept, dropped = (
+            self.elapsed_ns((), keep_residuals=keeps) - self.elapsed_ns(edits, keep_residuals=keeps)
+            for keeps in (True, False)
+        )
+        return kept, dropped
+
+
+def of(context: Context) -> Model | None:
+    """The model of a recording, built once; None where no step has any length."""
+    return context.once(_of)
+
+
+def require(context: Context) -> Model:
+    """Like `of`, but raises where there is no model.
+
+    Raises:
+        ValueError: No step has any length.
+    """
+    found = of(context)
+    if found is None:
+        raise ValueError("no step has any length")
+    return found
+
+
+def _of(context: Context) -> Model | None:
+    windows = window.find(context)
+    return over(context, windows) if windows else None
+
+
+def over(context: Context, windows: Sequence[Window]) -> Model:
+    """The model of some parts of a recording."""
+    built = [building.build(context, each) for each in windows]
+    graph = graphs.joined([each.graph for each in built])
+    points = np.cumsum([0, *(len(each.graph.host) for each in built)]).tolist()
+    events = np.cumsum([0, *(len(each.graph.device) for each in built)]).tolist()
+    parts = [step_times.of(context, each, one) for each, one in zip(windows, built, strict=True)]
+    bounds = step_times.joined(list(zip(parts, points, events, strict=False)))
+    kept = residuals.keep(graph)
+    part = np.repeat(np.arange(len(built)), np.diff(events))
+    return Model(context, tuple(windows), graph, kept, bounds, part, replay(graph), replay(kept))

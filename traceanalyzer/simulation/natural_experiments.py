@@ -1,0 +1,98 @@
+"""How well does the model predict what other steps of the same recording show?
+
+Steps of one program differ in their pauses: waits for the loader, logging, whatever else a host thread does for long
+between two calls. Put the pauses of one step into another, replay that, and compare with the step that they were taken
+from: a labelled prediction, without running anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.simulation import model, step_times, window
+from traceanalyzer.simulation.longest_path import replay
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.trace.table import I64
+
+LEAST_SHARE = 0.01
+"""Share of a step: shorter host time is no pause, and steps whose pauses differ by less tell nothing (own choice)."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One step predicted from another one."""
+
+    of_step: str
+    """Name of the step whose duration is predicted."""
+    from_step: str
+    """Name of the step that is replayed with the pauses of the other."""
+    recorded_ns: int
+    """Duration of the predicted step."""
+    predicted_ns: int
+    """Duration of the replay."""
+    naive_ns: int
+    """Duration of the replayed step plus the difference of the pauses."""
+
+    @property
+    def error_share(self) -> float:
+        """Error of the prediction as a share of the step, 0 or more."""
+        return abs(self.predicted_ns - self.recorded_ns) / self.recorded_ns
+
+    @property
+    def naive_error_share(self) -> float:
+        """The same of the naive prediction."""
+        return abs(self.naive_ns - self.recorded_ns) / self.recorded_ns
+
+
+def predictions(context: Context) -> tuple[Prediction, ...]:
+    """All pairs of typical steps with the same calls whose pauses differ."""
+    steps = program_steps(context)
+    kept = np.flatnonzero(steps.is_typical & (steps.end_ns > steps.start_ns)).tolist()
+    models = {step: model.over(context, [window.of_steps(steps, np.array([step]))]) for step in kept}
+    points = {step: _points(each) for step, each in models.items()}
+    calls = {step: _calls(each, points[step]) for step, each in models.items()}
+    found = []
+    for one, before in models.items():
+        for other, after in models.items():
+            if one == other or not np.array_equal(calls[one], calls[other]):
+                continue
+            names = steps.names[other], steps.names[one]
+            predicted = _predict(names, (before, points[one]), (after, points[other]))
+            found += [predicted] if predicted is not None else []
+    return tuple(found)
+
+
+def _predict(names: tuple[str, str], one: tuple[Model, I64], other: tuple[Model, I64]) -> Prediction | None:
+    """The prediction of one step from another; None where their pauses hardly differ."""
+    (before, points), (after, others) = one, other
+    graph = before.with_residuals
+    own, new = graph.host.cost_ns[points], after.with_residuals.host.cost_ns[others]
+    pauses = np.maximum(own, new) >= LEAST_SHARE * before.recorded_ns
+    more = np.where(pauses, new - own, 0)
+    if int(np.abs(more).sum()) < LEAST_SHARE * before.recorded_ns:
+        return None
+    cost = graph.host.cost_ns.copy()
+    cost[points] += more
+    times = replay(replace(graph, host=replace(graph.host, cost_ns=cost)))
+    start = step_times.starts(before.bounds, before.recorded)
+    predicted = int((step_times.ends(before.bounds, times) - start)[0])
+    naive = round(before.recorded_ns) + int(more.sum())
+    return Prediction(*names, round(after.recorded_ns), predicted, naive)
+
+
+def _points(found: Model) -> I64:
+    """The points of the judged step, but the first of each thread, whose time before is no part of it."""
+    host = found.graph.host
+    inside = host.is_judged & (host.time_ns <= host.time_ns[found.bounds.end_point[-1]])
+    return np.flatnonzero(inside & np.append(False, inside)[: len(inside)])
+
+
+def _calls(found: Model, points: I64) -> I64:
+    """What tells whether two steps make the same calls: thread, function and end of the call at each point."""
+    host, launches = found.graph.host, found.context.trace.launches
+    name = np.append(launches.name, -1)[np.where(host.call[points] < 0, len(launches), host.call[points])]
+    return np.stack((host.thread[points], name, host.is_end[points], host.in_loader[points]))

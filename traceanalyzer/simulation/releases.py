@@ -1,0 +1,108 @@
+"""Which device event ends a wait of the host?
+
+A call that waits returns after an event that was launched before it, or by itself, has ended. Of each stream the last
+such event counts that ended before the call returned; of all streams the one that ended last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.sums import members
+from traceanalyzer.simulation.calls import Calls
+from traceanalyzer.simulation.graph import NOTHING
+from traceanalyzer.simulation.streams import StreamEvents, typical
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+
+_CLOCKS_NS = 2_000
+"""Own choice: clocks of host and device differ by so little that an event may seem to end after the call."""
+_UNEXPLAINED_NS = 1_000_000
+"""Own choice: a wait in which nothing ended is told where it is at least this long."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What ends each call, by position of the call."""
+
+    event: I64
+    """Position of the device event; `NOTHING` where none holds the call up."""
+    delay_ns: I64
+    """From the end of that event to the return of the call, as usual for such calls."""
+    own_ns: I64
+    """What the call takes by itself."""
+    usual_ns: I64
+    """What calls of the same function take that wait for nothing."""
+    unexplained: int
+    """Long waits in which no recorded event ended."""
+
+
+def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
+    """The event that ends each waiting call, and the host's part of its duration."""
+    event, ended = _last_ended(context, calls, events)
+    duration = calls.end_ns - calls.start_ns
+    held = calls.waits & (event != NOTHING) & (ended > calls.start_ns)
+    held |= calls.allocates & _is_drained(calls, events, event, ended)
+    name = context.trace.launches.name[calls.row].astype(np.int64)
+    alone = typical(duration, ~held, (name,))
+    own = np.minimum(alone, duration)
+    delay = calls.end_ns - ended
+    usual = typical(delay, held, (name,))
+    usual = np.where(calls.allocates, delay, usual)  # after the device is done, memory is taken by the host's own work
+    waited = calls.waits & ~held & (duration >= _UNEXPLAINED_NS)
+    return Releases(
+        event=np.where(held, event, NOTHING),
+        delay_ns=np.where(held, usual, 0),
+        own_ns=np.where(held, own, duration),
+        usual_ns=alone,
+        unexplained=int(waited.sum()),
+    )
+
+
+def _last_ended(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, I64]:
+    """For each waiting call the last event that it may have waited for, and when that ended."""
+    found = np.full(len(calls), NOTHING)
+    ended = np.full(len(calls), np.iinfo(np.int64).min)
+    rows = np.flatnonzero(calls.waits | calls.allocates)
+    only = _recorded_streams(context, calls, rows)
+    for _, own in members(events.stream):
+        launched = np.maximum.accumulate(np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call[own]])
+        reach = np.maximum.accumulate(events.end_ns[own])
+        last = np.searchsorted(launched, calls.start_ns[rows], side="right") - 1
+        last = np.minimum(last, np.searchsorted(reach, calls.end_ns[rows] + _CLOCKS_NS, side="right") - 1)
+        last = np.minimum(last, np.searchsorted(events.start_ns[own], calls.end_ns[rows], side="left") - 1)
+        number = int(context.trace.device.stream[events.row[own[0]]])
+        possible = (last >= 0) & ((only == UNKNOWN) | (only == number))
+        event = own[np.maximum(last, 0)]
+        better = possible & (events.end_ns[event] > ended[rows])
+        found[rows[better]], ended[rows[better]] = event[better], events.end_ns[event[better]]
+    return found, ended
+
+
+def _recorded_streams(context: Context, calls: Calls, rows: I64) -> I64:
+    """The stream that each call waits for where the device's side recorded it, else `UNKNOWN`."""
+    syncs, found = context.trace.syncs, np.full(len(rows), UNKNOWN, np.int64)
+    if not len(syncs):
+        return found
+    known = np.flatnonzero(syncs.correlation != UNKNOWN)
+    known = known[np.argsort(syncs.correlation[known], kind="stable")]
+    ids = syncs.correlation[known]
+    wanted = context.trace.launches.correlation[calls.row[rows]]
+    place = np.searchsorted(ids, wanted)
+    match = np.append(ids, -2)[place] == wanted
+    found[match] = syncs.stream[known[place[match]]]
+    return found
+
+
+def _is_drained(calls: Calls, events: StreamEvents, event: I64, ended: I64) -> Bool:
+    """Whether all that was launched before a call had ended when it returned, the last of it during the call."""
+    waited = (event != NOTHING) & (ended > calls.start_ns)
+    launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call]
+    order = np.argsort(launched, kind="stable")
+    reach = np.maximum.accumulate(events.end_ns[order]) if len(order) else order
+    before = np.searchsorted(launched[order], calls.start_ns, side="left")
+    latest = np.append(np.iinfo(np.int64).min, reach)[before]
+    drained: Bool = waited & (latest <= calls.end_ns + _CLOCKS_NS)
+    return drained

@@ -1,0 +1,44 @@
+"""The graph with what the model does not explain: each start is as late as it was recorded.
+
+A residual is the recorded time minus the time that the recorded causes ask for. With residuals an unchanged replay is
+the recording itself; without them its difference from the recording is the error of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.simulation.longest_path import NEVER
+from traceanalyzer.trace.table import I64
+
+
+def keep(graph: Graph) -> Graph:
+    """The same graph in which what nothing explains takes as long as it was recorded to."""
+    host, device = graph.host, graph.device
+    return replace(graph, host=_of_host(host, device), device=_of_device(host, device))
+
+
+def _of_host(host: HostPoints, device: DeviceChain) -> HostPoints:
+    """Delays of points that something holds up, as recorded."""
+    ended = np.append(device.start_ns + device.dur_ns, 0)[host.held_by]
+    passed = np.append(host.time_ns, 0)[host.held_by_point]
+    delay = np.where(host.held_by != NOTHING, host.time_ns - ended, host.delay_ns)
+    return replace(host, delay_ns=np.where(host.held_by_point != NOTHING, host.time_ns - passed, delay))
+
+
+def _of_device(host: HostPoints, device: DeviceChain) -> DeviceChain:
+    """Gaps, latencies and waits with the time that is left when the latest of their causes is over."""
+    ends = device.start_ns + device.dur_ns
+    follows = np.where(device.is_first, NEVER, shifted(ends, 0) + device.gap_ns)
+    launched = np.append(host.time_ns, 0)[device.launch] + device.latency_ns
+    launched = np.where(device.launch == RECORDED, device.latency_ns, launched)
+    launched = np.where(device.launch == NOTHING, NEVER, launched)
+    waited = np.where(device.waits_for != NOTHING, np.append(ends, 0)[device.waits_for] + device.wait_ns, NEVER)
+    earliest: I64 = np.maximum(np.maximum(follows, launched), waited)
+    left = np.where(earliest > NEVER, device.start_ns - earliest, 0)
+    return replace(
+        device, gap_ns=device.gap_ns + left, latency_ns=device.latency_ns + left, wait_ns=device.wait_ns + left
+    )

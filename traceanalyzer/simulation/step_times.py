@@ -1,0 +1,136 @@
+"""How long do the steps take when everything happens at other times?
+
+The steps are those of `analyses.recording`: from their mark, or from the end of the step before if that is later, to
+the end of their mark, or to the end of what they launched if that is later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.steps import Steps, launched_in
+from traceanalyzer.simulation.building import Built
+from traceanalyzer.simulation.graph import NOTHING
+from traceanalyzer.simulation.longest_path import NEVER, Times
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import I64
+
+
+@dataclass(frozen=True)
+class StepBounds:
+    """What the starts and ends of steps are made of. Shapes (steps,)."""
+
+    part: I64
+    """Number of the part of the recording; its steps follow each other."""
+    start_point: I64
+    """The host point at the start of the mark."""
+    end_point: I64
+    """The host point at the end of the mark."""
+    start_event: I64
+    """The device event with which a step begins instead; `NOTHING` where the mark counts."""
+    previous_event: I64
+    """The device event with which the step before ends, if the step begins no earlier; `NOTHING` for none."""
+    size: I64
+    """Number of device events that may end the step, because it launched them."""
+    events: I64
+    """These events, those of each step together. Shape (sum of sizes,)."""
+
+
+def of(context: Context, window: Window, built: Built) -> StepBounds:
+    """Find what the starts and ends of the steps of a window are made of."""
+    device = built.graph.device
+    position = np.full(len(context.trace.device), NOTHING)
+    position[device.row] = np.arange(len(device))
+    marks = Steps(("",) * len(window), window.mark_start_ns, window.mark_end_ns, None)
+    launched = [position[rows][position[rows] != NOTHING] for rows in launched_in(context.trace, context.links, marks)]
+    ends = device.start_ns + device.dur_ns
+    latest = [int(ends[rows].max(initial=NEVER)) for rows in launched]
+    counted = [
+        rows if max(end, mark) == step else rows[:0]
+        for rows, end, mark, step in zip(
+            launched, latest, window.mark_end_ns.tolist(), window.step_end_ns.tolist(), strict=True
+        )
+    ]
+    sizes = np.array([len(rows) for rows in counted], np.int64)
+    by_mark = window.step_start_ns == built.graph.host.time_ns[built.step_start]
+    return StepBounds(
+        part=np.zeros(len(window), np.int64),
+        start_point=built.step_start,
+        end_point=built.step_end,
+        start_event=np.where(by_mark, NOTHING, _at(device.start_ns, window.step_start_ns)),
+        previous_event=np.where(by_mark, NOTHING, _at(ends, window.step_start_ns)),
+        size=sizes,
+        events=np.concatenate(counted) if counted else np.empty(0, np.int64),
+    )
+
+
+def _at(times: I64, wanted: I64) -> I64:
+    """The first position at which a time stands, `NOTHING` for times that do not occur."""
+    order = np.argsort(times, kind="stable")
+    place = np.searchsorted(times[order], wanted)
+    found = np.append(order, NOTHING)[place]
+    return np.where(np.append(times, NEVER)[found] == wanted, found, NOTHING)
+
+
+def starts(bounds: StepBounds, times: Times) -> I64:
+    """When each step begins in a replay."""
+    point = times.point_ns[bounds.start_point]
+    event = np.append(times.start_ns, NEVER)[bounds.start_event]
+    previous = np.append(times.end_ns, NEVER)[bounds.previous_event]
+    by_event = (bounds.start_event != NOTHING) & (bounds.previous_event == NOTHING)
+    start: I64 = np.where(by_event, event, np.maximum(point, previous))
+    return start
+
+
+def ends(bounds: StepBounds, times: Times) -> I64:
+    """When each step ends in a replay."""
+    end = times.point_ns[bounds.end_point]
+    some = np.flatnonzero(bounds.size)
+    if len(some):
+        first = np.cumsum(bounds.size) - bounds.size
+        latest = np.maximum.reduceat(times.end_ns[bounds.events], first[some])
+        end[some] = np.maximum(end[some], latest)
+    return end
+
+
+def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
+    """Time in ns that the steps of all parts take together, from the start of each part in an unchanged replay.
+
+    A host that is ahead of its device at the start of a part and still is at its end is so in every step. With changes
+    it must not use up that lead, or the steps after it would have to make up for it; so its own time counts, too.
+    """
+    first = np.flatnonzero(np.diff(bounds.part, prepend=-1))
+    last = np.append(first[1:], len(bounds.part)) - 1
+    begun = starts(bounds, unchanged)[first]
+    lead = np.minimum(
+        begun - unchanged.point_ns[bounds.start_point[first]],
+        ends(bounds, unchanged)[last] - unchanged.point_ns[bounds.end_point[last]],
+    )
+    hosts = times.point_ns[bounds.end_point[last]] + np.maximum(lead, 0)
+    return int((np.maximum(ends(bounds, times)[last], hosts) - begun).sum())
+
+
+def joined(parts: Sequence[tuple[StepBounds, int, int]]) -> StepBounds:
+    """The bounds of several parts as one.
+
+    Args:
+        parts: The bounds of each, and how many points and device events come before its own in the joined graph.
+    """
+
+    def column(name: str, offset: int) -> I64:
+        values = [(getattr(part[0], name), part[offset] if offset else 0) for part in parts]
+        return np.concatenate([np.where(own >= 0, own + by, own) for own, by in values])
+
+    return StepBounds(
+        part=np.repeat(np.arange(len(parts)), [len(part[0].part) for part in parts]),
+        start_point=column("start_point", 1),
+        end_point=column("end_point", 1),
+        start_event=column("start_event", 2),
+        previous_event=column("previous_event", 2),
+        size=column("size", 0),
+        events=column("events", 2),
+    )

@@ -1,0 +1,87 @@
+"""Which parts of a recording are modelled: its typical steps.
+
+Consecutive typical steps make a part. A part begins with the step before its first one, which fills the queues but is
+not judged. A replay costs time for each event, so of long recordings only as many steps are modelled as have some
+hundred thousand events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, program_steps
+from traceanalyzer.trace.table import I64
+
+MOST_EVENTS = 100_000
+"""Own choice: a replay of so many calls and device events takes some ten milliseconds."""
+MOST_PARTS = 8
+"""Own choice: where steps that are unlike the others cut the recording more often, the longest parts stand for all."""
+FOREVER = 1 << 60
+
+
+@dataclass(frozen=True)
+class Window:
+    """A time of the recording, and the consecutive steps in it that are judged."""
+
+    start_ns: int
+    end_ns: int
+    step_start_ns: I64
+    """Starts of the judged steps, ascending."""
+    step_end_ns: I64
+    mark_start_ns: I64
+    """Starts of the marks of these steps, before the device's work moved the steps."""
+    mark_end_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.step_start_ns)
+
+
+def find(context: Context) -> tuple[Window, ...]:
+    """The parts with the typical steps of a recording, or with the first of them if they have too many events.
+
+    Empty without steps of any length.
+    """
+    steps = program_steps(context)
+    kept = np.flatnonzero(steps.is_typical)
+    kept = kept[steps.end_ns[kept] > steps.start_ns[kept]]
+    if not len(kept):
+        return ()
+    kept = np.concatenate(_longest(_consecutive(kept)))
+    size = _events_before(context, steps.end_ns[kept]) - _events_before(context, steps.start_ns[kept])
+    kept = kept[: max(1, int(np.searchsorted(np.cumsum(size), MOST_EVENTS, side="right")))]
+    return tuple(of_steps(steps, part) for part in _consecutive(kept))
+
+
+def _consecutive(rows: I64) -> list[I64]:
+    """Ascending rows, cut where one is missing."""
+    return np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+
+
+def _longest(parts: list[I64]) -> list[I64]:
+    """The parts with most steps, in the order of time."""
+    order = sorted(range(len(parts)), key=lambda part: (-len(parts[part]), part))
+    return [parts[part] for part in sorted(order[:MOST_PARTS])]
+
+
+def of_steps(steps: ProgramSteps, kept: I64) -> Window:
+    """The part with some consecutive steps, given by their rows in ascending order."""
+    first, last = int(kept[0]), int(kept[-1])
+    marks = steps.mark_ns or (steps.start_ns, steps.end_ns)
+    return Window(
+        start_ns=-FOREVER if first == 0 else int(min(marks[0][first - 1], steps.start_ns[first - 1])),
+        end_ns=FOREVER if last == len(steps) - 1 else int(max(marks[1][last], steps.end_ns[last])),
+        step_start_ns=steps.start_ns[kept],
+        step_end_ns=steps.end_ns[kept],
+        mark_start_ns=marks[0][kept],
+        mark_end_ns=marks[1][kept],
+    )
+
+
+def _events_before(context: Context, times: I64) -> I64:
+    """How many calls and device events start before each time."""
+    launches, device = context.trace.launches, context.trace.device
+    count: I64 = np.searchsorted(launches.start_ns, times) + np.searchsorted(device.start_ns, times)
+    return count

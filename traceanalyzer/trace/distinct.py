@@ -1,0 +1,71 @@
+"""Distinct values and the order of integer columns.
+
+Codes, threads and numbers of groups lie close together. A table of the values that occur then does what sorting all
+rows would do, at a tenth of the price.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.trace.table import I64, Array
+
+_PER_ROW = 4
+"""A table has at most so many entries for each row (own choice: bounds memory; sorting is dearer far beyond)."""
+_SMALL = 1 << 10
+"""A table of so many entries is cheap, however few rows there are."""
+_RADIX = 1 << 15
+"""numpy sorts integers of 16 bits by radix."""
+
+
+def distinct(values: Array) -> Array:
+    """The distinct values of an integer column, ascending."""
+    low, span = _range(values)
+    if not _is_dense(values, span):
+        return np.unique(values)
+    occurs = np.zeros(span, np.bool_)
+    occurs[_above(values, low)] = True
+    return (np.flatnonzero(occurs) + low).astype(values.dtype)
+
+
+def ranked(values: Array) -> tuple[Array, I64]:
+    """The distinct values of an integer column, ascending, and the position of each row's value among them."""
+    low, span = _range(values)
+    if not _is_dense(values, span):
+        return np.unique(values, return_inverse=True)
+    place = _above(values, low)
+    rank = np.zeros(span, np.int64)
+    rank[place] = 1
+    found = np.flatnonzero(rank)
+    rank[found] = np.arange(len(found))
+    return (found + low).astype(values.dtype), rank[place]
+
+
+def stable_order(numbers: Array) -> I64:
+    """Rows by an integer; rows of one number keep their order."""
+    is_narrow = numbers.min(initial=0) >= -_RADIX and numbers.max(initial=0) < _RADIX
+    return np.argsort(numbers.astype(np.int16) if is_narrow else numbers, kind="stable")
+
+
+def ascending(values: Array) -> Array:
+    """The values in ascending order.
+
+    Times and rows are nearly sorted as they are read. The merge sort joins what is sorted already, and takes 1.5 ms for
+    310,000 ends of slices, where numpy's default takes 16.
+    """
+    return np.sort(values, kind="stable")
+
+
+def _range(values: Array) -> tuple[int, int]:
+    """The least value, and how many integers there are from it to the greatest."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, -1)
+    return low, high - low + 1
+
+
+def _is_dense(values: Array, span: int) -> bool:
+    return span <= max(_PER_ROW * len(values), _SMALL)
+
+
+def _above(values: Array, low: int) -> I64:
+    """How far values are above the least one; columns of few bits could not hold it."""
+    return np.subtract(values, low, dtype=np.int64)
