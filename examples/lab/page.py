@@ -19,7 +19,7 @@ Table = Sequence[Sequence[str]]
 _COLUMNS = (
     "fault",
     "size",
-    "expected and fired",
+    "fired",
     "predicted",
     "measured (range)",
     "inside",
@@ -42,7 +42,7 @@ def render(runs: Mapping[str, tuple[Run, Sequence[Score]]], overheads: Iterable[
     for name, (run, rows) in runs.items():
         parts += [f"### The {name} run", _about(run, rows), summary(rows), table(rows)]
     parts += ["## The same in both runs?", _agreement(*(rows for _, rows in runs.values()))]
-    parts += ["## What is outside", *_outside(runs[KEPT_RUN][1])]
+    parts += ["## What is outside", _outside(runs[KEPT_RUN][1])]
     parts += ["## What the profiler costs", _COST, _markdown(_costs(overheads)), PLANTED]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -93,14 +93,17 @@ def _cells(row: Score) -> tuple[str, ...]:
         "" if shares is None else "{:.0%} to {:.0%}".format(*shares),
         "{1:.0%} ({0:.0%} to {2:.0%})".format(*row.undisturbed_shares),
         _verdict(row.inside_share),
-        ", ".join(row.false_alarms),
+        _with_others(", ".join(row.false_alarms) or "silent", row.still_said),
     )
 
 
 def _fired(row: Score) -> str:
-    if not row.fault.rules:
-        return "no rule yet"
-    return ", ".join(row.fired) or "nothing"
+    own = ", ".join(row.fired) or "nothing"
+    return _with_others(own if row.fault.rules else "no rule yet", row.others)
+
+
+def _with_others(own: str, others: Sequence[str]) -> str:
+    return f"{own}; also {', '.join(others)}" if others else own
 
 
 def _verdict(inside: bool | None) -> str:
@@ -163,8 +166,8 @@ def _agreement(first: Sequence[Score], second: Sequence[Score]) -> str:
     return f"{text}\n\n{_markdown([columns, *rows])}"
 
 
-def _outside(rows: Sequence[Score]) -> list[str]:
-    """Lists of failures, each with a sentence."""
+def _outside(rows: Sequence[Score]) -> str:
+    """Kinds of failures, each with its rows and their measured shares."""
     ruled = [row for row in rows if row.fault.rules]
     seen = [row for row in ruled if row.predicted_shares is not None]
     too_much = [row for row in seen if row.undisturbed_shares[1] < (row.predicted_shares or (0, 0))[0]]
@@ -183,7 +186,8 @@ def _outside(rows: Sequence[Score]) -> list[str]:
             row for row in rows if row.costs_nothing
         ],
     }
-    return [f"* {title}: {_named(found)}." for title, found in groups.items()]
+    lines = [f"* {title}: {_named(found)}." for title, found in groups.items()]
+    return "\n".join([f"Of the {KEPT_RUN} run, with measured shares of the step:", "", *lines])
 
 
 def _named(rows: Sequence[Score]) -> str:

@@ -27,7 +27,7 @@ second run), the prediction is the one that was made when the run was.
 
 | column | meaning |
 |---|---|
-| expected and fired | rules of the fault that see it |
+| fired | rules of the fault that see it; other findings of medium severity or more are behind "also" |
 | predicted | saving per step, at least and at most, by the rule of the fault that promises most |
 | measured (range) | step with the fault less step with the fix, for as many samples: median, and range of five turns |
 | inside | whether the median lies in the interval |
@@ -35,11 +35,12 @@ second run), the prediction is the one that was made when the run was.
 | predicted share | the interval over the typical step of the trace, which the profiler and other programs made longer |
 | measured share (range) | the saving over the step with the fault, both without the time in which the main thread \
 waited for a core that other programs had (Linux counts that) |
-| after the fix | rules of the fault that still speak; some are right, where a fix does not take away all of a fault |
+| after the fix | rules of the fault that still speak, and others of weight: false alarms, unless the fix leaves some \
+of the fault |
 
 Milliseconds are the worse judge on a busy machine: prediction and measurement are of different moments, and the machine
 had less than one free core. Shares are the better one, but the profiler changes them, too: it makes operators longer,
-and sleeping not."""
+and sleeping not. What workers and other ranks waited for a core is not taken off."""
 
 PLANTED = """## The training with planted faults
 

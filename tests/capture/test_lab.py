@@ -30,7 +30,7 @@ for fault in FAULTS:
 def run_lab(folder: Path, *faults: str) -> dict[tuple[str, str], Any]:
     """Rows of a short run by fault and size, with traces in `traces/`."""
     results = folder / "run.json"
-    brief = ("--sizes", "small", "--steps", "4", "--rounds", "2")
+    brief = ("--sizes", "small", "--steps", "4", "--rounds", "1")
     run = spawn(
         *("measure", *faults, *brief, "-o", results, "--traces", folder / "traces"),
         program=LAB,
@@ -63,9 +63,9 @@ def test_faults_are_recorded_and_timed_and_their_traces_kept(tmp_path: Path) -> 
     loop = rows["loop-over-elements", "small"]
     assert "loop-vectorizable" in {said["rule"] for said in loop["before"]["recorded"]["said"]}
     assert "loop-vectorizable" not in {said["rule"] for said in loop["after"]["recorded"]["said"]}
-    assert [turn["samples"] for turn in loop["before"]["turns"]] == [16, 16]
+    assert [turn["samples"] for turn in loop["before"]["turns"]] == [16]
     accumulation = rows["ddp-sync-in-accumulation", "small"]
-    assert [turn["samples"] for turn in accumulation["after"]["turns"]] == [64, 64]
+    assert [turn["samples"] for turn in accumulation["after"]["turns"]] == [64]
     assert all(turn["step_ms"] > 0 for row in rows.values() for turn in row["before"]["turns"])
     kept = spawn("keep", tmp_path / "traces", tmp_path / "kept", program=LAB, cwd=ROOT, patience_s=PATIENCE_S)
     assert kept.code == 0, kept.err
@@ -74,13 +74,15 @@ def test_faults_are_recorded_and_timed_and_their_traces_kept(tmp_path: Path) -> 
 
 
 @pytest.mark.torch
-def test_the_cost_of_events_is_measured(tmp_path: Path) -> None:
-    """And added to the figures that are there; an event that costs 50 us would be a mistake of the script."""
+def test_the_cost_of_events_is_measured_and_added_to_what_is_known(tmp_path: Path) -> None:
+    """An event that costs 50 us would be a mistake of the script."""
     needs_torch()
     figures = tmp_path / "costs.json"
-    for rounds in ("2", "2"):
-        run = spawn("overhead", "-o", figures, "--rounds", rounds, program=LAB, cwd=ROOT, patience_s=PATIENCE_S)
-        assert run.code == 0, run.err
-    first, second = json.loads(figures.read_text(encoding="utf-8"))
-    assert first.keys() == second.keys() >= {"cpu", "torch", "operator", "shapes", "memory", "frame", "range"}
-    assert all(abs(entry[kind]["median_ns"]) < 50_000 for entry in (first, second) for kind in ("operator", "frame"))
+    known = (ROOT / "traceanalyzer" / "knowledge" / "profiler_overhead.json").read_bytes()
+    figures.write_bytes(known)
+    run = spawn("overhead", "-o", figures, "--rounds", "2", program=LAB, cwd=ROOT, patience_s=PATIENCE_S)
+    assert run.code == 0, run.err
+    *before, fresh = json.loads(figures.read_text(encoding="utf-8"))
+    assert before == json.loads(known)
+    assert fresh.keys() == before[0].keys() >= {"cpu", "torch", "operator", "shapes", "memory", "frame", "range"}
+    assert all(abs(fresh[kind]["median_ns"]) < 50_000 for kind in ("operator", "shapes", "memory", "frame", "range"))
