@@ -138,6 +138,7 @@ def _about(run: Run, rows: Sequence[Score]) -> str:
     )
     if waits:
         text += f" The main thread waited for a core in {median(waits):.0%} of a turn in the median."
+    text += f" {run.note}" if run.note else ""
     return text + "".join(f" `{name}` failed: {why}." for name, why in run.failed.items())
 
 

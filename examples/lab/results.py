@@ -101,6 +101,8 @@ class Run(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     failed: dict[str, str] = {}
     """Faults that could not be run, and why."""
+    note: str = ""
+    """What else must be known of the run."""
 
 
 def read(path: Path) -> Run:
