@@ -45,6 +45,7 @@ contracts: $(READY) ## Who may import whom
 
 docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up to date
 	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python scripts/lab_page.py --check
 	$(BIN)/python scripts/locales.py --check
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/goldens.py --check
@@ -62,6 +63,7 @@ format: $(READY) ## Format the code, rewrite generated documentation, catalogs a
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python scripts/docs.py
+	$(BIN)/python scripts/lab_page.py
 	$(BIN)/python scripts/locales.py update
 	$(BIN)/python scripts/goldens.py
 

@@ -1,9 +1,10 @@
-"""The bottleneck lab: one small training, faults that can be put into it, and what the advice about them is worth.
+"""The bottleneck lab: what advice is worth, measured. Faults of training programs, each with its fix.
 
-    python -m examples.lab run slow-loader
-    python -m examples.lab table
-    python -m examples.lab record lab/
+    python -m examples.lab list
+    python -m examples.lab measure loop-over-elements -o run.json --traces traces/
+    python -m examples.lab score
 
-Run it from a checkout. `training` is the training and the places where a fault fits in, `faults` lists the faults with
-their fixes, `measuring` records and times both. See docs/lab.md.
+Run it from a checkout; only `measure` and `overhead` need torch. `catalogue` lists the faults, `faults/` holds their
+programs, `worker` records and times them, `results/` keeps what was measured, `score` compares it with predictions,
+`page` writes docs/lab.md.
 """

@@ -1,59 +1,85 @@
-"""`python -m examples.lab run FAULT`, `table`, `record DIR`."""
+"""`python -m examples.lab list`, `measure`, `keep`, `score`, `overhead`."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import sys
 import tempfile
 from pathlib import Path
 
-from examples.lab.faults import BY_NAME, FAULTS, Fault
-from examples.lab.measuring import Effort, Result, measure
-from examples.lab.recording import keep
-from examples.lab.table import markdown
+from examples.lab import keeping, page, results
+from examples.lab.catalogue import BY_NAME, FAULTS
+from examples.lab.score import score
 
 
 def main() -> None:
-    """Parse, run, print."""
+    """Parse and do."""
     options = _options()
+    options.run(options)
+
+
+def _list(_: argparse.Namespace) -> None:
+    for fault in FAULTS:
+        where = " (GPU)" if fault.needs_gpu else ""
+        sys.stdout.write(f"{fault.name:26}{fault.fault}{where}; fix: {fault.fix}\n")
+
+
+def _measure(options: argparse.Namespace) -> None:
+    from examples.lab.measuring import Effort, measure  # noqa: PLC0415 - needs torch
+
     effort = Effort(steps=options.steps, rounds=options.rounds)
-    if options.command == "record":
-        results = _measure(FAULTS, options.folder / "captures", effort)
-        keep(results, options.folder)
-        sys.stdout.write(f"Wrote {options.folder}/table.md, table.json and trimmed traces\n")
-        return
-    faults = FAULTS if options.command == "table" else [BY_NAME[options.fault]]
+    faults = [BY_NAME[name] for name in options.faults] or FAULTS
     with tempfile.TemporaryDirectory() as scratch:
-        results = _measure(faults, options.output or Path(scratch), effort)
-    rows = [dataclasses.asdict(result) for result in results]
-    sys.stdout.write((json.dumps(rows, indent=2) if options.json else markdown(results)) + "\n")
+        run = measure(faults, options.sizes, effort, options.traces or Path(scratch))
+    if options.output:
+        results.write(run, options.output)
+    sys.stdout.write(page.table(score(run, None)) + "\n")
+    for name, why in run.failed.items():
+        sys.stderr.write(f"{name} failed: {why}\n")
 
 
-def _measure(faults: tuple[Fault, ...] | list[Fault], folder: Path, effort: Effort) -> list[Result]:
-    """One after the other, with a word about each on standard error."""
-    results = []
-    for fault in faults:
-        sys.stderr.write(f"{fault.name} ...\n")
-        results.append(measure(fault, folder, effort))
-    return results
+def _keep(options: argparse.Namespace) -> None:
+    for path in keeping.keep(options.traces, options.folder, options.sizes):
+        sys.stdout.write(f"{path.stat().st_size:8} {path.name}\n")
+
+
+def _score(options: argparse.Namespace) -> None:
+    for path in options.results or sorted(results.FOLDER.glob("*.json")):
+        run = results.read(path)
+        rows = score(run, keeping.FOLDER if path.stem == page.KEPT_RUN else None)
+        sys.stdout.write(f"{path.stem}\n\n{page.table(rows)}\n\n{page.summary(rows)}\n\n")
+
+
+def _overhead(options: argparse.Namespace) -> None:
+    from examples.lab import overhead  # noqa: PLC0415 - needs torch
+
+    overhead.write(options.output, options.rounds)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.lab", description="What advice is worth, measured.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="one fault and its fix")
-    run.add_argument("fault", choices=sorted(BY_NAME))
-    table = commands.add_parser("table", help="all faults")
-    record = commands.add_parser("record", help="all faults; keeps the table and trimmed traces")
-    record.add_argument("folder", type=Path)
-    for command in (run, table):
-        command.add_argument("-o", "--output", type=Path, help="a folder that keeps the traces")
-        command.add_argument("--json", action="store_true", help="print JSON")
-    for command in (run, table, record):
-        command.add_argument("--steps", type=int, default=Effort.steps, help="to record, and to time in each round")
-        command.add_argument("--rounds", type=int, default=Effort.rounds, help="how often both trainings are timed")
+    commands = parser.add_subparsers(required=True)
+    commands.add_parser("list", help="all faults").set_defaults(run=_list)
+    measure = commands.add_parser("measure", help="record and time faults (all, if none is named)")
+    measure.add_argument("faults", nargs="*", choices=[*BY_NAME, []], metavar="FAULT")
+    measure.add_argument("-o", "--output", type=Path, help="a JSON file for the results")
+    measure.add_argument("--traces", type=Path, help="a folder that keeps the traces")
+    measure.add_argument("--sizes", nargs="+", choices=("small", "large"), default=("small", "large"))
+    measure.add_argument("--steps", type=int, help="steps of a turn; else as many as suit the size")
+    measure.add_argument("--rounds", type=int, default=5, help="how often both programs are timed")
+    measure.set_defaults(run=_measure)
+    keep = commands.add_parser("keep", help="shorten the traces of a run and keep them")
+    keep.add_argument("traces", type=Path)
+    keep.add_argument("folder", type=Path, nargs="?", default=keeping.FOLDER)
+    keep.add_argument("--sizes", nargs="+", choices=("small", "large"), default=("small",))
+    keep.set_defaults(run=_keep)
+    again = commands.add_parser("score", help="what this version predicts, beside what was measured")
+    again.add_argument("results", type=Path, nargs="*")
+    again.set_defaults(run=_score)
+    cost = commands.add_parser("overhead", help="measure what the profiler costs per event")
+    cost.add_argument("-o", "--output", type=Path, required=True)
+    cost.add_argument("--rounds", type=int, default=25)
+    cost.set_defaults(run=_overhead)
     return parser.parse_args()
 
 

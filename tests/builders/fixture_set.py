@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from examples.lab.catalogue import BY_NAME
+
 from .captured import CAPTURED, COMMANDED
 from .malformed import MALFORMED, Malformed
 from .saved import saved_files
@@ -16,14 +18,16 @@ FOLDER = Path(__file__).parents[2] / "fixtures"
 MAKER = "`scripts/make_fixtures.py`"
 CAPTURER = "`scripts/capture_cpu_fixtures.py`"
 COMMANDER = "`scripts/capture_command_fixtures.py`"
+LAB = "`python -m examples.lab keep`"
 
 _INTRODUCTION = """# Fixtures
 
 Small traces for tests, examples and `make demo`. No file holds anybody's data: `synthetic/` and
 `malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
 {capturer} and {commander}
-with torch 2.13 on a CPU and stripped of host name, paths and process numbers. `saved/` holds what earlier
-versions of the tool wrote from these fixtures; it is never written again.
+with torch 2.13 on a CPU and stripped of host name, paths and process numbers. So was `lab/`, which {lab}
+has cut to the last steps. `saved/` holds what earlier versions of the tool wrote from these fixtures; it is
+never written again.
 All of them are the project's own work, under its licence, Apache-2.0.
 
 {maker} also writes this page; with `--check` it fails if a file differs from what it would write.
@@ -62,6 +66,7 @@ def fixtures() -> Iterator[Fixture]:
         yield Fixture(f"captured/{tables}", shows, expect, CAPTURER, None)
     for command in COMMANDED:
         yield Fixture(f"captured/{command.file}", command.shows, command.expect, COMMANDER, None)
+    yield from map(_of_the_lab, sorted((FOLDER / "lab").glob("*.json.gz")))
     for saved in saved_files():
         path = f"saved/{saved.version}/{saved.name}"
         yield Fixture(path, saved.shows, saved.expect, f"version {saved.version}", None)
@@ -75,6 +80,15 @@ def _synthetic(situation: Situation) -> Fixture:
     return Fixture(f"synthetic/{situation.name}{situation.suffix}", shows, situation.expect, MAKER, data)
 
 
+def _of_the_lab(path: Path) -> Fixture:
+    """A trace of the lab: KeyError if no fault has its name."""
+    name, size, side = path.name.removesuffix(".json.gz").split(".")
+    fault = BY_NAME[name]
+    shows = f"{fault.fault[0].upper()}{fault.fault[1:]}." if side == "before" else f"The fix: {fault.fix}."
+    expect = "see docs/lab.md"
+    return Fixture(f"lab/{path.name}", f"{shows} At the {size} size.", expect, LAB, None)
+
+
 def _malformed(file: Malformed) -> Fixture:
     expect = f"{file.readable} events read" if file.usable else "no report; one line says why"
     if file.usable and file.lost:
@@ -85,7 +99,7 @@ def _malformed(file: Malformed) -> Fixture:
 
 def readme(entries: Iterable[Fixture], folder: Path = FOLDER) -> bytes:
     """The page about the fixtures; sizes are those of the files in the folder."""
-    lines = [_INTRODUCTION.format(maker=MAKER, capturer=CAPTURER, commander=COMMANDER)]
+    lines = [_INTRODUCTION.format(maker=MAKER, capturer=CAPTURER, commander=COMMANDER, lab=LAB)]
     lines += ["| file | what it shows | what the tool must say | size | made by |", "|---|---|---|---|---|"]
     for entry in entries:
         size = _size((folder / entry.path).stat().st_size)

@@ -1,105 +1,89 @@
-"""The bottleneck lab: each fault that means something on a CPU is found, and so is its fix."""
+"""The bottleneck lab with torch: every program makes steps, faults are recorded and timed, the profiler's cost is."""
 
 from __future__ import annotations
 
 import json
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from examples.lab.catalogue import FAULTS
+from examples.lab.keeping import keep
 from tests.capture.capturing import PATIENCE_S, needs_torch
 from tests.cli.running import ROOT, spawn
-from traceanalyzer.rules import MODULES
 
-ON_A_CPU = {
-    "slow-loader": ["dataloader-bound", "dataloader-single-process"],
-    "clones": ["copies-materialized"],
-    "redundant-passes": ["redundant-passes"],
-    "tiny-operators": ["loop-vectorizable"],
-}
-BRIEFLY = ("--steps", "4", "--rounds", "1")
 LAB = (sys.executable, "-m", "examples.lab")
-
-
-def lab(*arguments: str | Path) -> str:
-    """What the lab prints."""
-    run = spawn(*arguments, *BRIEFLY, program=LAB, cwd=ROOT, patience_s=PATIENCE_S)
-    assert run.code == 0, run.err
-    return run.out
-
-
-@cache
-def rows() -> dict[str, dict[str, Any]]:
-    """The table of all faults."""
-    return {row["fault"]: row for row in json.loads(lab("table", "--json"))}
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("fault", ON_A_CPU)
-def test_a_fault_is_found_and_measured_without_the_profiler(fault: str) -> None:
-    needs_torch()
-    row = rows()[fault]
-    assert row["found"] == ON_A_CPU[fault]
-    low, high = row["predicted_ms"]
-    assert 0 < low <= high
-    assert row["measured_ms"] == pytest.approx(row["before_ms"] - row["after_ms"])
-    assert row["error_ms"] == pytest.approx(row["measured_ms"] - min(max(row["measured_ms"], low), high))
-    assert row["error_share"] == pytest.approx(row["error_ms"] / row["before_ms"])
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("fault", sorted(ON_A_CPU.keys() - {"slow-loader"}))
-def test_the_fix_is_silent(fault: str) -> None:
-    """A loader may be what bounds a step with workers, too: that depends on the machine."""
-    needs_torch()
-    assert rows()[fault]["found_after_the_fix"] == []
-
-
-@pytest.mark.torch
-def test_workers_are_not_taken_for_none() -> None:
-    needs_torch()
-    assert "dataloader-single-process" not in rows()["slow-loader"]["found_after_the_fix"]
-
-
-@pytest.mark.torch
-def test_the_others_say_that_they_need_a_gpu() -> None:
-    needs_torch()
-    others = {name: row["skipped"] for name, row in rows().items() if name not in ON_A_CPU}
-    assert len(others) == 12
-    assert set(others.values()) <= {"needs a GPU", None}
-
-
-@pytest.mark.torch
-def test_a_run_can_be_kept_with_trimmed_traces_of_fault_and_fix(tmp_path: Path) -> None:
-    needs_torch()
-    lab("record", tmp_path)
-    kept = {path.name for path in (tmp_path / "traces").iterdir()}
-    assert {f"{fault}.{phase}.json.gz" for fault in ON_A_CPU for phase in ("before", "after")} <= kept
-    assert all(len(path.read_bytes()) < 500_000 for path in (tmp_path / "traces").iterdir())
-    table = (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()
-    assert len(table) == 2 + len(json.loads((tmp_path / "table.json").read_text(encoding="utf-8")))
-
-
 STEP_EACH = """
-import torch
-from examples.lab.faults import FAULTS
-from examples.lab.training import Size
+import importlib, torch
+from examples.lab.catalogue import FAULTS
+from examples.lab.parts import Setup, Size
+setup = Setup(torch.device("cpu"), Size(batch=8, side=8, width=4, layers=4, tokens=8))
 for fault in FAULTS:
-    for training in (fault.before, fault.after):
-        if fault.name != "device-wide-sync":
-            print(next(training.run(torch.device("cpu"), Size(4, 16, 8))), *fault.rules)
+    for side in ("before", "after") if fault.ranks == 1 else ():
+        program = getattr(importlib.import_module(fault.module), side)(setup)
+        print("step", fault.name, side, next(program))
+        program.close()
 """
 
 
+def run_lab(folder: Path, *faults: str) -> dict[tuple[str, str], Any]:
+    """Rows of a short run by fault and size, with traces in `traces/`."""
+    results = folder / "run.json"
+    brief = ("--sizes", "small", "--steps", "4", "--rounds", "1")
+    run = spawn(
+        *("measure", *faults, *brief, "-o", results, "--traces", folder / "traces"),
+        program=LAB,
+        cwd=ROOT,
+        patience_s=PATIENCE_S,
+    )
+    assert run.code == 0, run.err
+    data = json.loads(results.read_text(encoding="utf-8"))
+    assert not data.get("failed")
+    return {(row["fault"], row["size"]): row for row in data["rows"]}
+
+
 @pytest.mark.torch
-def test_every_training_makes_a_step_and_every_rule_exists() -> None:
-    """Waiting for a device needs one; the others can run on a CPU, where they cost nothing."""
+def test_every_program_of_one_process_makes_steps() -> None:
+    """Those of the GPU, too: on a CPU they cost nothing, but run."""
     needs_torch()
-    run = spawn(program=(sys.executable, "-c", STEP_EACH), cwd=ROOT, patience_s=PATIENCE_S)
-    lines = [line.split() for line in run.out.splitlines()]
-    assert (run.code, len(lines)) == (0, 30), run.err
-    assert {line[0] for line in lines} == {"4"}
-    assert {rule for line in lines for rule in line[1:]} <= {module.replace("_", "-") for module in MODULES}
+    run = spawn(program=(sys.executable, "-W", "ignore", "-c", STEP_EACH), cwd=ROOT, patience_s=PATIENCE_S)
+    assert run.code == 0, run.err
+    steps = [line.split()[1:3] for line in run.out.splitlines() if line.startswith("step ")]
+    alone = [fault.name for fault in FAULTS if fault.ranks == 1]
+    assert steps == [[name, side] for name in alone for side in ("before", "after")]
+
+
+@pytest.mark.torch
+def test_faults_are_recorded_and_timed_and_their_traces_kept(tmp_path: Path) -> None:
+    """One fault of one process and one of two ranks."""
+    needs_torch()
+    rows = run_lab(tmp_path, "loop-over-elements", "ddp-sync-in-accumulation")
+    assert rows.keys() == {("loop-over-elements", "small"), ("ddp-sync-in-accumulation", "small")}
+    loop = rows["loop-over-elements", "small"]
+    assert "loop-vectorizable" in {said["rule"] for said in loop["before"]["recorded"]["said"]}
+    assert "loop-vectorizable" not in {said["rule"] for said in loop["after"]["recorded"]["said"]}
+    assert [turn["samples"] for turn in loop["before"]["turns"]] == [16]
+    accumulation = rows["ddp-sync-in-accumulation", "small"]
+    assert [turn["samples"] for turn in accumulation["after"]["turns"]] == [64]
+    assert all(turn["step_ms"] > 0 for row in rows.values() for turn in row["before"]["turns"])
+    kept = keep(tmp_path / "traces", tmp_path / "kept", ("small",))
+    assert sorted(path.name for path in kept) == [
+        f"{name}.small.{side}.json.gz" for name, _ in sorted(rows) for side in ("after", "before")
+    ]
+
+
+@pytest.mark.torch
+def test_the_cost_of_events_is_measured_and_added_to_what_is_known(tmp_path: Path) -> None:
+    """An event that costs 50 us would be a mistake of the script."""
+    needs_torch()
+    figures = tmp_path / "costs.json"
+    known = (ROOT / "traceanalyzer" / "knowledge" / "profiler_overhead.json").read_bytes()
+    figures.write_bytes(known)
+    run = spawn("overhead", "-o", figures, "--rounds", "2", program=LAB, cwd=ROOT, patience_s=PATIENCE_S)
+    assert run.code == 0, run.err
+    *before, fresh = json.loads(figures.read_text(encoding="utf-8"))
+    assert before == json.loads(known)
+    assert fresh.keys() == before[0].keys() >= {"cpu", "torch", "operator", "shapes", "memory", "frame", "range"}
+    assert all(abs(fresh[kind]["median_ns"]) < 50_000 for kind in ("operator", "shapes", "memory", "frame", "range"))

@@ -1,0 +1,224 @@
+"""All faults of the lab: what each is, what takes it away, and the rules that shall see it. Loads no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+NOTHING: MappingProxyType[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. Its two programs, `before` and `after`, are in the module of its name in `faults/`."""
+
+    name: str
+    fault: str
+    """What is wrong, as docs/lab.md has it."""
+    fix: str
+    """What the program `after` does instead."""
+    rules: tuple[str, ...] = ()
+    """Ids of the rules of which each is a right answer. Empty: no rule is about it yet."""
+    needs_gpu: bool = False
+    """On a CPU it does not exist or costs nothing."""
+    is_risk: bool = False
+    """It costs memory, not time: nothing is predicted."""
+    ranks: int = 1
+    """Processes that train together."""
+    is_slow: bool = False
+    """Its steps take so long that fewer of them are timed."""
+    recording: MappingProxyType[str, Any] = field(default_factory=lambda: NOTHING)
+    """Options of `traceanalyzer.capture.profile` beside its defaults."""
+
+    @property
+    def module(self) -> str:
+        """Where its programs are."""
+        return f"examples.lab.faults.{self.name.replace('-', '_')}"
+
+
+_LOADER = ("dataloader-bound", "dataloader-single-process")
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("slow-dataset-compute", "each sample takes Python work on the main process", "two workers", _LOADER),
+    Fault("slow-dataset-sleep", "each sample waits for a millisecond, as for a network", "two workers", _LOADER),
+    Fault("slow-dataset-io", "each sample is a compressed file of its own", "two workers", _LOADER),
+    Fault(
+        "slow-batch",
+        "one batch in four takes long",
+        "a worker that fetches ahead",
+        ("dataloader-stalls", "dataloader-bound"),
+    ),
+    Fault("no-workers", "samples are transformed on the main process", "one worker", _LOADER),
+    Fault("too-many-workers", "eight workers for a dataset that costs nothing", "no workers"),
+    Fault(
+        "workers-restarted",
+        "workers start anew in each epoch of four steps",
+        "`persistent_workers=True`",
+        ("dataloader-stalls", "dataloader-bound"),
+    ),
+    Fault("preprocessing-in-step", "images are normalized one by one within the step", "the batch is normalized"),
+    Fault(
+        "optimizer-single-tensor",
+        "AdamW with `foreach=False`",
+        "AdamW with `fused=True`",
+        ("optimizer-not-fused",),
+    ),
+    Fault(
+        "zero-grad-fill",
+        "`zero_grad(set_to_none=False)`",
+        "`zero_grad()`",
+        ("zero-grad-fill",),
+    ),
+    Fault(
+        "redundant-forward",
+        "a forward pass for a logged loss that the training pass has anyway",
+        "that loss is logged",
+        ("redundant-passes",),
+    ),
+    Fault(
+        "redundant-passes",
+        "two passes over half of the batch, whose gradients are cleared",
+        "they are left out",
+        ("redundant-passes",),
+    ),
+    Fault(
+        "autograd-in-inference",
+        "inference records a graph for autograd",
+        "`torch.inference_mode()`",
+        ("autograd-in-inference",),
+    ),
+    Fault("clones", "ten copies of each batch that nobody uses", "they are left out", ("copies-materialized",)),
+    Fault(
+        "repeat-and-contiguous",
+        "a bias is repeated, and each order of axes is written to memory",
+        "broadcasting and views",
+        ("copies-materialized",),
+    ),
+    Fault(
+        "loop-over-elements",
+        "a loop in Python scales rows of pixels one by one",
+        "one multiplication",
+        ("loop-vectorizable", "launch-bound-small-kernels"),
+    ),
+    Fault(
+        "dtype-round-trips",
+        "activations go to bfloat16 and back after every layer",
+        "they stay in float32",
+        ("dtype-cast-churn",),
+    ),
+    Fault("fp64", "the network computes in float64", "float32", ("fp64-on-gpu",)),
+    Fault("tiny-batch", "batches of two samples (savings are those of as many samples)", "batches of 16 or 64"),
+    Fault(
+        "item-logging",
+        "the norm of each gradient is read with `.item()` in every step",
+        "one norm over all gradients, read every 50 steps",
+        ("sync-item-frequent",),
+    ),
+    Fault("metrics-in-python", "hits are counted sample by sample in Python", "they are counted by two operators"),
+    Fault("sleep-and-logging", "each step sleeps, formats tensors and flushes a log file", "logging every 50 steps"),
+    Fault("graph-breaks", "a graph break after each layer of a compiled network", "no breaks", ("graph-breaks",)),
+    Fault(
+        "recompilation",
+        "a network compiled for fixed shapes gets another shape in each step",
+        "`dynamic=True`",
+        ("compile-or-load-in-step",),
+        is_slow=True,
+    ),
+    Fault("oversubscribed-threads", "16 threads for each operator", "as many as the lab uses elsewhere: one"),
+    Fault("anomaly-mode", "autograd's anomaly mode is left on", "it is off"),
+    Fault(
+        "ddp-small-buckets",
+        "DDP over gloo with a bucket for nearly each gradient",
+        "buckets of the default size",
+        ("comm-inefficient",),
+        ranks=2,
+    ),
+    Fault(
+        "ddp-buffers",
+        "DDP sends the buffers of all batch norms in each step",
+        "`broadcast_buffers=False`",
+        ("comm-inefficient", "comm-exposed"),
+        ranks=2,
+    ),
+    Fault(
+        "ddp-slow-rank",
+        "the other rank sleeps in each step",
+        "it does not",
+        ("comm-straggler", "comm-exposed"),
+        ranks=2,
+    ),
+    Fault(
+        "ddp-sync-in-accumulation",
+        "gradients are averaged after each of four passes of an accumulation",
+        "`no_sync()` in all but the last",
+        ("ddp-sync-in-accumulation",),
+        ranks=2,
+    ),
+    Fault(
+        "attention-unfused",
+        "attention is written out: scores, softmax, product",
+        "`scaled_dot_product_attention`",
+        ("attention-unfused",),
+    ),
+    Fault("padding", "sequences are padded to the longest there could be", "to the longest of the batch"),
+    Fault(
+        "convolution-layout",
+        "activations change between channels-last and contiguous around each convolution",
+        "channels-last throughout",
+        ("conv-layout-transposes", "copies-materialized"),
+    ),
+    Fault(
+        "broadcast-blow-up",
+        "a matrix product is written as a broadcast product and a sum",
+        "`x @ weight`",
+        ("broadcast-blowup",),
+    ),
+    Fault(
+        "bias-before-norm",
+        "convolutions before batch norm have a bias",
+        "`bias=False`",
+        ("conv-bias-before-batchnorm",),
+    ),
+    Fault("checkpointing", "activations are computed again although memory is free", "they are kept"),
+    Fault(
+        "pageable-copies",
+        "batches are copied to the GPU from pageable memory",
+        "pinned memory and `non_blocking=True`",
+        ("h2d-pageable", "h2d-blocking"),
+        needs_gpu=True,
+    ),
+    Fault(
+        "tensors-from-cpu",
+        "a mask is made on the CPU and moved in each step",
+        "it is made on the GPU",
+        ("tensor-created-on-cpu",),
+        needs_gpu=True,
+    ),
+    Fault(
+        "float32-products",
+        "large products in float32 without tensor cores",
+        "autocast to bfloat16",
+        ("tensor-cores-unused", "tf32-disabled"),
+        needs_gpu=True,
+    ),
+    Fault("data-parallel", "DataParallel on one GPU", "the network itself", ("dataparallel",), needs_gpu=True),
+    Fault(
+        "growing-memory",
+        "every batch is kept on the GPU",
+        "only its mean",
+        ("memory-growth",),
+        needs_gpu=True,
+        is_risk=True,
+        recording=MappingProxyType({"profile_memory": True}),
+    ),
+    Fault(
+        "device-wide-sync",
+        "the whole GPU is waited for five times in a step",
+        "it is not waited for",
+        ("sync-device-wide",),
+        needs_gpu=True,
+    ),
+)
+
+BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -1,0 +1,27 @@
+"""Samples are transformed on the main process; one worker takes that over."""
+
+from __future__ import annotations
+
+import torch
+
+from examples.lab.parts import Images, Program, Setup, train_from
+
+
+class Transformed(Images):
+    """The usual transforms: flip, crop, normalize."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        image, label = super().__getitem__(index)
+        padded = torch.nn.functional.pad(image.flip(-1), (2, 2, 2, 2))
+        cropped = padded[:, 1 : 1 + self.side, 2 : 2 + self.side]
+        return (cropped - cropped.mean((1, 2), keepdim=True)) / cropped.std((1, 2), keepdim=True), label
+
+
+def before(setup: Setup) -> Program:
+    """On the main process."""
+    return train_from(setup, Transformed(setup))
+
+
+def after(setup: Setup) -> Program:
+    """In a worker."""
+    return train_from(setup, Transformed(setup), num_workers=1, persistent_workers=True)

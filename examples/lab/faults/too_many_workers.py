@@ -1,0 +1,16 @@
+"""Workers for a dataset that costs nothing: sending the batches is all they do."""
+
+from __future__ import annotations
+
+from examples.lab.parts import Images, Program, Setup, train_from
+
+
+def before(setup: Setup) -> Program:
+    """Eight workers, or four for each core of a larger machine."""
+    workers = 8 if setup.device.type == "cpu" else 4 * setup.workers
+    return train_from(setup, Images(setup), num_workers=workers, persistent_workers=True)
+
+
+def after(setup: Setup) -> Program:
+    """None."""
+    return train_from(setup, Images(setup))

@@ -1,0 +1,221 @@
+"""The text of docs/lab.md, and the table of results that the command prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from examples.lab.catalogue import FAULTS
+from examples.lab.results import Run
+from examples.lab.score import NOISE, Score
+from examples.lab.words import AFTER, BEFORE, PLANTED
+from traceanalyzer.knowledge.profiler_overhead import Overhead
+
+KEPT_RUN = "first"
+"""The run whose shortened traces are in fixtures/lab."""
+
+Table = Sequence[Sequence[str]]
+
+_COLUMNS = (
+    "fault",
+    "size",
+    "fired",
+    "predicted",
+    "measured (range)",
+    "inside",
+    "width",
+    "predicted share",
+    "measured share (range)",
+    "inside",
+    "after the fix",
+)
+
+
+def render(runs: Mapping[str, tuple[Run, Sequence[Score]]], overheads: Iterable[Overhead]) -> str:
+    """All of the page.
+
+    Args:
+        runs: By name, in the order of time; the scores are those of the run.
+        overheads: What the profiler costs.
+    """
+    parts = [BEFORE, _markdown(_catalogue()), "## Results", AFTER]
+    for name, (run, rows) in runs.items():
+        parts += [f"### The {name} run", _about(run, rows), summary(rows), table(rows)]
+    parts += ["## The same in both runs?", _agreement(*(rows for _, rows in runs.values()))]
+    parts += ["## What is outside", _outside(runs[KEPT_RUN][1])]
+    parts += ["## What the profiler costs", _COST, _markdown(_costs(overheads)), PLANTED]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def table(rows: Iterable[Score]) -> str:
+    """A table in Markdown, whose columns also line up as plain text."""
+    return _markdown([_COLUMNS, *map(_cells, rows)])
+
+
+def summary(rows: Sequence[Score]) -> str:
+    """How many of how many."""
+    ruled = [row for row in rows if row.fault.rules]
+    predicted = [row for row in ruled if row.predicted is not None]
+    faults = len({row.fault.name for row in rows})
+    near = sum(row.touches is True and not row.inside for row in predicted)
+    lines = [
+        f"{len(rows)} rows, {faults} faults. No rule is about {len(rows) - len(ruled)} of the rows.",
+        f"In {sum(bool(row.fired) for row in ruled)} of the {len(ruled)} others a rule sees the fault.",
+        f"In {len(predicted)} a saving is predicted. Inside are {sum(map(_in_shares, predicted))} medians in shares.",
+        f"In ms, inside are {sum(map(_in_ms, predicted))} medians, and at least one turn of {near} others.",
+        f"In {sum(bool(row.false_alarms) for row in rows)} rows a rule of the fault still speaks after the fix.",
+        f"In {sum(row.costs_nothing for row in rows)} rows the fault costs nothing that can be told from noise.",
+    ]
+    widths = [row.width for row in predicted if row.width is not None]
+    if widths:
+        lines.append(f"The intervals are {median(widths):.0%} of their middle wide, in the median.")
+    return "\n".join(f"* {line}" for line in lines)
+
+
+def _in_ms(row: Score) -> bool:
+    return row.inside is True
+
+
+def _in_shares(row: Score) -> bool:
+    return row.inside_share is True
+
+
+def _cells(row: Score) -> tuple[str, ...]:
+    shares = row.predicted_shares
+    return (
+        row.fault.name,
+        row.row.size,
+        _fired(row),
+        "" if row.predicted is None else "{:.2f} to {:.2f} ms".format(*row.predicted),
+        "{1:.2f} ms ({0:.2f} to {2:.2f})".format(*row.measured),
+        _verdict(row.inside),
+        "" if row.width is None else f"{row.width:.0%}",
+        "" if shares is None else "{:.0%} to {:.0%}".format(*shares),
+        "{1:.0%} ({0:.0%} to {2:.0%})".format(*row.undisturbed_shares),
+        _verdict(row.inside_share),
+        _with_others(", ".join(row.false_alarms) or "silent", row.still_said),
+    )
+
+
+def _fired(row: Score) -> str:
+    own = ", ".join(row.fired) or "nothing"
+    return _with_others(own if row.fault.rules else "no rule yet", row.others)
+
+
+def _with_others(own: str, others: Sequence[str]) -> str:
+    return f"{own}; also {', '.join(others)}" if others else own
+
+
+def _verdict(inside: bool | None) -> str:
+    return "" if inside is None else "yes" if inside else "no"
+
+
+def _catalogue() -> Table:
+    rows = [
+        (
+            f"`{fault.name}`",
+            fault.fault,
+            fault.fix,
+            ", ".join(f"`{rule}`" for rule in fault.rules) or "none yet",
+            "GPU" if fault.needs_gpu else "CPU",
+        )
+        for fault in FAULTS
+    ]
+    return [("fault", "what is wrong", "the fix", "expected rules", "shown by"), *rows]
+
+
+def _about(run: Run, rows: Sequence[Score]) -> str:
+    machine, versions = run.machine, run.versions
+    fresh = sum(row.is_fresh for row in rows)
+    turns = [turn for row in rows for turn in row.row.before.turns]
+    waits = [turn.waited_ms / turn.step_ms for turn in turns if turn.waited_ms is not None]
+    text = (
+        f"{run.started} to {run.ended}, {machine.cpu}, {machine.cores} cores, {machine.memory_gb:.0f} GB, "
+        f"{machine.gpu or 'no GPU'}, {machine.system}, Python {versions['python']}, torch {versions['torch']}. Load "
+        f"{machine.load[0]:.1f} at the beginning, {machine.load[1]:.1f} at the end. This version of the tool "
+        f"predicts {fresh} rows from kept traces; for {len(rows) - fresh} the predictions are those that "
+        f"{versions['traceanalyzer']} made when the run was."
+    )
+    if waits:
+        text += f" The main thread waited for a core in {median(waits):.0%} of a turn in the median."
+    text += f" {run.note}" if run.note else ""
+    return text + "".join(f" `{name}` failed: {why}." for name, why in run.failed.items())
+
+
+def _agreement(first: Sequence[Score], second: Sequence[Score]) -> str:
+    """How far the runs lie apart: the noise of different moments."""
+    others = {(row.fault.name, row.row.size): row for row in second}
+    pairs = [(row, others[key]) for row in first if (key := (row.fault.name, row.row.size)) in others]
+    apart = [abs(one.undisturbed_shares[1] - two.undisturbed_shares[1]) for one, two in pairs]
+    wall = [abs(one.measured[1] - two.measured[1]) / one.row.before.step_ms for one, two in pairs]
+    widest = sorted(zip(apart, range(len(pairs)), strict=True), reverse=True)[:8]
+    rows = [
+        (
+            row[0].fault.name,
+            row[0].row.size,
+            *("{1:.0%} ({0:.0%} to {2:.0%})".format(*score.undisturbed_shares) for score in row),
+            *("{1:.2f} ms ({0:.2f} to {2:.2f})".format(*score.measured) for score in row),
+        )
+        for row in (pairs[place] for _, place in widest)
+    ]
+    text = (
+        f"{len(pairs)} rows are in both runs. The medians of their shares lie {median(apart):.1%} of the step apart in "
+        f"the median, {max(apart):.0%} at most; those in ms {median(wall):.0%} in the median, {max(wall):.0%} at most: "
+        "that is the noise of a busy machine. The rows that lie furthest apart:"
+    )
+    columns = ("fault", "size", "share, first", "share, second", "ms, first", "ms, second")
+    return f"{text}\n\n{_markdown([columns, *rows])}"
+
+
+def _outside(rows: Sequence[Score]) -> str:
+    """Kinds of failures, each with its rows and their measured shares."""
+    ruled = [row for row in rows if row.fault.rules]
+    seen = [row for row in ruled if row.predicted_shares is not None]
+    too_much = [row for row in seen if row.undisturbed_shares[1] < (row.predicted_shares or (0, 0))[0]]
+    too_little = [row for row in seen if row.undisturbed_shares[1] > (row.predicted_shares or (0, 0))[1]]
+    costly = [row for row in rows if not row.costs_nothing]
+    groups = {
+        "Less was saved than the least that was promised, in shares of the step": too_much,
+        "More was saved than the most that was promised": too_little,
+        "A rule exists, the fault costs something, and the rule says nothing": [
+            row for row in costly if row.fault.rules and not row.fired
+        ],
+        "The fault was seen, but no saving was told": [row for row in ruled if row.fired and row.predicted is None],
+        "No rule is about it, and it costs something": [row for row in costly if not row.fault.rules],
+        "A rule of the fault still speaks after the fix": [row for row in rows if row.false_alarms],
+        f"It costs less than {NOISE:.0%} of the step, or turns disagree about the sign": [
+            row for row in rows if row.costs_nothing
+        ],
+    }
+    lines = [f"* {title}: {_named(found)}." for title, found in groups.items()]
+    return "\n".join([f"Of the {KEPT_RUN} run, with measured shares of the step:", "", *lines])
+
+
+def _named(rows: Sequence[Score]) -> str:
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        names.setdefault(row.fault.name, []).append(f"{row.undisturbed_shares[1]:.0%} {row.row.size}")
+    return ", ".join(f"`{name}` ({', '.join(shares)})" for name, shares in names.items()) or "none"
+
+
+_COST = """`python -m examples.lab overhead` measures the CPU time that the recording thread spends per event, by kind.
+The package reads the figures in `traceanalyzer/knowledge/profiler_overhead.json`. In ns, the median and the middle half
+of the rounds:"""
+
+
+def _costs(overheads: Iterable[Overhead]) -> Table:
+    kinds = ("operator", "shapes", "memory", "frame", "range")
+    rows = []
+    for entry in overheads:
+        costs = [getattr(entry, kind) for kind in kinds]
+        cells = [f"{cost.median_ns:.0f} ({cost.low_ns:.0f} to {cost.high_ns:.0f})" for cost in costs]
+        rows.append((entry.measured, f"{entry.cpu}, torch {entry.torch}", *cells))
+    titles = ("operator", "its shapes", "allocation or release", "Python frame", "range")
+    return [("measured", "with", *titles), *rows]
+
+
+def _markdown(cells: Table) -> str:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)

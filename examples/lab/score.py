@@ -1,0 +1,149 @@
+"""Compares what the tool predicts with what was measured, without running anything again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from examples.lab import keeping
+from examples.lab.catalogue import BY_NAME, Fault
+from examples.lab.results import Recorded, Row, Run, Said
+
+SERIOUS = frozenset({"critical", "high", "medium"})
+NOISE = 0.02
+"""Share of the step below which a saving is nothing: two equal programs on a quiet machine differ by as much."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One row: predicted beside measured. Times in ms per step, shares of the step with the fault."""
+
+    fault: Fault
+    row: Row
+    before: Recorded
+    """What the tool says now, if the trace was kept; else what it said when the run was made."""
+    after: Recorded
+    is_fresh: bool
+    """Whether both traces were kept, so that this version of the tool has judged them."""
+
+    @property
+    def fired(self) -> tuple[str, ...]:
+        """Rules of the fault that see it."""
+        return tuple(dict.fromkeys(said.rule for said in self.before.said if said.rule in self.fault.rules))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Other findings of weight."""
+        serious = [said.rule for said in self.before.said if said.severity in SERIOUS]
+        return tuple(dict.fromkeys(rule for rule in serious if rule not in self.fault.rules))
+
+    @property
+    def false_alarms(self) -> tuple[str, ...]:
+        """Rules of the fault that see it after the fix."""
+        return tuple(dict.fromkeys(said.rule for said in self.after.said if said.rule in self.fault.rules))
+
+    @property
+    def still_said(self) -> tuple[str, ...]:
+        """Other findings of weight after the fix; they may be true."""
+        serious = [said.rule for said in self.after.said if said.severity in SERIOUS]
+        return tuple(dict.fromkeys(rule for rule in serious if rule not in self.fault.rules))
+
+    @property
+    def predicted(self) -> tuple[float, float] | None:
+        """The saving of the finding of the fault that promises most, at least and at most; None without one."""
+        return _largest([said for said in self.before.said if said.rule in self.fault.rules])
+
+    @property
+    def predicted_shares(self) -> tuple[float, float] | None:
+        """The same as shares of the step in the trace, which the profiler and other programs have made longer."""
+        if self.predicted is None:
+            return None
+        low, high = self.predicted
+        return low / self.before.step_ms, high / self.before.step_ms
+
+    @property
+    def measured(self) -> tuple[float, float, float]:
+        """Least, median and largest saving of the turns."""
+        return _spread(self.row.savings_ms())
+
+    @property
+    def measured_shares(self) -> tuple[float, float, float]:
+        """The same as shares of the step."""
+        return _spread(self.row.shares())
+
+    @property
+    def undisturbed_shares(self) -> tuple[float, float, float]:
+        """The same without the time in which other programs had the core of the main thread."""
+        return _spread(self.row.shares(undisturbed=True))
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the median of what was measured lies in the predicted interval; None without one."""
+        return _inside(self.measured[1], self.predicted)
+
+    @property
+    def inside_share(self) -> bool | None:
+        """The same in shares of the step, which a busy machine disturbs less."""
+        return _inside(self.undisturbed_shares[1], self.predicted_shares)
+
+    @property
+    def touches(self) -> bool | None:
+        """Whether any turn lies in the interval, or turns lie on both sides of it."""
+        if self.predicted is None:
+            return None
+        low, high = self.predicted
+        return self.measured[0] <= high and self.measured[2] >= low
+
+    @property
+    def width(self) -> float | None:
+        """Width of the predicted interval over its middle; 2 where it begins at 0."""
+        if self.predicted is None or not sum(self.predicted):
+            return None
+        low, high = self.predicted
+        return 2 * (high - low) / (high + low)
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether the fault cannot be told from noise here."""
+        low, middle, _ = self.undisturbed_shares
+        return middle < NOISE or low < 0
+
+
+def score(run: Run, folder: Path | None) -> list[Score]:
+    """Judge all rows of a run.
+
+    Args:
+        run: What was measured, and what was said then.
+        folder: Kept traces of the same run; None: there are none.
+    """
+    return [_score(row, folder) for row in run.rows if row.fault in BY_NAME]
+
+
+def _score(row: Row, folder: Path | None) -> Score:
+    paths = [keeping.kept(row.fault, row.size, side, folder) for side in ("before", "after")] if folder else []
+    if not paths or not all(path.exists() for path in paths):
+        return Score(BY_NAME[row.fault], row, row.before.recorded, row.after.recorded, is_fresh=False)
+    before, after = map(_judged, paths)
+    return Score(BY_NAME[row.fault], row, before, after, is_fresh=True)
+
+
+@cache
+def _judged(path: Path) -> Recorded:
+    from examples.lab.reading import recorded  # noqa: PLC0415 - loads the whole tool
+
+    return recorded(path)
+
+
+def _largest(said: list[Said]) -> tuple[float, float] | None:
+    savings = [entry.saving_ms for entry in said if entry.saving_ms is not None]
+    return max(savings, key=lambda saving: saving[1]) if savings else None
+
+
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    return min(values), median(values), max(values)
+
+
+def _inside(value: float, interval: tuple[float, float] | None) -> bool | None:
+    return None if interval is None else interval[0] <= value <= interval[1]

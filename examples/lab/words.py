@@ -1,0 +1,71 @@
+"""What docs/lab.md says beside its tables."""
+
+from __future__ import annotations
+
+BEFORE = """# The bottleneck lab
+
+Written by `scripts/lab_page.py` from `examples/lab/results` and `fixtures/lab`; `make docs` checks it.
+
+What is advice worth? `examples/lab` holds faults of training programs, each a small file with the program `before` and
+the program `after` its fix, at two sizes. Each program is recorded with `traceanalyzer.capture.profile`, with its
+defaults, and timed **without** the profiler in five turns; the two programs take turns, so that a busy machine disturbs
+both. A fault has a process of its own, with one thread for operators; faults of DDP have two such processes, connected
+by gloo.
+
+    python -m examples.lab list
+    python -m examples.lab measure clones fp64 -o run.json --traces traces/     # needs torch
+    python -m examples.lab measure -o run.json --traces traces/                 # all of them; a GPU adds its own
+    python -m examples.lab keep traces/ kept/                                   # traces, shortened by the tool itself
+    python -m examples.lab score                                                # predictions of this version
+    python -m examples.lab overhead -o costs.json                               # what the profiler costs; needs torch
+
+## The faults"""
+
+AFTER = """Nothing is run again to judge another version of the tool: `score` and this page read the traces in
+`fixtures/lab` anew and compare what this version says with what was measured then. Where no trace was kept (large size,
+second run), the prediction is the one that was made when the run was.
+
+| column | meaning |
+|---|---|
+| fired | rules of the fault that see it; other findings of medium severity or more are behind "also" |
+| predicted | saving per step, at least and at most, by the rule of the fault that promises most |
+| measured (range) | step with the fault less step with the fix, for as many samples: median, and range of five turns |
+| inside | whether the median lies in the interval |
+| width | of the interval, over its middle: 200 % where it begins at 0 |
+| predicted share | the interval over the typical step of the trace, which the profiler and other programs made longer |
+| measured share (range) | the saving over the step with the fault, both without the time in which the main thread \
+waited for a core that other programs had (Linux counts that) |
+| after the fix | rules of the fault that still speak, and others of weight: false alarms, unless the fix leaves some \
+of the fault |
+
+Milliseconds are the worse judge on a busy machine: prediction and measurement are of different moments, and the machine
+had less than one free core. Shares are the better one, but the profiler changes them, too: it makes operators longer,
+and sleeping not. What workers and other ranks waited for a core is not taken off."""
+
+PLANTED = """## The training with planted faults
+
+`examples/planted_faults.py` has several faults in one loop. `fixtures/synthetic/planted_faults.json.gz` is the trace
+that a V100 would write of it, built event by event, and `tests/rules/test_planted_faults.py` holds each fault to its
+finding:
+
+| planted fault | on a GPU | on a CPU |
+|---|---|---|
+| three values read per step | `sync-item-frequent` | skipped: nothing is waited for on a CPU, no call of a runtime is \
+recorded |
+| a pause after each | `host-python-gap`, which names the line | skipped: no kernel that could wait |
+| zeros made on the CPU and moved | `tensor-created-on-cpu` | skipped: nothing is copied to a device |
+| five additions whose results are not used | none: a trace does not show whether a result is used | none |
+| ten clones thrown away | `copies-materialized` | `copies-materialized` |
+| two passes over a part of the batch | `redundant-passes` | `redundant-passes` |
+| DataParallel on one GPU | `dataparallel` | not there: the script wraps the network on a GPU only |
+| float32 without tensor cores, no autocast | `tensor-cores-unused` | skipped: no kernel that would have a name |
+
+The clean variant has none of these findings. On one GPU today's DataParallel checks every parameter and scatters the
+batch; it neither replicates nor gathers, so neither does the trace.
+
+## On a machine with a GPU
+
+The same `measure` runs all faults there, those of the GPU included, at sizes that suit it. **This has not been done
+yet:** no GPU was at hand, so the programs of `pageable-copies`, `tensors-from-cpu`, `float32-products`,
+`data-parallel`, `growing-memory` and `device-wide-sync` have been run step by step on a CPU only, where they cost
+nothing and are not judged."""
