@@ -40,6 +40,7 @@ class Collector:
     def __init__(self) -> None:
         self.names: StringPool[str] = StringPool()
         self.threads: StringPool[tuple[Any, Any]] = StringPool()
+        self._threads_of = _ThreadsOfProcesses(self.threads)
         self.shapes: StringPool[bytes] = StringPool(b"")
         self.types: StringPool[bytes] = StringPool(b"")
         self.dims: StringPool[bytes] = StringPool(b"")
@@ -73,7 +74,7 @@ class Collector:
             TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
         self._categories: StringPool[str] = StringPool()
-        self._codes_of_types: dict[Any, int] = {}
+        self._codes_of_types = _CodesOfTypes(self._categories)
         self._groups: list[int] = []
         self._normalized: list[int] = []
         self._by_content: list[bool] = []
@@ -108,10 +109,7 @@ class Collector:
     def _codes_of_categories(self, events: Sequence[Event]) -> I32:
         if _is_general(events):
             return self._categories.codes([event.cat for event in events], len(events))
-        kinds: list[Any] = list(map(type, events))
-        for kind in set(kinds).difference(self._codes_of_types):
-            self._codes_of_types[kind] = self._categories.encode(kind.cat)
-        return np.fromiter(map(self._codes_of_types.__getitem__, kinds), np.int32, len(kinds))
+        return np.fromiter(map(self._codes_of_types.__getitem__, map(type, events)), np.int32, len(events))
 
     def _classify_new(self) -> None:
         for name in self._categories.values()[len(self._groups) :]:
@@ -164,8 +162,11 @@ class Collector:
         np.maximum(dur, 0, out=dur)
 
     def _threads(self, events: Sequence[Event]) -> I32:
+        pids, tids = [e.pid for e in events], [e.tid for e in events]
         try:
-            return self.threads.codes(zip([e.pid for e in events], [e.tid for e in events], strict=True), len(events))
+            if pids.count(pids[0]) == len(pids):  # nearly always
+                return np.fromiter(map(self._threads_of[pids[0]].__getitem__, tids), np.int32, len(tids))
+            return self.threads.codes(zip(pids, tids, strict=True), len(events))
         except TypeError:  # a list or an object where an id belongs
             return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
@@ -287,6 +288,42 @@ class Collector:
             allocated=integers([a.allocated for a in args]),
             reserved=integers([a.reserved for a in args]),
         )
+
+
+class _CodesOfTypes(dict[Any, int]):
+    """Codes of the categories of types of events, found as they occur."""
+
+    def __init__(self, categories: StringPool[str]) -> None:
+        super().__init__()
+        self._categories = categories
+
+    def __missing__(self, kind: Any) -> int:
+        code = self[kind] = self._categories.encode(kind.cat)
+        return code
+
+
+class _ThreadsOfProcesses(dict[Any, "_ThreadsOfProcess"]):
+    """For each process the codes of its threads."""
+
+    def __init__(self, pool: StringPool[tuple[Any, Any]]) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def __missing__(self, pid: Any) -> _ThreadsOfProcess:
+        threads = self[pid] = _ThreadsOfProcess(self._pool, pid)
+        return threads
+
+
+class _ThreadsOfProcess(dict[Any, int]):
+    """Codes of the threads of a process, found as they occur: to look up a pair of ids takes three times as long."""
+
+    def __init__(self, pool: StringPool[tuple[Any, Any]], pid: Any) -> None:
+        super().__init__()
+        self._pool, self._pid = pool, pid
+
+    def __missing__(self, tid: Any) -> int:
+        code = self[tid] = self._pool.encode((self._pid, tid))
+        return code
 
 
 def _is_general(events: Sequence[Event]) -> bool:
