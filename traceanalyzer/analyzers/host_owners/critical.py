@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.resources import busiest
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
@@ -144,7 +145,7 @@ def _handed_over(context: Context, main: int, engine: int) -> tuple[Intervals, I
     if not works:
         return works, works
     starts, ends = works.end[:-1], works.start[1:]
-    moments = np.sort(
+    moments = ascending(
         np.concatenate(
             [
                 bound

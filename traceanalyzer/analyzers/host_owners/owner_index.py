@@ -24,6 +24,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import Critical, critical
 from traceanalyzer.analyzers.host_owners.labels import Owner, labels
 from traceanalyzer.analyzers.host_owners.tree import OwnerTree, owner_tree
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -80,8 +81,9 @@ class OwnerIndex:
         bounds = np.concatenate(
             (tree.start_ns[own], tree.end_ns[own], steps.start, steps.end, handed.start, handed.end)
         )
-        bounds = np.unique(bounds)
+        bounds = ascending(bounds)  # each part of them is in order, or nearly
         start, end = bounds[:-1], bounds[1:]
+        start, end = start[end > start], end[end > start]
         inside = found.kept.within(start, start + 1) > 0
         start, end = start[inside], end[inside]
         thread = found.at(start)
