@@ -22,8 +22,8 @@ PAGES = sorted(
 )
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-FILE = re.compile(r"[\w.]+(/[\w.]+)+/?|[\w.]+\.(py|md|toml|json)")
-"""A path, or the name of a file."""
+FILE = re.compile(r"[\w.]+(/[\w.]+)+/?|\w[\w.]*\.(py|md|toml|json)")
+"""A path, or the name of a file; no mere suffix."""
 EXAMPLES = {"report.json", "report.md", "trace.json", "trace.json.gz"}
 """Files that only users have."""
 _PARSER = MarkdownIt("commonmark").enable("table")

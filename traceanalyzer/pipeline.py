@@ -229,7 +229,7 @@ def _gpu(devices: Iterable[Device], config: Config) -> Gpu | None:
 
 def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     rules = selection.choose(config)
-    views = tables.runs.group(document)
+    views = tables.grouping.group(document)
     results, skipped = tables.run(document, views)
     source = ReportSource(document.name, "key_averages", document.size_bytes)
     advice = judge(facts_of_tables.facts(views, results, _gpu((), config)), rules)

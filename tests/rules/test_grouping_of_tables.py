@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceanalyzer.analyzers.tables.grouping import RunView, group
 from traceanalyzer.analyzers.tables.kinds import is_device_row
-from traceanalyzer.analyzers.tables.runs import RunView, analyze, group
+from traceanalyzer.analyzers.tables.runs import analyze
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.facts import Facts

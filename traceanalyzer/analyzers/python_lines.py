@@ -2,7 +2,8 @@
 
 With stacks, the profiler records the call of every Python function as a frame, `file.py(123): name`. Frames of
 one thread nest. Time in built-in functions and in the frames of `nn.Module`, which have no line, belongs to the
-line that called them.
+line that called them. What autograd launches where no line runs belongs to the line of the forward pass
+(`backward_lines`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import backward_lines
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.report.message import Message, Text
@@ -41,10 +43,15 @@ class Line(msgspec.Struct, frozen=True):
     """Device time in ns of what was launched while the function was the innermost one, each in full."""
     device_total_ns: int
     """Device time in ns of what was launched anywhere within its calls; each launch counts once."""
+    backward_device_self_ns: int | None = None
+    """Device time in ns of what autograd launched, while no line ran, for operators that were called while the function
+    was the innermost one, each in full; null in reports of versions that did not know it."""
+    backward_device_total_ns: int | None = None
+    """The same for operators that were called anywhere within its calls; each launch counts once."""
 
 
 class PythonLines(msgspec.Struct, frozen=True):
-    """Lines, the one with the most device self time first (host self time where nothing ran on a device)."""
+    """Lines, the most device self time of both passes first; without a device the most host self time."""
 
     rows: tuple[Line, ...]
     """Every line, those of torch and of the standard library too."""
@@ -54,6 +61,9 @@ class PythonLines(msgspec.Struct, frozen=True):
     """Sum of the durations of everything on devices in ns, launched by Python or not."""
     unattributed_device_ns: int
     """Part of it in ns that no recorded line launched: by the threads of autograd, or without a launch in the trace."""
+    backward_device_ns: int | None = None
+    """Part of that in ns that autograd launched for operators of known lines: the sum of the backward self times of
+    `rows`; null in reports of versions that did not know it."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,8 @@ def analyze(context: Context) -> PythonLines:
     """One row per function, and what belongs to none."""
     rows, launched, attributed = _rows(context, context.once(line_tree))
     outside, _, _ = _rows(context, context.once(own_line_tree))
-    return PythonLines(rows, outside, launched, launched - attributed)
+    backward = sum(row.backward_device_self_ns or 0 for row in rows)
+    return PythonLines(rows, outside, launched, launched - attributed, backward)
 
 
 def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int]:
@@ -116,9 +127,10 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
     tree, size = lines.tree, len(lines.tree)
     start, end, touches = _clipped(context, tree)
     host_total = end - start
-    launched, owner, device = _device_time(context, lines)
+    launched, (owner, device), (behind, gradient) = _device_time(context, lines)
     device_self = sum_by(owner, device, size)
-    device_total = tree.sums(device_self)
+    backward_self = sum_by(behind, gradient, size)
+    device_total, backward_total = tree.sums(device_self), tree.sums(backward_self)
     counted = np.flatnonzero(touches)
     first, groups = group(lines.name[counted])
     once = outermost(lines)[counted]
@@ -128,15 +140,21 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
         sum_by(groups[once], host_total[counted][once], len(first)),
         sum_by(groups, device_self[counted], len(first)),
         sum_by(groups[once], device_total[counted][once], len(first)),
+        sum_by(groups, backward_self[counted], len(first)),
+        sum_by(groups[once], backward_total[counted][once], len(first)),
     ]
     names = context.trace.names
     rows = [
         Line(names[name], *values)
         for name, values in zip(lines.name[counted][first].tolist(), np.column_stack(columns).tolist(), strict=True)
     ]
-    cost = "device_self_ns" if len(context.trace.device) else "host_self_ns"
-    order = sorted(rows, key=lambda row: (-getattr(row, cost), -row.host_self_ns, row.name))
+    on_device = bool(len(context.trace.device))
+    order = sorted(rows, key=lambda row: (-_cost(row, on_device), -row.host_self_ns, row.name))
     return tuple(order), launched, int(device.sum())
+
+
+def _cost(row: Line, on_device: bool) -> int:
+    return row.device_self_ns + (row.backward_device_self_ns or 0) if on_device else row.host_self_ns
 
 
 def outermost(lines: LineTree) -> Bool:
@@ -164,10 +182,14 @@ def _clipped(context: Context, tree: Tree) -> tuple[I64, I64, Bool]:
     return tree.start_ns.clip(*scope), tree.end_ns.clip(*scope), touches
 
 
-def _device_time(context: Context, lines: LineTree) -> tuple[int, I64, I64]:
-    """Device time of all, and the position of the line and the duration for each event that has a line.
+def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64], tuple[I64, I64]]:
+    """Device time of all, and what lines have of it in the forward and in the backward pass.
 
     What was launched in the chosen steps counts, and what ran in them if its launch is not in the trace.
+
+    Returns:
+        The sum in ns; position of the frame and duration in ns of each event that a line launched; the same of each
+        other event that autograd launched for an operator that a line called.
     """
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     linked = launch != NO_PARENT
@@ -176,4 +198,8 @@ def _device_time(context: Context, lines: LineTree) -> tuple[int, I64, I64]:
     events = np.flatnonzero(counted & linked)
     position = lines.tree.innermost(launches.thread[launch[events]], launches.start_ns[launch[events]])
     found = position != NO_PARENT
-    return total, position[found], device.dur_ns[events[found]]
+    others = events[~found]
+    behind = backward_lines.frames_of_launches(context, lines.tree)[launch[others]]
+    known = behind != NO_PARENT
+    known[known] = _clipped(context, lines.tree)[2][behind[known]]
+    return total, (position[found], device.dur_ns[events[found]]), (behind[known], device.dur_ns[others[known]])

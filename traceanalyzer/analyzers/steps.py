@@ -37,11 +37,12 @@ class Steps:
     """`ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`, the name of an annotation, or None."""
 
     cut: int = 0
-    """Steps at the end that were left out, because the recording ended within them."""
+    """Steps at the end that were left out because the recording ended within them."""
     mark_ns: tuple[I64, I64] | None = None
-    """Start and end of the marks themselves, before the device's work moved the steps; None: as the steps."""
+    """Start and end of the marks themselves, before the steps were extended by the device's work; None if they are the
+    same."""
     nested: int = 0
-    """Steps that were left out, because they start within `NESTED` others."""
+    """Steps that were left out because they start within `NESTED` others."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -70,7 +71,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
 
     Args:
         trace: The trace.
-        kind: Of every host row, from `host_tree.kinds`.
+        kind: The kind of every host row, from `host_tree.kinds`.
         links: Launches of device events.
     """
     host = trace.host
@@ -103,7 +104,7 @@ def _levels(start: I64, end: I64) -> I64:
 
 
 def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
-    """Steps from the starts of optimizer steps, else of waits for the loader; None where neither repeats.
+    """Infer steps from the starts of optimizer steps, else of waits for the loader; None if neither repeats.
 
     Step i lasts from start i to start i + 1, the last one until the last device event that it launched.
     """
@@ -132,7 +133,7 @@ def _one(start: I64, dur: I64, found_by: str) -> Steps:
 
 
 def launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
-    """Per step, the device events whose launch lies wholly within it."""
+    """For each step, the device events whose launch is completely within it."""
     launches = trace.launches
     launch_end = launches.end_ns
     by_launch = np.argsort(links.launch, kind="stable")
@@ -148,7 +149,7 @@ def launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
 
 
 def extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
-    """Extend each step to the last kernel that it launched; the next one starts only there."""
+    """Extend each step to the last kernel that it launched; the next step starts only there."""
     launched = launched_in(trace, links, raw)
     counts = np.array([len(events) for events in launched])
     if not counts.any():
@@ -171,7 +172,7 @@ def extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
 
 
 def _without_tail(counts: I64) -> int:
-    """Number of steps without those at the end that the trace cut."""
+    """Number of steps, without those at the end that were cut off with the trace."""
     last = int(np.flatnonzero(counts)[-1])
     cut = last > 0 and _TAIL_SHARE * counts[last - 1] > counts[last]
     return last if cut else last + 1

@@ -121,11 +121,13 @@ def output(what: str, suffixes: Iterable[str]) -> _Decorator[_Command]:
 
 def form(names: Iterable[str]) -> _Decorator[_Command]:
     """`--format`, for outputs whose name does not say it."""
+    known = tuple(names)
     return click.option(
         "--format",
         "form",
-        type=click.Choice(tuple(names)),
-        help="Format of all output; without it, the suffix of each file decides.",
+        type=click.Choice(known),
+        metavar="FORMAT",
+        help=f"Format of all output ({', '.join(known)}); without it, the suffix of each file decides.",
     )
 
 

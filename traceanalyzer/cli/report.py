@@ -9,7 +9,7 @@ import click
 
 from traceanalyzer import config, multirank, renderers
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.cli import delivery, folder, one_line, page, parameters, suggestions
+from traceanalyzer.cli import delivery, flame, folder, one_line, page, parameters, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -29,7 +29,7 @@ _NEXT = Text("report-next", "Next: {command}", note="command is what the user ma
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
 
-FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
+FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
 
 
 @click.command("report")
@@ -61,6 +61,7 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",)}
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
 @click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
+@flame.options
 @delivery.assets_options
 @parameters.show
 @parameters.force
@@ -82,6 +83,8 @@ def command(
     sort_by: str | None,
     row_limit: int,
     group_by_input_shape: bool,
+    over: str | None,
+    weight: str | None,
     assets: str | None,
     assets_format: str | None,
     show: bool,
@@ -113,6 +116,8 @@ def command(
       cat trace.json | traceanalyzer report - --format markdown -o -
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
+      traceanalyzer report trace.json -o trace.speedscope.json
+      traceanalyzer report trace.json -o trace.collapsed --weight host
       traceanalyzer report profiling.md
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
@@ -132,17 +137,25 @@ def command(
     charts = delivery.assets(assets, assets_format, targets)
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
-    if TABLE in {target.form for target in targets} and (steps or skip_warmup):
+    forms = {target.form for target in targets}
+    if TABLE in forms and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
+    flame.check(forms, over, weight, StepChoice(first, last, skip_warmup))
     asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures)
     made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
-        trace = _traced(made.measured, given)
+        trace = _traced(made.measured, given, "a table (.txt)")
         return _table(trace, sort_by, row_limit, by_shape=group_by_input_shape)
 
+    def speedscope() -> str:
+        return flame.speedscope(_traced(made.measured, given, "a flame graph"), asked.steps, over, spoken)
+
+    def collapsed() -> str:
+        return flame.collapsed(_traced(made.measured, given, "a flame graph"), asked.steps, over, weight)
+
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
-    way.deliver(made.report, targets, {TABLE: table})
+    way.deliver(made.report, targets, {TABLE: table, flame.SPEEDSCOPE: speedscope, flame.COLLAPSED: collapsed})
     for note in made.notes:
         click.echo(one_line(note), err=True)
     if show:
@@ -208,18 +221,18 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
         return _Made(report_on(content, file, asked.steps, asked.settings, beside), content)
 
 
-def _traced(measured: Trace | TableDocument | Report | None, given: str) -> Trace:
-    """What a table is made of.
+def _traced(measured: Trace | TableDocument | Report | None, given: str, what: str) -> Trace:
+    """What a table or a flame graph is made of.
 
     Raises:
         UsageError: It is not one trace.
     """
     if measured is None:
-        raise UsageError(f"{given}: holds several ranks, and a table (.txt) is made of one trace; name the file of one")
+        raise UsageError(f"{given}: holds several ranks, and {what} is made of one trace; name the file of one")
     if isinstance(measured, Report):
-        raise UsageError(f"{given}: is a saved report, and a table (.txt) is made of a trace; name the trace")
+        raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
     if not isinstance(measured, Trace):
-        raise UsageError(f"{given}: holds printed tables already, and a table (.txt) is made of a trace")
+        raise UsageError(f"{given}: holds printed tables, and {what} is made of a trace")
     return measured
 
 

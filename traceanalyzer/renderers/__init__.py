@@ -24,6 +24,10 @@ BINARY = {"csv": (), "xlsx": (".xlsx",)}
 """Formats that are not one text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
 
 
+FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
+"""Formats that are made of a trace, not of a report: flame graphs (`renderers.speedscope`, `renderers.collapsed`)."""
+
+
 class _Ranked(Protocol):
     def __call__(self, report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str: ...
 
@@ -47,10 +51,14 @@ def format_of(path: str, formats: Mapping[str, Sequence[str]] = EVERY) -> str:
     Raises:
         UsageError: None of them has this suffix.
     """
+    named = PurePath(path).name[1:].lower()  # a file called .md is hidden and has no suffix
+    for name, of_one in {**FLAME_GRAPHS, **formats}.items():  # first, as .speedscope.json ends in .json
+        if not named.endswith(tuple(of_one)):
+            continue
+        if name not in formats:
+            raise UsageError(f"{path}: a flame graph is made of one trace, by traceanalyzer report TRACE -o {path}")
+        return name
     suffix = PurePath(path).suffix.lower()
-    for name, of_one in formats.items():
-        if suffix in of_one:
-            return name
     if suffix == ".csv" and "csv" in formats:
         raise UsageError(f"{path}: a report has several tables; name a folder, with --format csv")
     found = f"no format here has the suffix {suffix}" if suffix else "has no suffix that says the format"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from traceanalyzer.analyzers.tables.runs import MOST_COMPARED
+from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
 

@@ -1,4 +1,4 @@
-"""Finds products whose sides are not multiples of what Tensor Cores load at once, and how slow that makes them."""
+"""Finds products with sides that are not multiples of what Tensor Cores load at once, and how much slower they are."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
 
 
 def is_candidate(row: RooflineRow, call_ns: float) -> bool:
-    """Whether it is a long enough product in 8 or 16 bits that neither its launch nor a tiny side bounds."""
+    """Whether it is a product in 8 or 16 bits that is long enough, and not limited by its launch or by a tiny side."""
     unit = multiple(row) if row.family == "gemm" else None
     found = None if unit is None else sides(row.name, row.input_shapes)
     if unit is None or found is None:
@@ -78,7 +78,7 @@ def _type(row: RooflineRow) -> str:
 
 
 def multiple(row: RooflineRow) -> int | None:
-    """Number that the sides must be multiples of; None for types that need none."""
+    """The number of which the sides must be multiples; None for types without such a number."""
     kind = _type(row)
     return _UNIT_FP8 if "Float8" in kind else _UNIT.get(kind)
 
@@ -90,7 +90,7 @@ def is_aligned(row: RooflineRow) -> bool:
 
 
 def loaded_at_once(facts: Facts) -> dict[tuple[str, str], int]:
-    """Number of elements that the kernels of a product load at once, where their names tell."""
+    """Number of elements that the kernels of a product load at once, if their names say so."""
     found = facts.find("kernels_by_shape", KernelsByShape)
     loads: dict[tuple[str, str], int] = {}
     for row in found.rows if found else ():

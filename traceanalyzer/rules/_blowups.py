@@ -1,4 +1,4 @@
-"""Finds operators that make, use and sum up tensors far larger than their inputs, by shapes alone."""
+"""Finds operators that create, use and sum up tensors far larger than their inputs, from shapes alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAMILY = (
 
 
 def blown_up(name: str, shapes: Sequence[Shape], expansion: float) -> tuple[int, float] | None:
-    """Elements of the result, and over those of the largest input, if it is that much larger."""
+    """Elements of the result, and their ratio to those of the largest input, if the result is that much larger."""
     base, tensors = name.removeprefix("aten::"), [shape for shape in shapes if shape]
     if base in BINARY and len(tensors) > 1:
         result = broadcast(tensors)
@@ -38,7 +38,7 @@ def reduced(name: str, shapes: Sequence[Shape]) -> int | None:
 
 
 def belongs(name: str, shapes: Sequence[Shape], elements: int) -> bool:
-    """Whether an operator reads or writes a tensor of that size, and is not a product with work of its own."""
+    """Whether an operator reads or writes a tensor of that size, and is not a real matrix product."""
     found = sides_of(name, shapes)
     sizes = {math.prod(shape) for shape in shapes if shape}
     if found is not None:

@@ -1,4 +1,4 @@
-"""Copies from the host to devices, as rules see them."""
+"""Copies from the host to devices, for several rules."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NO_MEMORY = Text(
 
 
 def to_device(copies: Copies) -> list[Copy]:
-    """The copies among some that go from the host to a device.
+    """Select the copies that go from the host to a device.
 
     Raises:
-        Missing: There are some, and none says what memory it comes from.
+        Missing: There are such copies, but none says which kind of host memory it reads.
     """
     rows = [row for row in copies.rows if row.kind == "HtoD"]
     if rows and all(row.host_memory is None for row in rows):

@@ -1,4 +1,4 @@
-"""Finds operators that take far longer than other calls of their size, or than moving their bytes."""
+"""Finds operators that take far longer than other calls of the same size, or than moving their bytes would take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, Missing
 
 _MOVING = frozenset({"elementwise", "reduction", "normalization"})
-"""Families of operators that memory bounds."""
+"""Families of operators that are bound by memory."""
 _REACHED = 0.5
 """Share of the memory's bandwidth that an operator which moves data should reach at least (own choice)."""
 
@@ -62,7 +62,7 @@ def memory_bandwidth(facts: Facts) -> float | None:
 
 
 def _floors(facts: Facts, floor_ns: float) -> dict[tuple[str, str, str], float]:
-    """Least time of all calls in ns, where memory is what bounds them and their data is large enough to say so."""
+    """Least possible time of all calls in ns, if memory bounds them and their data is large enough to be sure."""
     roofline, bandwidth = facts.find("roofline", Roofline), memory_bandwidth(facts)
     if roofline is None or not bandwidth:
         return {}

@@ -1,4 +1,4 @@
-"""Idle time of the device that bounds the step, as rules see it."""
+"""Idle time of the device that bounds the step, for several rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def steady(facts: Facts) -> StepIdle:
 
 
 def enough(facts: Facts, events: float) -> StepIdle:
-    """The analysis of the steady steps, if enough ran in them, and the device was idle where it seems to be.
+    """The analysis of the steady steps, if enough ran in them and their idle time is real.
 
     Raises:
         Missing: There is none, or only a few kernels ran.
@@ -52,13 +52,13 @@ def enough(facts: Facts, events: float) -> StepIdle:
 
 
 def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
-    """The figures of the device that works longest within the steps, or None."""
+    """The figures of the device that works longest within the steps; None without a device."""
     number = facts.need_step_resources().device
     return next((device for device in found.devices if device.device == number), None)
 
 
 def per_step(facts: Facts, cause: str) -> float | None:
-    """Idle time of a steady step for a cause in ns; None where that is not known."""
+    """Idle time of a steady step that has this cause, in ns; None if unknown."""
     found = facts.find("step_idle", StepIdle)
     device = busiest(facts, found) if found and found.steps else None
     if found is None or device is None:

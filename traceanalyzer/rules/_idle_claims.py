@@ -1,4 +1,4 @@
-"""Keys under which changes claim the idle time of a device that they end."""
+"""Keys under which changes claim the idle time that they remove."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from traceanalyzer.rules.facts import Facts
 def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
     """Per step: waiting for the loader is `loader`, all other idle time `idle:CAUSE`.
 
-    So that what a shorter host would gain in a wait for the loader is not gained again after the loader was fixed.
-    Never more than the typical step has of a cause: idle time of steps that are left out does not come again.
+    With separate keys, time spent waiting for the loader is not counted again once the loader is fixed. A claim is
+    never more than the typical step's idle time of that cause; the idle time of steps that are left out does not recur.
     """
     recording = facts.find("recording", Recording)
     is_known = recording is not None and recording.typical is not None

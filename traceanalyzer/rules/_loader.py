@@ -11,21 +11,21 @@ CONTENTION = 0.2
 workers)."""
 
 FEW_WORKERS = 2
-"""Workers to advise where the training itself needs the cores, and their number is not known (own choice)."""
+"""Number of workers to advise if the number of cores is unknown; the training itself needs cores, too (own choice)."""
 
 
 def code_without_gpu() -> str:
-    """Nothing copies to a device, so nothing is to be pinned."""
+    """The code without pinning, for programs that copy nothing to a device."""
     return f"DataLoader(dataset, num_workers={FEW_WORKERS}, persistent_workers=True)"
 
 
 def with_workers(average: Average, basis: Message, share: float = 1.0) -> TimeSaved:
-    """At most the exposed waiting; at least what one worker beside the rest of the step saves, less a fifth.
+    """At most the exposed waiting; at least what one worker running beside the rest of the step saves, less a fifth.
 
     Args:
         average: Means over the steps.
         basis: How it was estimated.
-        share: Of the waiting that goes away, where there are several loaders.
+        share: Share of the waiting that goes away, if there are several loaders.
     """
     exposed, full = average.dataloader_ns * share, average.dataloader_full_ns * share
     rest = average.duration_ns - exposed

@@ -1,4 +1,4 @@
-"""Finds convolutions that a batch norm follows, in a trace by their order, in a table by their counts."""
+"""Finds convolutions that are followed by a batch norm: in a trace by their order, in a table by their counts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def printed(facts: Facts) -> Norms | None:
     None if it has none of both.
 
     Raises:
-        Missing: The counts do not tell.
+        Missing: The counts do not decide it.
     """
     calls = {row.name: row.calls for row in facts.operators}
     device = {row.name: row.device_self_ns for row in facts.operators}
@@ -108,7 +108,7 @@ def _first(calls: Mapping[str, int], names: Iterable[str]) -> int:
 
 
 def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
-    """Whether kernels of inference run, and none of training and no backward pass."""
+    """Whether there are kernels for inference, none for training, and no backward pass."""
     kernels = [kernel.name for kernel in facts.kernels]
     infers = any(map(_INFERS.search, kernels)) and not any(map(_TRAINS.search, kernels))
     return infers and not any(map(_BACKWARD.search, operators))

@@ -32,7 +32,7 @@ _MOST = 3.0
 _LEAST = 1.3
 """Own choice: what is left of the ratio where a product is half bound by memory or made of small parts."""
 _USED = 0.05
-"""Own choice: less time on Tensor Cores than that, of all products, is an accident."""
+"""Own choice: a smaller share of the products' time on Tensor Cores is an accident."""
 _PRODUCTS = (KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION)
 
 _FP32 = re.compile(
@@ -133,7 +133,7 @@ def precision(facts: Facts) -> Precision:
 def fp32_products(
     facts: Facts, limits: Mapping[str, float], *, tf32: bool, only: frozenset[KernelClass] = frozenset(_PRODUCTS)
 ) -> Fp32Products:
-    """Products that could gain: neither bound by memory nor by their launch.
+    """Products that could get faster: bound neither by memory nor by their launch.
 
     Args:
         facts: What is known of the run.
@@ -186,7 +186,7 @@ def _place(kernel: KernelFact, facts: Facts) -> CodePlace:
 
 
 def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> int:
-    """In a table with shapes, the time of products that are not bound by memory: it does not link kernels to them."""
+    """Time of products that are not bound by memory, from a table with shapes, which links no kernels to products."""
     flops_per_byte = intensities(facts)
     if not flops_per_byte:
         return otherwise
@@ -196,7 +196,7 @@ def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> in
 
 
 def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool) -> Interval:
-    """Saving by the ratio of the peaks; what remains is never below the time that peak and memory need."""
+    """Saving by the ratio of the peak rates, within what peak rate and memory bandwidth allow."""
     device, row = facts.gpu, roofline_rows(facts).get(key)
     ratio = _ratio(device, tf32=tf32)
     most = (1 - 1 / ratio) * time
@@ -214,7 +214,7 @@ def _ratio(device: Gpu | None, *, tf32: bool) -> float:
 
 
 def _is_fp32(name: str, tensor_cores: bool | None) -> bool:
-    """Whether a kernel is of fp32 by its own name; one whose name does not tell is not."""
+    """Whether the name of a kernel says fp32; a name that gives no type counts as no."""
     is_other = _HALF.search(name) or _OTHER_TYPES.search(name)
     return tensor_cores is False and not is_other and _FP32.search(name) is not None
 

@@ -1,4 +1,4 @@
-"""Products of matrices, as rules see them: their sides, their work, and how fast memory is."""
+"""Matrix products for several rules: their sides, their work, and how fast memory is."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 FP32_BYTES = 4
 """Bytes of an element of fp32, the usual type; tables print no types."""
 _OUT_OF_CACHE = 128 * 2**20
-"""Bytes of a call that no cache of a GPU holds; own choice: the largest L2 caches have 50 to 126 MB."""
+"""Bytes of a call that fit into no GPU's cache; own choice: the largest L2 caches have 50 to 126 MB."""
 _FRACTION = 0.5
-"""Own choice: of the best bandwidth that is known, what any operator that only moves data should reach."""
+"""Own choice: share of the best known bandwidth that any operator which only moves data should reach."""
 
 _AXES = {"mm": 2, "addmm": 2, "_addmm_activation": 2, "_scaled_mm": 2, "_int_mm": 2, "bmm": 3, "baddbmm": 3}
 """Axes of the operands of products, without `aten::`."""
@@ -35,12 +35,12 @@ class Sides:
 
 
 def sides(name: str, input_shapes: str | None) -> Sides | None:
-    """The sides of a product; None for other operators, and where shapes do not fit."""
+    """The sides of a product; None for other operators, or if the shapes do not fit."""
     return sides_of(name, parse(input_shapes) or ()) if name.removeprefix("aten::") in _AXES else None
 
 
 def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:
-    """The sides of a product by the shapes of its inputs; None as of `sides`."""
+    """The sides of a product from the shapes of its inputs; None as in `sides`."""
     base = name.removeprefix("aten::")
     axes = _AXES.get(base)
     operands = shapes[1:3] if base in _AFTER_BIAS else shapes[:2]
@@ -53,13 +53,13 @@ def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:
 
 
 def work(operator: OperatorFact) -> Work | None:
-    """Operations and bytes of one call; None where it is not modelled."""
+    """Operations and bytes of one call; None without a model of the operator."""
     call = op_models.parse(operator.name, operator.shapes or "", operator.types or "")
     return op_models.work(call) if call else None
 
 
 def moved(operator: OperatorFact) -> int | None:
-    """Bytes that one call reads and writes, each tensor once; of fp32 where the types are not known."""
+    """Bytes that one call reads and writes, each tensor once; fp32 is assumed if the types are unknown."""
     found = work(operator)
     if found is not None and found.bytes is not None:
         return found.bytes
@@ -69,7 +69,7 @@ def moved(operator: OperatorFact) -> int | None:
 
 
 def intensities(facts: Facts) -> dict[tuple[str, str], float]:
-    """Operations per byte of fp32, by operator and shapes, where they are modelled."""
+    """Operations per byte in fp32 by operator and shapes, for operators with a model."""
     found = {key: row.flops_per_byte for key, row in roofline_rows(facts).items() if row.flops_per_byte is not None}
     for operator in _shaped(facts):
         key = operator.name, operator.shapes or ""
@@ -87,10 +87,10 @@ def roofline_rows(facts: Facts) -> dict[tuple[str, str], RooflineRow]:
 
 
 def bandwidths(facts: Facts) -> tuple[float, float] | None:
-    """Bytes per ns that an operator which only moves data should reach: at least, at most. None: not known.
+    """Least and greatest bytes per ns that an operator which only moves data should reach; None if unknown.
 
-    At most is the data sheet's bandwidth, or the best that an operator of the run reached with tensors that no
-    cache holds; at least is what was reached, or a half of the only figure that is known.
+    The greatest is the data sheet's bandwidth, or the best that an operator of the run reached with tensors too large
+    for any cache. The least is what was reached, or half of the only figure that is known.
     """
     found = facts.find("roofline", Roofline)
     known = found.roof.bandwidth_gb_per_s if found and found.roof else None

@@ -1,4 +1,4 @@
-"""What a recording holds instead of a program's usual work: what several rules must know before they judge."""
+"""Recordings that do not show a program's usual work, which several rules must recognize before they judge."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BEGAN_LATE = Text(
 
 
 def need_usual_idle_time(facts: Facts) -> None:
-    """Refuse to judge idle time that has to do with how it was recorded.
+    """Refuse to judge idle time that may come from how the recording was made.
 
     Raises:
-        Missing: The device most likely worked while it seems idle.
+        Missing: The device most likely worked while it seems to be idle.
     """
     found, busy = facts.find("launches", LaunchFigures), facts.resources.gpu_ns
     idle = (facts.step_ns - (busy or 0.0)) * facts.steps

@@ -1,4 +1,4 @@
-"""Settings of the program that a capture recorded, as rules ask for them; None is unknown."""
+"""Settings of the program that a capture recorded; None means unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from traceanalyzer.rules.facts import Facts
 
 
 def workers(facts: Facts) -> int | None:
-    """Number of worker processes of the loader that has fewest."""
+    """Number of worker processes of the loader with the fewest."""
     loaders = facts.capture.facts.loaders if facts.capture else None
     known = [loader.workers for loader in loaders or () if loader.workers is not None]
     return min(known, default=None)
@@ -50,10 +50,11 @@ def refuses_lists(facts: Facts) -> bool | None:
 
 
 def gaps_without_profiler(facts: Facts, device: DeviceInSteps) -> tuple[float, float] | None:
-    """Least and greatest share of a device's waiting for the host that is left without the profiler.
+    """Least and greatest share of the device's waiting for the host that remains without the profiler.
 
-    By control steps of the same run that were not recorded: what they are shorter by is time that the host took
-    longer, because the device is not slowed down. At least half, as where the profiler is known to be cheap.
+    A capture also times control steps of the same run without recording them. If they are shorter, the profiler slowed
+    the host down, because it does not slow the device down. The least share is half of the greatest, as where the
+    profiler is known to be cheap.
     """
     overhead, idle = facts.capture.overhead_share if facts.capture else None, device.time_ns - device.busy_ns
     if overhead is None or idle <= 0:

@@ -1,4 +1,4 @@
-"""Estimates what waits of the host for the device are worth."""
+"""Estimates what removing waits of the host for the device saves."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NO_STEPS = Text("waits-no-steps", "the table does not show how many steps it cov
 
 
 def avoidable_per_step(facts: Facts, total_ns: float) -> float:
-    """Avoidable idle time of the whole recording, per step in ns: at most all idle time that the typical step has.
+    """Avoidable idle time of the whole recording, per step in ns; never more than the typical step's idle time.
 
-    A step that is left out may have waited far longer, such as the first one, in which code was loaded.
+    Steps that are left out, such as a first step that loads code, may have waited far longer.
     """
     own, typical = facts.host_per_step(total_ns), facts.step_resources
     if typical is None or typical.gpu_ns is None:
@@ -41,22 +41,23 @@ def avoidable_per_step(facts: Facts, total_ns: float) -> float:
 
 
 def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
-    """Time per step that goes away without the waits of a trace."""
+    """Time per step that goes away if a trace's waits are removed."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
     return TimeSaved("host", interval, _BASIS(), interval, claims)
 
 
 def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> TimeSaved:
-    """Saving of waits in a table, per step: perhaps nothing, because a table does not show when the device ran dry.
+    """Saving per step of waits in a table.
 
-    While the loader bounds the step, what the waits cost is only time that the device could have worked in.
+    It may be nothing, because a table does not show when the device had no work.
+    If the loader bounds the step, waits cost only the time in which the device could have worked.
     """
     loader_bounds = Budget.of(facts.resources, is_estimate=True).critical == "loader"
     return TimeSaved("gpu" if loader_bounds else "host", (0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
 
 
 def place(row: Synchronization) -> CodePlace:
-    """Where some waits are: the Python line, else the innermost operator, else the call."""
+    """Where the waits happen: the Python line, else the innermost operator, else the call."""
     if row.python_line is not None:
         return CodePlace("python", row.python_line, value=row.avoidable_ns, unit="ns")
     name = row.operators[-1] if row.operators else row.call

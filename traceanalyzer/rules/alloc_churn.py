@@ -1,23 +1,24 @@
 """Large amounts of memory are allocated and freed again and again.
 
 What it detects:
-    Operators that do nothing but allocate (`aten::empty` and the like) take a notable part of the host's time; or the
-    bytes that a step takes from the allocator are many times what is in use at its peak.
+    Operators that only allocate (`aten::empty` and the like) take a notable share of the host's time; or a step
+    allocates many times the bytes that are in use at its peak.
 
 Why it matters:
-    The caching allocator is fast, but not free, and every temporary is written to and read from memory. It costs little
-    as long as the host is ahead of the device.
+    The caching allocator is fast but not free, and every temporary is written to memory and read again. Allocating
+    costs little while the host is ahead of the device.
 
 What to do:
-    Compute in place or into `out=` where autograd allows, fuse chains of small operations with `torch.compile`, reuse
-    buffers that are made again in every step.
+    Compute in place or into `out=` where autograd allows, fuse chains of small operations with `torch.compile`, and
+    reuse buffers that every step creates again.
 
 How the saving is estimated:
-    At most the host time of these operators. At least nothing: most temporaries are needed, and only some can go.
+    At most the host time of these operators. At least nothing: most temporaries are needed, and only some can be
+    avoided.
 
 When it is wrong:
-    Thousands of allocations per step are normal in eager mode. Sums of allocations are traffic: they say nothing about
-    a leak, which is memory that is never given back.
+    Thousands of allocations per step are normal in eager mode. The sum of allocations is traffic; it says nothing about
+    leaks, which are memory that is never freed.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management

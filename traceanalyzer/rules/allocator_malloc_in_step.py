@@ -4,20 +4,20 @@ What it detects:
     `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and the like in at least half of the steps after the first one.
 
 Why it matters:
-    PyTorch keeps freed memory for reuse, so that steps need no driver. A call of the driver takes up to a millisecond,
-    and freeing waits until the whole GPU is done.
+    PyTorch keeps freed memory for reuse, so steps normally never call the driver. A driver call takes up to a
+    millisecond, and freeing waits until the whole GPU is done.
 
 What to do:
     Remove `torch.cuda.empty_cache()` from the loop. If shapes change from step to step, pad them to a few sizes or set
-    `expandable_segments`. Memory that is nearly full makes the allocator give up its cache: make room.
+    `expandable_segments`. If memory is nearly full, the allocator has to empty its cache: free some memory.
 
 How the saving is estimated:
-    The time in which the GPU does nothing because of these calls, what follows a call that waited for the GPU included;
-    at least no more than the calls themselves take.
+    At most the time in which the GPU is idle because of these calls, including the idle time after a call that waited
+    for the GPU. The lower end is never more than the calls themselves take.
 
 When it is wrong:
-    The first steps, and the first batch of a new shape, allocate what later ones reuse. Mappings of expandable segments
-    and allocations in stream order are made for use in the loop, and do not count.
+    The first steps, and the first batch of a new shape, allocate memory that later ones reuse. Expandable segments and
+    stream-ordered allocations are designed for use in the loop and do not count.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management

@@ -1,25 +1,25 @@
 """Attention is computed in pieces, with the matrix of scores in memory.
 
 What it detects:
-    By shapes: a batched product whose result is a matrix of scores, a softmax over a tensor of that shape, and a
-    product of that shape with a third tensor; where the scores are several times larger than queries, keys and
-    values. The same in the backward pass, and all operators on tensors of that shape between them, count with it.
+    From shapes: a batched product that gives a matrix of scores, a softmax over a tensor of that shape, and a product
+    of that shape with a third tensor, if the scores are several times larger than queries, keys and values. The same
+    pattern in the backward pass and all operators in between on tensors of that shape are included.
 
 Why it matters:
-    The scores grow with the square of the length. Written and read again by each operator, they take most of the time
-    and of the memory of attention; a fused kernel never writes them.
+    The scores grow with the square of the sequence length. Each operator reads and writes them again, which takes most
+    of the time and memory of attention. A fused kernel never writes them to memory.
 
 What to do:
     Call `torch.nn.functional.scaled_dot_product_attention`, or set `attn_implementation="sdpa"` in libraries that offer
     it. It chooses a fused kernel where types, masks and head sizes allow.
 
 How the saving is estimated:
-    The time of all operators on the scores, less what the products take at the best rate of any product in the run (for
-    the upper end), or at a third of it, but no longer than they take now (for the lower end).
+    The time of all operators on the scores, minus the time that the products themselves need: at the best rate of any
+    product in the run (upper end), or at a third of that rate, but no longer than they take now (lower end).
 
 When it is wrong:
-    If the weights of attention are needed as an output, they have to be written. Some masks and head sizes have no
-    fused kernel, and in float32 it is slower than the estimate. Short sequences gain little and do not count.
+    If the attention weights are needed as an output, they have to be written. Some masks and head sizes have no fused
+    kernel, and in float32 the fused kernel is slower than estimated. Short sequences gain little and do not count.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
@@ -42,7 +42,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
 _NOTICEABLE = 0.001
-"""Own choice: of the device time; products that take less are bound by their launch and tell no rate."""
+"""Own choice: share of the device time; the rate of shorter products is limited by their launch."""
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
 
@@ -56,7 +56,7 @@ _BASIS = Text(
 
 @dataclass(frozen=True)
 class _Scores:
-    """A matrix of scores: batch, queries, keys, and what is multiplied to get it."""
+    """A matrix of attention scores: batch, queries, keys, and the tensors that are multiplied to get it."""
 
     batch: int
     queries: int
@@ -121,7 +121,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _products(facts: Facts, rows: Sequence[_Row], members: Sequence[_Row]) -> tuple[int, float]:
-    """Time of the products among the members as it is, and at the best rate of the run, in ns."""
+    """Time of the products among the members in ns: as measured, and at the best rate of the run."""
     products = [row for row in members if row.is_product]
     now = sum(row.operator.device_self_ns for row in products)
     return now, min(now, sum(row.flops for row in products) / _best_rate(facts, rows))

@@ -1,23 +1,23 @@
 """Inference builds a graph for gradients that are never computed.
 
 What it detects:
-    Forward passes, several of one module or in several steps, that create functions of autograd's graph, in a trace
-    without any backward pass and without any update.
+    Several forward passes (of one module, or in several steps) that build autograd's graph, in a trace without any
+    backward pass or optimizer update.
 
 Why it matters:
-    The graph keeps activations in memory until the output is dropped, so batches must be smaller than they could be,
-    and every operator costs the host a little more.
+    The graph keeps activations in memory until the output is dropped, so batches must be smaller than necessary, and
+    every operator costs the host a little more.
 
 What to do:
     Run inference under `torch.inference_mode()`, or under `torch.no_grad()` where outputs take part in training later.
 
 How the saving is estimated:
-    Mostly memory, which is not given in time. Of the host time of the operators at most a fiftieth; the lower end is
-    0 because it was not measured here.
+    The gain is mostly memory, which has no price in time. At most a fiftieth of the operators' host time; the lower end
+    is 0 because the overhead was not measured.
 
 When it is wrong:
-    The window of the profiler may end before a backward pass that comes much later, as with features that are collected
-    over many batches.
+    The recording may end before a backward pass that comes much later, for example if features are collected over many
+    batches.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html

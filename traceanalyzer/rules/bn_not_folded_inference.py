@@ -1,25 +1,25 @@
-"""In inference, batch norms run as kernels of their own behind convolutions.
+"""In inference, batch norms run as separate kernels after convolutions.
 
 What it detects:
     A recording without a backward pass in which batch norms with fixed statistics follow convolutions. In a printed
     table, kernels of batch norms for inference (`bn_fw_inf`), as many convolutions as batch norms, and no backward.
 
 Why it matters:
-    With fixed statistics a batch norm is a scale and a shift per channel, which the weights and the bias of the
-    convolution can hold. Its kernel reads and writes the whole activation again.
+    With fixed statistics, a batch norm is a scale and a shift per channel, which can be folded into the weights and
+    bias of the convolution. As a separate kernel it reads and writes the whole activation again.
 
 What to do:
     Fold batch norms into convolutions before serving: `fuse_conv_bn_eval`, `torch.jit.freeze` with
     `optimize_for_inference`, `torch.compile` with freezing, or TensorRT.
 
 How the saving is estimated:
-    At most the kernels of the batch norms and of adding biases, which compilers do within the convolution. At least
-    the batch norms alone where convolutions add a bias already; at least nothing where they have none, because the
-    folded bias then takes a kernel of its own unless it is fused.
+    At most the time of the kernels for batch norms and for adding biases, which compilers do within the convolution. At
+    least the batch norms alone if the convolutions already add a bias. If they have none, at least nothing: the folded
+    bias then needs a separate kernel unless it is fused.
 
 When it is wrong:
-    Evaluation in between training steps, where weights change. A batch norm that several convolutions share, or that
-    comes before its convolution, cannot be folded.
+    Evaluation between training steps, because the weights still change. A batch norm that several convolutions share,
+    or that comes before its convolution, cannot be folded this way.
 
 References:
     https://docs.pytorch.org/tutorials/intermediate/torch_compile_conv_bn_fuser.html

@@ -1,25 +1,25 @@
-"""Small tensors are multiplied out into a huge one that is summed up again.
+"""Small tensors are expanded into a huge one that is summed up again.
 
 What it detects:
-    An operator whose result has eight times as many elements as its largest input or more (a product of elements with
-    broadcasting, or a matrix product whose inner side is 1), and in the same run a reduction over a tensor of that
-    size (`sum`, `mean`, or a matrix product with one column). All operators on tensors of that size belong to it.
+    An operator whose result has at least eight times as many elements as its largest input (an elementwise product with
+    broadcasting, or a matrix product whose inner side is 1), and in the same run a reduction over a tensor of that size
+    (`sum`, `mean`, or a matrix product with one column). All operators on tensors of that size are included.
 
 Why it matters:
-    The huge tensor is written and read several times, forward and backward, although each of its elements is used
-    once. That bounds the step by memory, and takes the memory as well.
+    The huge tensor is written and read several times, forward and backward, although each of its elements is used only
+    once. It costs memory bandwidth, and memory as well.
 
 What to do:
-    Multiply and sum in one step: `torch.einsum`, `torch.bmm` or `@`. Move layers on single features in front of the
-    expansion. For pairs of vectors use `torch.cdist`, or expand the square.
+    Multiply and sum in one step: `torch.einsum`, `torch.bmm` or `@`. Apply layers that see one feature at a time before
+    the expansion. For pairs of vectors use `torch.cdist`, or expand the square.
 
 How the saving is estimated:
-    At most all operators on tensors of that size, less the arithmetic, which remains. At least half of them, because
-    some may be other work of the same size.
+    At most the time of all operators on tensors of that size, minus the arithmetic, which remains. At least half of
+    that time, because some operators may be other work of the same size.
 
 When it is wrong:
-    A mask or bias that is added to a tensor that was there anyway blows nothing up. An outer product that is needed as
-    it is, is not summed up. Printed tables have no types; four bytes are assumed.
+    Adding a mask or bias to a tensor that exists anyway is no blow-up, and an outer product that is needed as such is
+    not summed up; both are no findings. Printed tables have no types; four bytes per element are assumed.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.einsum.html
@@ -40,7 +40,7 @@ from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _FOR_SURE = 0.5
-"""Part of the operators of that size that surely belongs to it (own choice)."""
+"""Share of the operators of that size that surely belong to the pattern (own choice)."""
 _OPERATIONS = 2
 """A multiplication and an addition per element remain."""
 _TFLOPS = 5.0

@@ -1,4 +1,4 @@
-"""Bounds savings: no step gets shorter than the time that the other resources take."""
+"""Limits savings: a step never gets shorter than the time that the other resources need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traceanalyzer.report.model import Arithmetic, Resources, Saving
 from traceanalyzer.rules.change import Interval, TimeSaved
 
 GAIN_SHARE = 0.01
-"""Share of a step below which a saving cannot be told from noise (own choice)."""
+"""Share of a step below which a saving is not distinguishable from noise (own choice)."""
 
 _NAMES = {
     "gpu": Text("resource-gpu", "GPU", note="the GPU as a resource, beside a time: 44.05 ms GPU"),
@@ -45,11 +45,12 @@ class Budget:
     loader: float
     communication: float
     is_estimate: bool
-    """Whether it is made of a table's sums, so that overlap is not known."""
+    """Whether it comes from the sums of a table, so that overlap is unknown."""
     is_host_inflated: bool = False
     """Whether recording stacks slowed the host: without the profiler it takes less time, by an unknown amount."""
     is_of_ranks: bool = False
-    """A mean over ranks: the host of a late rank is what the others wait for, so it does not bound what they gain."""
+    """Whether it is a mean over ranks: the others wait for the host of a late rank, so it does not limit what they
+    gain."""
 
     @classmethod
     def of(
@@ -69,12 +70,12 @@ class Budget:
 
     @property
     def chains(self) -> Mapping[str, float]:
-        """Times that cannot overlap with themselves; the loader runs on the host's thread until it has workers."""
+        """Times of work that cannot overlap; the loader runs on the host's thread until it has workers."""
         return {"gpu": self.gpu, "host": self.host + self.loader, "communication": self.communication}
 
     @property
     def certain(self) -> Mapping[str, float]:
-        """What of the chains is known to remain without the profiler."""
+        """The part of the chains that certainly remains without the profiler."""
         return {**self.chains, "host": self.loader} if self.is_host_doubtful else self.chains
 
     @property
@@ -95,18 +96,18 @@ class Budget:
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
 
     def cap(self, resource: str, ns: float) -> float:
-        """Most time by which a step may get shorter if this much time of a resource goes away and the others stay."""
+        """Greatest time by which a step can get shorter if a resource takes this much less time."""
         return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
 
     def reach(self, resource: str, ns: float) -> float:
-        """Like `cap`, but a host that the profiler slowed down bounds nothing, so it is an upper limit."""
+        """Like `cap`, but a host that the profiler slowed down sets no limit."""
         return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
 
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
-        """Time by which a step gets shorter with a change, at least and at most.
+        """Least and greatest time by which a change makes a step shorter.
 
-        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there, and
-        of the host's and the loader's time at least what the cap leaves and at most all of it.
+        A table does not show what overlaps. Saving time of a resource that is not critical counts as nothing there. Of
+        time saved on the host or the loader, at least the part within the cap counts, and at most all of it.
         """
         low, high = direct or change.direct
         if self.is_estimate:
@@ -133,7 +134,7 @@ class Budget:
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
     def saving(self, change: TimeSaved) -> Saving:
-        """What a change is worth within the bounds of the other resources."""
+        """The saving of a change within the limits that the other resources set."""
         low, high = self.wall(change)
         return Saving(
             direct_ns_per_step=change.direct,
@@ -145,15 +146,15 @@ class Budget:
         )
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
-        """The upper end is more than the recorded time of a host leaves that is not a bound."""
+        """Whether the upper end goes beyond what the recorded host time would allow."""
         return self.is_host_doubtful and most > self.cap(change.resource, change.direct[1])
 
     def _doubt(self) -> Text:
-        """Why the host's recorded time does not bound the upper end."""
+        """Why the recorded host time does not limit the upper end."""
         return _INFLATED if self.is_host_inflated else _BESIDE_WAITING
 
     def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:
-        """The calculation of the cap where it binds: the shown difference is an end of the interval."""
+        """The calculation of the cap if the cap limits the saving: the shown difference is an end of the interval."""
         cap = self.reach(change.resource, change.direct[1])
         if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):
             return None

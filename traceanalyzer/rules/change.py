@@ -1,4 +1,4 @@
-"""What following a piece of advice saves, before other resources bound it."""
+"""What a piece of advice saves, before the limits that other resources set."""
 
 from __future__ import annotations
 

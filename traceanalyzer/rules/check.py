@@ -1,4 +1,4 @@
-"""Whether what a rule says can be reported: rules come from anywhere, and what they say is kept, shown and compared."""
+"""Checks findings of rules, which anyone can write, before they are saved, shown and compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from traceanalyzer.rules.change import TimeSaved
 _RESOURCES = ("loader", "host", "gpu", "communication")
 _CONFIDENCES = ("A", "B", "C")
 _LONGEST = 1_000_000
-"""Bytes of a finding in JSON: beyond, it is no advice but a dump."""
+"""Greatest size of a finding in bytes of JSON: anything longer is no advice but a dump."""
 
 
 def change(found: TimeSaved | None) -> None:

@@ -1,4 +1,4 @@
-"""Combines all fixes: each is applied in turn, and what bounds the step is determined again after it."""
+"""Combines all fixes: applies one after the other, and determines after each what bounds the step now."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Fix:
 def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     """The most valuable fix first, then the one that is worth most after it, and so on.
 
-    The lower ends are combined by themselves and the upper ends by themselves, in one order: that of the upper ends.
-    What one resource holds back is not lost: a later fix that relieves it brings it, too. So all together save at
-    most what they take away, and what the resources leave then. None if nothing saves anything.
+    Lower and upper ends are combined separately, both in the order of the upper ends. A saving that another resource
+    blocks is not lost: it counts as soon as a later fix relieves that resource. All fixes together save at most the
+    time that they remove, within the limits of the resources that remain. None if nothing saves anything.
     """
     low, most = budget, _Most(budget)
     taken: dict[str, Interval] = {}
@@ -55,7 +55,7 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
 
 @dataclass(frozen=True)
 class _Most:
-    """What a step may have got shorter by, at most, after some fixes."""
+    """The most by which a step can have become shorter after some fixes."""
 
     left: Budget
     """Budget of the step as it was (of a table: after what has been saved), without the time that went away."""
@@ -77,7 +77,7 @@ class _Most:
 
 
 def _unclaimed(change: TimeSaved, taken: dict[str, Interval]) -> Interval:
-    """Time of a change that earlier fixes have not removed already, at least and at most."""
+    """Least and greatest time of a change that earlier fixes have not already removed."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
     low, high = (sum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
     return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
@@ -90,6 +90,6 @@ def _claim(change: TimeSaved, taken: dict[str, Interval]) -> None:
 
 
 def _ends(change: TimeSaved, claim: float) -> Interval:
-    """Least and greatest time of a claim: the same part of it goes as of the whole."""
+    """Least and greatest time of a claim; it shrinks in proportion to the whole change."""
     low, high = change.direct
     return (claim * low / high if high else 0.0, claim)

@@ -5,23 +5,23 @@ What it detects:
     no other kernel runs on the device.
 
 Why it matters:
-    Communication that computation hides is free. What is exposed grows with the number of ranks and soon takes what
-    more GPUs should have gained.
+    Communication that is hidden behind computation is free. Exposed communication grows with the number of ranks and
+    soon eats up the gain from more GPUs.
 
 What to do:
-    Let gradients travel while the backward pass still runs: DistributedDataParallel or FSDP with prefetching, buckets
-    that fill early, no graph break in front of the optimizer. Send less: bf16 gradients, accumulation with `no_sync()`.
-    Check first whether one rank is late: then the others wait, and no setting of the network helps. Inference and
-    servers have no gradients: there fewer ranks that share a layer, and smaller types, send less.
+    First check whether one rank is late: then the others wait for it, and no network setting helps. Exchange gradients
+    while the backward pass still runs: DistributedDataParallel or FSDP with prefetching, buckets that fill early, no
+    graph break before the optimizer. Send less: bf16 gradients, accumulation with `no_sync()`. Inference has no
+    gradients: there, fewer ranks per layer and smaller types reduce what is sent.
 
 How the saving is estimated:
-    At most what is exposed, as far as there is computation to hide it behind. At least nothing: in the trace of one
-    rank, waiting for a late rank and sending look the same. Where the traces of several ranks are compared
+    At most the exposed time, and no more than there is computation to hide it behind. At least nothing: in the trace of
+    one rank, waiting for a late rank looks the same as sending. If the traces of several ranks are compared
     (`traceanalyzer ranks`), waiting for each other is not counted.
 
 When it is wrong:
-    One rank's trace mixes waiting and sending. The first collectives of a run set up connections. Marks on the host
-    (`nccl:all_reduce`, `record_param_comms`) are no GPU time and are not counted.
+    The trace of a single rank mixes waiting and sending. The first collectives of a run include setting up connections.
+    Marks on the host (`nccl:all_reduce`, `record_param_comms`) are not GPU time and are not counted.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/ddp.html
@@ -95,7 +95,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _trains(facts: Facts) -> bool:
-    """Whether gradients may be exchanged; a recording of a forward pass alone may be of a training as well."""
+    """Whether gradients may be exchanged; a recording with only a forward pass may also be of a training."""
     recording = facts.find("recording", Recording)
     if recording is None or recording.workload not in ("inference", "serving"):
         return True

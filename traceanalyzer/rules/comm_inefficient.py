@@ -5,20 +5,21 @@ What it detects:
     in this trace; or many messages so small that their latency, not their bytes, takes the time.
 
 Why it matters:
-    A link that once carried 100 GB/s in this run can do it again. Small messages pay the latency of every one.
+    A link that carried 100 GB/s once in this run can do it again. Small messages each pay the full latency.
 
 What to do:
     Merge small messages: larger buckets (`bucket_cap_mb`), coalesced calls, fewer parameter groups. For large ones,
-    check the path between the ranks (NVLink, PCIe, InfiniBand), `NCCL_ALGO`, and that the group does not cross nodes
-    without need.
+    check the path between the ranks (NVLink, PCIe, InfiniBand), `NCCL_ALGO`, and that the group does not span nodes
+    unnecessarily.
 
 How the saving is estimated:
-    At most the time beyond what the bytes would take at the best bandwidth seen; for small messages, all but the time
-    of as few calls as buckets of 25 MB would need. At least nothing: slow calls may have waited for a late rank.
+    At most the time beyond what the bytes would take at the best bandwidth seen. For small messages, at most all their
+    time except that of the few calls that buckets of 25 MB would need. At least nothing: slow calls may have waited for
+    a late rank.
 
 When it is wrong:
-    Groups within a node and across nodes have different links. FSDP sends small messages ahead of time on purpose.
-    Before torch 2.2 traces hold no message sizes, and the rule cannot judge.
+    Groups within a node and across nodes use different links. FSDP sends small messages ahead of time on purpose.
+    Traces from before torch 2.2 have no message sizes, so the rule is skipped.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
@@ -74,7 +75,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float]) -> Iterator[Draft]:
-    """Rows of large messages, against the best row of their operation and group size."""
+    """Rows of large messages that are slow compared with the best row of the same operation and group size."""
     groups: defaultdict[tuple[str | None, int | None], list[CollectiveRow]] = defaultdict(list)
     for row in sized:
         if (row.message_bytes or 0) >= limits["large_bytes"]:
@@ -93,7 +94,7 @@ def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float])
 
 
 def _rate(row: CollectiveRow) -> float:
-    """Bytes per ns of the fastest call: the one that waited least."""
+    """Bytes per ns of the fastest call, which is the one that waited least."""
     return (row.message_bytes or 0) / max(1, row.min_ns)
 
 

@@ -1,28 +1,29 @@
-"""One rank is late again and again, and all others wait for it in their collectives.
+"""One rank is repeatedly late, and all others wait for it in their collectives.
 
 What it detects:
-    In the traces of several ranks, collectives that are one and the same are matched by process group and sequence
-    number, else by their order. The rank with the shortest duration came last; what the others take longer is waiting
-    for it. The rule names a rank that causes most of the exposed waiting in most of the steps.
+    The traces of several ranks are compared. The same collective is found on each rank by process group and sequence
+    number, or else by order. The rank with the shortest duration came last; the extra time of the others is waiting for
+    it. The rule names a rank that causes most of the exposed waiting in most of the steps.
 
 Why it matters:
-    A synchronous training is as fast as its slowest rank. What one rank loses, all of them lose.
+    Synchronous training is only as fast as its slowest rank: time that one rank loses is lost on all of them.
 
 What to do:
-    Look at what this rank does for longer than the others. Computation: more or longer samples (balance batches by
-    tokens, `drop_last=True`), a GPU that is throttled or shared. Waiting for input: its storage or loader workers.
-    An idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
+    Look at what takes longer on this rank than on the others. Computation: more or longer samples (balance batches by
+    tokens, `drop_last=True`), a GPU that is throttled or shared. Waiting for input: its storage or loader workers. An
+    idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
 
 How the saving is estimated:
-    At most the exposed waiting for this rank, mean over the other ranks: a step takes equally long on all of them. At
-    least the part of it by which the rank came later than the next one, because for that one they would wait then.
+    At most the exposed waiting for this rank, as a mean over the other ranks, because a step takes equally long on all
+    ranks. At least the part by which this rank came later than the second latest one, for which the others would wait
+    then.
 
 When it is wrong:
-    Clocks differ between hosts, so durations are compared, not starts; only an all-to-all whose parts may be unequal is
-    judged by its starts as well, on clocks that are compared by the ends of collectives. Messages between two ranks and
-    broadcasts do not wait for all ranks and do not count. A last batch that is larger on one rank
-    shows in one step only. With two ranks and few steps, chance makes one the later one in all of them. If traces of
-    ranks are missing, the rank that is really late may be among these.
+    Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
+    unequal parts are start times used as well, after aligning the clocks by the ends of collectives. Messages between
+    two ranks and broadcasts do not wait for all ranks and do not count. A larger last batch on one rank shows in one
+    step only. With two ranks and few steps, one of them may be later in every step by chance. If traces of ranks are
+    missing, one of those may be the rank that is really late.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/ddp.html
@@ -120,7 +121,7 @@ def _comparison(facts: Facts) -> Ranks:
 
 
 def _change(late: Straggler, others: float) -> TimeSaved:
-    """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
+    """What the step gains; it takes equally long on the late rank and on those that wait for it."""
     low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
     basis = _BASIS() if low > 0 else _TWO_LATE()
     return TimeSaved("communication", (low, high), basis, (low, high), {"communication:waiting": high})

@@ -1,24 +1,24 @@
 """Code is compiled, or loaded to the GPU, in the middle of the recorded steps.
 
 What it detects:
-    Compilation by TorchDynamo, Inductor or Triton, loading of modules by the driver, and launches that take a
-    millisecond or longer for no other reason, in the second recorded step or later: more than one percent of these
-    steps. Or a recording of one step, or without steps, of which a fifth or more is such set-up.
+    Compilation by TorchDynamo, Inductor or Triton, modules loaded by the driver, and launches that take a millisecond
+    or longer for no other visible reason, if they take more than one percent of the steps from the second recorded one
+    on. Or such set-up is a fifth or more of a recording that has only one step or no steps.
 
 Why it matters:
-    Compilation should happen once. If it comes back, shapes or values change under a compiled function. If it fills the
-    recording, the other figures say little about the program.
+    Compilation should happen once. If it happens again, shapes or values that a compiled function depends on have
+    changed. If it dominates the recording, the other figures say little about the program.
 
 What to do:
-    See what is compiled again (`TORCH_LOGS=recompiles`), mark changing sizes as dynamic, pad batches. Give the
-    profiler's schedule warm-up steps.
+    Find out what is recompiled (`TORCH_LOGS=recompiles`), mark changing sizes as dynamic, or pad batches. Add warm-up
+    steps to the profiler's schedule.
 
 How the saving is estimated:
-    At most the part of this time in which the GPU does nothing, as a total over the recording, divided by its steps. At
-    least nothing: what was compiled for the first time will not come back.
+    At most the part of this time in which the GPU is idle, summed over the recording and divided by its steps. At least
+    nothing: code that was compiled for the first time will not be compiled again.
 
 When it is wrong:
-    Warm-up at the beginning of a recording: what happens in the first of several steps does not count. A launch may
+    Warm-up at the beginning of a recording is normal, so the first of several steps does not count. A launch may also
     take a millisecond because the operating system paused the program.
 
 References:
@@ -88,7 +88,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _again(facts: Facts) -> Compiling | None:
-    """The longest recompilation of the recording whose reason a compile log tells."""
+    """The longest recompilation of the recording whose reason is in the compile log."""
     found = facts.find("compilation", CompiledCode)
     rows = [] if found is None else [row for row in found.compilations if row.reasons and row.start_ns is not None]
     return max(rows, key=lambda row: row.time_ns or 0, default=None)
@@ -114,7 +114,7 @@ def _only(found: RuntimeCalls, rows: list[SetUp], time: float, limits: Mapping[s
 
 
 def _idle_of(facts: Facts) -> float:
-    """Idle time of the device that idles longest for this reason; unlimited where no device was recorded."""
+    """Idle time of the device that is idle longest for this reason; infinite if no device was recorded."""
     found = facts.find("idle", Idle)
     if found is None or not found.devices:
         return float("inf")
@@ -122,7 +122,7 @@ def _idle_of(facts: Facts) -> float:
 
 
 def _confidence(rows: list[SetUp]) -> str:
-    """Slow launches alone may be slow for another reason."""
+    """Lower if there are only slow launches, which may be slow for another reason."""
     return "C" if all(row.is_inferred for row in rows) else "A"
 
 

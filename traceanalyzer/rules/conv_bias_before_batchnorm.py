@@ -1,24 +1,25 @@
-"""Convolutions add a bias that the batch norm behind them takes away again.
+"""Convolutions add a bias that the following batch norm removes again.
 
 What it detects:
-    Convolutions with a bias that a batch norm follows, and that add the bias in a kernel of its own. In a trace, by
-    what follows what on the host; in a printed table, where convolutions, batch norms and additions in place occur
-    equally often.
+    Convolutions with a bias that are followed by a batch norm and add the bias in a separate kernel. In a trace, this
+    is seen from the order of operators on the host; in a printed table, from convolutions, batch norms and in-place
+    additions that occur equally often.
 
 Why it matters:
-    A batch norm subtracts the mean of each channel, and with it the bias. Adding it reads and writes the whole output
-    of the convolution for nothing, and training computes its gradient, which is zero.
+    A batch norm subtracts the mean of each channel, and the bias with it. Adding the bias reads and writes the whole
+    output of the convolution for nothing, and training computes its gradient, which is always zero.
 
 What to do:
-    `bias=False` in convolutions in front of a batch norm. To keep trained weights, move the bias into the running mean
+    Set `bias=False` in convolutions before a batch norm. To keep trained weights, move the bias into the running mean
     of the batch norm.
 
 How the saving is estimated:
-    The kernels that add the bias, and in training the sums that are its gradient.
+    The time of the kernels that add the bias and, in training, of the sums that compute its gradient.
 
 When it is wrong:
-    Where the convolution's own kernel adds the bias, nothing is gained. Layer norm and group norm take the mean over
-    several channels: in front of them a bias has a meaning. In a table, other additions may happen to occur as often.
+    If the convolution's own kernel adds the bias, nothing is gained. Layer norm and group norm take the mean over
+    several channels, so a bias before them has an effect. In a table, other additions may happen to occur equally
+    often.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

@@ -1,22 +1,21 @@
 """cuDNN changes the layout of tensors around convolutions on Tensor Cores.
 
 What it detects:
-    Kernels that turn channels first into channels last and back (`nchwToNhwc`, `nhwcToNchw` and the like), if most of
-    the time of convolutions is on Tensor Cores, whose kernels want channels last.
+    Kernels that convert channels first to channels last and back (`nchwToNhwc`, `nhwcToNchw` and the like), if most of
+    the convolutions' time is on Tensor Cores, whose kernels need channels last.
 
 Why it matters:
     Each such kernel reads and writes a whole activation or gradient, and computes nothing.
 
 What to do:
-    Keep model and input in channels last from the start, so that nothing has to be turned.
+    Keep model and input in channels last from the start, so that nothing has to be converted.
 
 How the saving is estimated:
-    At most these kernels; at least half of them, because some remain where the model meets layers that want channels
-    first.
+    At most the time of these kernels; at least half of it, because some remain around layers that need channels first.
 
 When it is wrong:
-    A model that is already in channels last turns a few tensors at its edges; that stays below the threshold. Where
-    convolutions do not run on Tensor Cores, channels first is as good.
+    A model that is already in channels last converts a few tensors at its edges; that stays below the threshold. If
+    convolutions do not run on Tensor Cores, channels first is just as good.
 
 References:
     https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
@@ -37,7 +36,7 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _REMAINS = 0.5
-"""Part of the changes of layout that surely goes away (own choice)."""
+"""Share of the layout conversions that surely goes away (own choice)."""
 _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding", re.IGNORECASE)
 _SUBJECT = Text("conv-layout-transposes-subject", "changes of layout around convolutions, share of the time on the GPU")
 _BASIS = Text(

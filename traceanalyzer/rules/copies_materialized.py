@@ -1,25 +1,26 @@
 """Tensors are copied within the GPU's memory because of their layout, or for nothing.
 
 What it detects:
-    Copies of one element type into the same type that `contiguous`, `clone`, `reshape`, `repeat` and the like ask
-    for, where they take a noticeable share of the GPU's time; and calls of `clone` on tensors of one shape that follow
-    each other directly, on the GPU or the host. Copies of optimizers, of gradient buckets and between memories do not
-    count. In a printed table, the device time below these operators.
+    Copies without a change of element type, made by `contiguous`, `clone`, `reshape`, `repeat` and the like, if they
+    take a noticeable share of the GPU's time; and calls of `clone` on tensors of the same shape directly after each
+    other, on the GPU or the host. Copies by optimizers, into gradient buckets and between memories do not count. In a
+    printed table, the device time below these operators.
 
 Why it matters:
-    A copy computes nothing. It reads and writes the whole tensor, and takes memory for another one.
+    A copy computes nothing, but reads and writes the whole tensor and takes memory for a second one.
 
 What to do:
-    Look at who asks. Permuted tensors need no `contiguous` before operators that take strides, such as
+    Look at the caller. Permuted tensors need no `contiguous` before operators that accept strides, such as
     `scaled_dot_product_attention` or `einsum`; a `reshape` of a permuted tensor copies where a different order of axes
-    would be a view; `expand` repeats without memory. Drop clones that nothing changes afterwards.
+    would be a view; `expand` repeats without using memory. Remove clones if neither the clone nor the original is
+    changed later.
 
 How the saving is estimated:
-    At most the time of the copies; at least half of it, because an operator that reads a tensor with strides may
-    be slower than one that reads it in order. Of clones in a row, all but one.
+    At most the time of the copies; at least half of it, because an operator may read a strided tensor more slowly than
+    a contiguous one. Of clones in a row, all but one.
 
 When it is wrong:
-    A copy can pay where many operators read the tensor afterwards, or where a matrix product is much faster on it.
+    A copy can pay off if many operators read the tensor afterwards, or if a matrix product is much faster on it.
 
 References:
     https://docs.pytorch.org/docs/stable/tensor_view.html
@@ -42,9 +43,9 @@ _LEAST = 0.5
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
 _COPY, _CLONE = "aten::copy_", "aten::clone"
 _TYPED = frozenset({"aten::to", "aten::_to_copy", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"})
-"""Operators that mostly ask for another type; without recorded types it cannot be told."""
+"""Operators that mostly convert to another type; this is unknown if types were not recorded."""
 _ASKING = ("aten::contiguous", "aten::reshape", "aten::repeat", "aten::tile")
-"""Operators whose rows of a table count; none of them calls another one."""
+"""Operators whose rows in a table count; none of them calls another one."""
 
 _SUBJECT = Text("copies-materialized-subject", "copies within the GPU's memory, share of its time")
 _SUBJECT_RUN = Text("copies-materialized-subject-run", "clones of tensors of one shape, one directly after the other")
@@ -68,7 +69,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _unexplained(facts: Facts) -> int:
-    """Copies per step within the GPU's memory of which it is unknown who asked for them."""
+    """Copies per step within the GPU's memory whose caller is unknown."""
     found = facts.need("conversions", Conversions)
     return round((found.device_copies - found.device_copies_here) / facts.steps)
 
@@ -106,7 +107,7 @@ def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float, others: int
 
 
 def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
-    """Clones that follow each other with nothing between."""
+    """Clones directly after each other."""
     cost = facts.gpu_per_step(row.device_ns) if row.on_device else facts.host_per_step(row.host_ns)
     cost *= (row.longest_run - 1) / row.longest_run
     claims = {f"operator:{_COPY}|{row.input_shapes}": cost} if row.on_device else {}
@@ -152,7 +153,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
-    """Rows of copies by shape, those with most time first, none with more than all."""
+    """Rows of copies by shape, those with most time first; no row has more time than all copies together."""
     try:
         rows = [row for row in facts.shaped if row.name == _COPY and 0 < row.device_self_ns <= 1.01 * total]
     except Missing:

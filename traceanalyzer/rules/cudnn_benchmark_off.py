@@ -1,24 +1,24 @@
-"""The same convolution runs in different ways, and some are slower than the best one seen.
+"""The same convolution runs with different algorithms, some of them slower than the best one seen.
 
 What it detects:
-    Calls of a convolution with equal inputs, padding and stride that launch different kernels, where the slower way
-    costs. Names of kernels alone prove nothing: `implicit_convolve_sgemm` is also what the benchmark chooses at times.
+    Calls of a convolution with equal inputs, padding and stride that launch different kernels, if the slower ones cost
+    a notable time. Kernel names alone prove nothing: the benchmark sometimes chooses `implicit_convolve_sgemm`, too.
 
 Why it matters:
-    Without its benchmark, cuDNN guesses the algorithm by rules of thumb, and takes another one when memory for its
-    workspace is short.
+    Without its benchmark, cuDNN chooses the algorithm by heuristics, and another one if memory for its workspace is
+    short.
 
 What to do:
-    `torch.backends.cudnn.benchmark = True` if inputs have few different sizes: each new size is measured once. Keep
+    Set `torch.backends.cudnn.benchmark = True` if inputs have few different sizes: each new size is measured once. Keep
     some memory free, so that fast algorithms have room for their workspace.
 
 How the saving is estimated:
-    At most the difference to the cheapest way that was seen at least twice; at least nothing, because the slower way
-    may have been chosen for want of memory, which stays.
+    At most the difference to the fastest algorithm that was seen at least twice. At least nothing: cuDNN may have
+    chosen the slower one for lack of memory, which the setting does not change.
 
 When it is wrong:
-    Inputs of ever new sizes make the benchmark measure all the time. Runs that must be repeatable to the bit fix the
-    algorithm on purpose. The first calls under the benchmark try algorithms and are no sign of anything.
+    If input sizes keep changing, the benchmark measures all the time. Runs that must be bitwise reproducible fix the
+    algorithm on purpose. The first calls with the benchmark on try out algorithms and prove nothing.
 
 References:
     https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.torch.backends.cudnn.benchmark

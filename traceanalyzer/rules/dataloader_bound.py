@@ -3,26 +3,25 @@
 What it detects:
     Waiting for the next batch (`enumerate(DataLoader)#...__next__` and the like) during which no kernel, copy or other
     work of the program runs. Waiting that is hidden behind the GPU's work costs nothing and does not count. In a
-    printed table, the share of the host time that such rows have.
+    printed table, the share of such rows in the host time.
 
 Why it matters:
-    A GPU that waits for input is paid for and does nothing, and nothing that makes the model faster helps.
+    A GPU that waits for input costs money and does nothing, and making the model faster does not help.
 
 What to do:
-    Load in worker processes, in pinned memory, a few batches ahead: `num_workers`, `pin_memory`,
+    Load batches in worker processes, into pinned memory, and a few batches ahead: `num_workers`, `pin_memory`,
     `persistent_workers`, `prefetch_factor`. If there are workers already, make each batch cheaper: decode faster,
-    transform less or on the GPU, store the data so that it is read in order.
+    transform less or on the GPU, or store the data so that it can be read sequentially.
 
 How the saving is estimated:
-    At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
-    the slower of the two; the lower end is what that saves, less a fifth, because workers compete with the program for
-    cores and memory. Where a capture tells that there are workers already, at least nothing. In a table, at least the
-    profiled time without the larger of GPU and remaining host time.
+    At most the exposed waiting. With one worker, loading runs in parallel with the rest of the step, and a step takes
+    as long as the slower of the two. The lower end is what that saves, less a fifth, because workers compete with the
+    program for cores and memory. If a capture shows that there are workers already, at least nothing. In a table, at
+    least the profiled time minus the larger of GPU time and remaining host time.
 
 When it is wrong:
-    The first wait of an epoch starts the workers and fills their queues. Waits that overlap with the GPU's work are
-    free. Loaders of other libraries that mark nothing in the trace are not seen. If the storage is the limit, more
-    workers do not help.
+    The first wait of an epoch starts the workers and fills their queues. Loaders of other libraries that leave no marks
+    in the trace are not seen. If storage is the limit, more workers do not help.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html

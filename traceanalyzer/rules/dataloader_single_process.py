@@ -1,4 +1,4 @@
-"""The program prepares its batches itself, one after the other, while the GPU waits.
+"""The training process prepares its batches itself, one after the other, while the GPU waits.
 
 What it detects:
     A `DataLoader` without worker processes (its iterator is `_SingleProcessDataLoaderIter`) that the program waits
@@ -11,13 +11,13 @@ What to do:
     Set `num_workers`. Start with one worker per two cores; add `pin_memory=True` and `persistent_workers=True`.
 
 How the saving is estimated:
-    As for dataloader-bound, of which this is the cause: both name the same time, and it counts once. At most the
-    exposed waiting; at least what one worker saves, less a fifth for the competition for cores. In a table, at least
-    the profiled time without the larger of GPU and remaining host time.
+    As for dataloader-bound, of which this is the cause; both findings claim the same time, which counts once. At most
+    the exposed waiting; at least what one worker saves, less a fifth because workers compete for cores. In a table, at
+    least the profiled time minus the larger of GPU time and remaining host time.
 
 When it is wrong:
-    For small data that lies in memory, starting workers and sending batches between processes costs more than it
-    saves; then the waits are short and the rule says nothing. Code in the dataset that cannot be sent to another
+    For small data that is already in memory, starting workers and sending batches between processes costs more than it
+    saves; but then the waits are short, and there is no finding. Code in the dataset that cannot be sent to another
     process needs changes first.
 
 References:
@@ -70,7 +70,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _code(facts: Facts) -> str | None:
-    """Code with as many workers as the machine has room for, if known, without settings that are there already."""
+    """Code with as many workers as the machine has cores for, if known, without settings that are already there."""
     workers = _settings.starting_workers(facts)
     is_on_host = facts.resources.gpu_ns is None
     if workers is None:

@@ -1,24 +1,25 @@
-"""Now and then a batch takes far longer than the others.
+"""Some batches take far longer than the others.
 
 What it detects:
     Waits for a batch that take more than five times the median, if that is more than one in twenty; or a first wait
-    that takes more than ten times the median. Only what the GPU's work does not hide counts.
+    that takes more than ten times the median. Only time that is not hidden behind the GPU's work counts.
 
 Why it matters:
-    The mean speed looks like a slow loader, but most batches come in time: faster loading does not help, a longer
-    queue does.
+    On average the loader looks slow, but most batches arrive in time: faster loading does not help, a longer queue
+    does.
 
 What to do:
     Prepare more batches ahead (`prefetch_factor`), use more workers, and keep them alive between epochs
     (`persistent_workers=True`), because starting them is what the first batch of an epoch waits for.
 
 How the saving is estimated:
-    At most the exposed part of these waits beyond the median, over all steps. At least nothing: if the workers are
-    too slow on the whole, a longer queue runs empty too. A late first batch has no saving: a typical step has none.
+    At most the exposed part of these waits beyond the median, over all steps. At least nothing: if the workers are too
+    slow overall, a longer queue runs empty, too. A late first batch has no saving, because a typical step does not
+    contain it.
 
 When it is wrong:
-    A handful of waits has no usual length, so fewer than ten are not judged. The first batches after a start come
-    from a disk that has nothing cached. Evaluation and checkpoints between steps are not waits for the loader.
+    A few waits do not show what is usual, so fewer than ten are not judged. The first batches after a start come from a
+    disk with a cold cache. Evaluation and checkpoints between steps are not waits for the loader.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
@@ -80,7 +81,7 @@ def _judge(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Iterato
 
 
 def _change(per_step: float) -> TimeSaved | None:
-    """What long waits cost in each step; a late first batch is no part of a typical step, so it has no price."""
+    """What long waits cost in each step; a late first batch is not part of a typical step, so it has no saving."""
     if not per_step:
         return None
     return TimeSaved("loader", (0.0, per_step), _BASIS(), (0.0, per_step), {"loader": per_step})

@@ -1,24 +1,25 @@
 """The model is wrapped in nn.DataParallel.
 
 What it detects:
-    The range `DataParallel.forward`, or Python frames of the wrapper where only those were recorded, and on how many
-    devices it runs. `DistributedDataParallel` is another wrapper and is not meant.
+    The range `DataParallel.forward`, or Python frames of the wrapper if only those were recorded, and the number of
+    devices it runs on. `DistributedDataParallel` is a different wrapper and is not affected.
 
 Why it matters:
-    With one GPU the wrapper checks every parameter and scatters inputs in each step, for nothing. With several it
-    copies the model to all of them in each step, runs them from threads of one Python process, and collects outputs and
-    gradients on the first one.
+    With one GPU, the wrapper checks every parameter and scatters inputs in each step for nothing. With several, it
+    copies the model to all of them in each step, drives them from threads of one Python process, and collects outputs
+    and gradients on the first one.
 
 What to do:
     With one GPU call the model directly. With several use `DistributedDataParallel`, one process per GPU.
 
 How the saving is estimated:
-    With one GPU the time of the wrapper itself: of its calls without the wrapped module. With several that, and
-    the host time of what scatters, copies and gathers; at least half of it. A step gains at most what the
-    GPU waits for late launches until the host next waits for it.
+    With one GPU, the time of the wrapper itself, without the wrapped module. With several GPUs, also the host time of
+    scattering, copying and gathering. At least half of that. A step gains at most the time that the GPU waits for late
+    launches until the host next waits for the GPU.
 
 When it is wrong:
-    In a script that runs on one GPU today and on several tomorrow the wrapper costs little; the finding tells how much.
+    The wrapper may be kept on one GPU for a script that also runs on several; it costs little, and the finding says how
+    much.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html

@@ -1,23 +1,22 @@
-"""Gradients are exchanged after every backward pass of an accumulation.
+"""With gradient accumulation, gradients are exchanged after every backward pass.
 
 What it detects:
-    Several backward passes before one `Optimizer.step`, of which more than the last one exchange gradients by
-    all-reduces that take about as long as those of the last one.
+    Several backward passes before one `Optimizer.step`, of which not only the last one exchanges gradients: the
+    all-reduces of the others take about as long as those of the last one.
 
 Why it matters:
-    Only the sum of all passes is used, so one exchange before the update is enough; the others use the network
-    for nothing.
+    Only the sum over all passes is used, so one exchange before the update is enough; the others are wasted.
 
 What to do:
-    Run all backward passes but the last one under `model.no_sync()`.
+    Run all backward passes except the last one under `model.no_sync()`.
 
 How the saving is estimated:
-    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at
-    least half of that, because ranks also wait for each other in them, and may then do so in the last one.
+    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at least
+    half of that, because in them ranks also wait for each other, and may then wait in the last one instead.
 
 When it is wrong:
-    Sharded models (FSDP, ZeRO) reduce and scatter gradients to save memory, and have to after each pass; such
-    collectives do not count. Pipelines and several losses may need what an early exchange brings.
+    Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do
+    not count. Pipelines and programs with several losses may need the early exchange.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html

@@ -1,24 +1,24 @@
 """Activations are cast to another floating-point type and back.
 
 What it detects:
-    In the forward pass, casts (`to`, `_to_copy`) of tensors of one shape from a first to a second floating-point type,
-    and casts of the same shape from the second to the first; with them those of the same shapes in the backward pass.
+    In the forward pass, casts (`to`, `_to_copy`) of tensors of one shape from one floating-point type to another, and
+    casts of the same shape back again; casts of the same shapes in the backward pass are included.
 
 Why it matters:
     Each cast reads and writes the whole tensor without computing anything, and the wide copy needs twice the memory.
 
 What to do:
-    Use a fused form of what asks for the wide type (`torch.nn.functional.rms_norm`, `layer_norm`), which accumulates in
-    float inside the kernel, or let `torch.compile` fuse the casts with their neighbours. Load the whole model in one
-    type, or leave all casts to autocast.
+    Use a fused form of the operation that needs the wide type (`torch.nn.functional.rms_norm`, `layer_norm`), which
+    computes in float inside the kernel, or let `torch.compile` fuse the casts with their neighbours. Load the whole
+    model in one type, or leave all casts to autocast.
 
 How the saving is estimated:
-    At most the time of the casts. At least half of it: a kernel that reads the narrow and computes in the wide type
-    needs no cast, but where only one of the two goes away, half remains.
+    At most the time of the casts. At least half of it: a kernel that reads the narrow type and computes in the wide one
+    needs neither cast, but if only one of the two goes away, half of the time remains.
 
 When it is wrong:
-    Autocast casts each weight once per step and direction, which is normal and does not count. Islands of float are
-    there for accuracy: the type of the computation must stay, only the tensors in memory need not be wide.
+    Autocast casts each weight once per step and direction, which is normal and does not count. Parts that compute in
+    float do so for accuracy: the type of the computation must stay, but the tensors in memory need not be wide.
 
 References:
     https://docs.pytorch.org/docs/stable/amp.html
@@ -73,7 +73,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _there_and_back(rows: Sequence[Conversion]) -> list[Conversion]:
-    """Casts of tensors whose shape is cast from one type to another and back in the forward pass."""
+    """Casts of tensors with shapes that the forward pass casts from one type to another and back."""
     casts = [row for row in rows if _is_cast(row)]
     forward = {(row.input_shapes, row.from_type, row.to_type) for row in casts if not row.is_backward}
     both = {shape for shape, a, b in forward if (shape, b, a) in forward}

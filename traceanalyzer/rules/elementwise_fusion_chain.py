@@ -1,26 +1,26 @@
-"""Kernels that each pass over the same tensor follow each other.
+"""Several kernels in a row each pass over the same tensor.
 
 What it detects:
     Three or more elementwise kernels, reductions or copies in a row on one stream, launched by operators on the same
-    number of elements within one call of a module (or one function of autograd), and what share of the step these
-    chains take. Kernels of optimizers, and kernels that Triton generated, do not count.
+    number of elements within one call of a module (or one autograd function), if these chains take a notable share of
+    the step. Kernels of optimizers and generated Triton kernels do not count.
 
 Why it matters:
-    Each kernel reads and writes the whole tensor, and its time is that of the memory; a fused kernel reads the inputs
-    once and writes the result once.
+    Each kernel reads and writes the whole tensor, and memory bandwidth decides how long it takes. A fused kernel reads
+    the inputs once and writes the result once.
 
 What to do:
     Let `torch.compile` fuse the module, or use a fused operator where one exists (`rms_norm`, `layer_norm`, rotary
     embeddings, gated activations).
 
 How the saving is estimated:
-    Upper end: each chain takes no longer than its shortest pass over all elements. Lower end: as long as two of its
-    longest passes. Where autograd may keep what is between the kernels, at most half of the upper end, and the
-    lower end is 0.
+    Upper end: a fused chain takes only as long as its shortest pass over all elements. Lower end: it takes as long as
+    two of its longest passes. If autograd may keep the intermediate results, the upper end is halved and the lower end
+    is 0.
 
 When it is wrong:
-    What autograd keeps for the backward pass has to be written. Inputs that several kernels of a chain read from
-    outside have to be read anyway. A chain of tensors that fit into the cache gains less.
+    Intermediate results that autograd keeps for the backward pass have to be written anyway. Additional inputs of the
+    kernels in a chain have to be read anyway. Chains on tensors that fit into the cache gain less.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.compile.html
@@ -96,7 +96,7 @@ def _claims(facts: Facts, rows: Sequence[Chain]) -> dict[str, float]:
 
 
 def _place(facts: Facts, row: Chain) -> CodePlace:
-    """The chain as a place: its operators, the shapes of the first."""
+    """The chain as a place: its operators, and the shapes of the first one."""
     operators = ", ".join(_names(row)) + (", ..." if row.kernels > _SHOWN else "")
     name = f"{row.caller}: {operators}" if row.caller else operators
     time = facts.gpu_per_step(row.device_ns)
@@ -104,7 +104,7 @@ def _place(facts: Facts, row: Chain) -> CodePlace:
 
 
 def _first_operators(row: Chain) -> str | Message:
-    """The first operators, for a sentence: it says how many more there are instead of ending in dots."""
+    """The first operators, for a sentence that says how many more there are."""
     names = _names(row)
     listed = ", ".join(names)
     return _AND_MORE(operators=listed, hidden=row.kernels - len(names)) if row.kernels > len(names) else listed

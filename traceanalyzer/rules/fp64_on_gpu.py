@@ -1,23 +1,24 @@
-"""The GPU computes in fp64, which is its slowest type.
+"""The GPU computes in fp64, its slowest type.
 
 What it detects:
-    Kernels in double precision (`dgemm`, `<double, ...>`, or operators whose inputs are doubles), unless the GPU is one
-    that computes fp64 at half the rate of fp32 (compute capability 6.0, 7.0, 8.0, 9.0 and 10.0, and AMD's Instinct).
+    Kernels in double precision (`dgemm`, `<double, ...>`, or operators whose inputs are doubles), unless the GPU
+    computes fp64 at half the rate of fp32 (compute capability 6.0, 7.0, 8.0, 9.0 and 10.0, and AMD's Instinct).
 
 Why it matters:
-    Other GPUs compute fp64 at a thirty-second or a sixty-fourth of the rate of fp32, and everywhere doubles move twice
-    the bytes. Doubles mostly slip in: from NumPy, from a Python float, from a default that was changed.
+    Other GPUs compute fp64 at 1/32 or 1/64 of the rate of fp32, and on every GPU doubles move twice the bytes. Doubles
+    mostly slip in: from NumPy, from a Python float, or from a changed default.
 
 What to do:
-    Convert to fp32 where the data enters: `torch.from_numpy(x).float()`, `dtype=torch.float32` in what creates tensors.
+    Convert to fp32 where the data enters: `torch.from_numpy(x).float()`, or `dtype=torch.float32` when creating
+    tensors.
 
 How the saving is estimated:
-    At least half of the time, because fp32 moves half the bytes. At most that for kernels that move data, and
-    fifteen sixteenths for products, which the arithmetic bounds.
+    At least half of the time, because fp32 moves half the bytes. At most the same for kernels that move data, and 15/16
+    for products, which are bound by arithmetic.
 
 When it is wrong:
-    Scientific code that needs the digits. On GPUs that are made for fp64 there is no finding. A table names no GPU, so
-    the generation in the kernels' names has to do, or the finding says that it depends.
+    Scientific code may need the precision. On GPUs built for fp64 there is no finding. A table does not name the GPU,
+    so the generation in the kernels' names is used; without one, the finding says that it depends on the GPU.
 
 References:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#arithmetic-instructions
@@ -99,7 +100,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _by_shape(facts: Facts) -> list[_Double]:
-    """Kernels of operators whose tensors are doubles; nothing where types were not recorded."""
+    """Kernels of operators whose tensors are doubles; none if types were not recorded."""
     found = facts.find("kernels_by_shape", KernelsByShape)
     return [
         _Double(
@@ -114,7 +115,7 @@ def _by_shape(facts: Facts) -> list[_Double]:
 
 
 def _is_double(row: KernelByShape) -> bool:
-    """All tensors of floating point with axes are doubles: a Python number beside them decides nothing."""
+    """Whether all floating-point tensors with axes are doubles; Python numbers beside them do not matter."""
     call = op_models.parse(row.operator, row.input_shapes, row.input_types)
     types = {tensor.dtype for tensor in call.tensors if tensor.shape} if call else set()
     return "double" in types and not types & _NARROWER
@@ -139,7 +140,7 @@ def _is_product(name: str) -> bool:
 
 
 def _is_other_vendor(facts: Facts) -> bool:
-    """Whether the GPU is of AMD or Intel, whose devices that PyTorch runs on are made for fp64."""
+    """Whether the GPU is from AMD or Intel: their devices that PyTorch supports are built for fp64."""
     devices = facts.summary.devices if facts.summary else ()
     return any(device.vendor not in (None, "NVIDIA") for device in devices)
 

@@ -2,24 +2,25 @@
 
 What it detects:
     Products (`mm`, `addmm`, `bmm`) in which the inner side or the number of columns is 1 and another side is long, and
-    that take longer than the bytes that they must move would allow.
+    which take longer than moving their bytes should take.
 
 Why it matters:
-    With a side of 1 there is nothing to reuse: the product is a multiplication of elements or a sum, bound by memory,
-    but it runs in kernels that are made for arithmetic. `Linear(1, n)` and `Linear(n, 1)` over millions of rows make
+    With a side of 1 there is nothing to reuse: the product is an elementwise multiplication or a sum, bound by memory,
+    but it runs in kernels that are built for arithmetic. `Linear(1, n)` and `Linear(n, 1)` over millions of rows make
     such products, and so do their gradients.
 
 What to do:
-    Write it as what it is, `x * weight + bias` or `(x * weight).sum(-1)`, which fuses with its neighbours. Better
-    still, do it before the tensor is expanded, or let the layer before or after absorb it.
+    Write it as `x * weight + bias` or `(x * weight).sum(-1)`, which can be fused with its neighbours. Better still, do
+    it before the tensor is expanded, or merge it into the layer before or after.
 
 How the saving is estimated:
-    The time less that of moving the same bytes once: at most at the best bandwidth that is known (of the data sheet,
-    or of the run's own operators on large tensors), at least at what an operator reached, or half of the only figure.
+    The time minus that of moving the same bytes once. Upper end: at the best known bandwidth (of the data sheet, or of
+    the run's own operators on large tensors). Lower end: at the bandwidth that an operator reached, or at half of the
+    only known figure.
 
 When it is wrong:
-    Decoding a language model multiplies one row with the weights (m is 1): that is bound by reading the weights, and
-    not counted. Small products are bound by their launch. Printed tables have no types; four bytes are assumed.
+    Decoding in a language model multiplies one row with the weights (m is 1): that is bound by reading the weights and
+    does not count. Small products are bound by their launch. Printed tables have no types; four bytes are assumed.
 
 References:
     https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html
@@ -80,7 +81,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _is_degenerate(row: OperatorFact, limits: Mapping[str, float]) -> bool:
-    """One row (m is 1) is decoding: it must read the weights, and nothing of it can go away."""
+    """Whether a side is 1; one row (m is 1) is decoding, which must read the weights and cannot be faster."""
     if not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
         return False
     found = sides(row.name, row.shapes)

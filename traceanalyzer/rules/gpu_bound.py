@@ -1,4 +1,4 @@
-"""What takes most of a busy GPU's time: arithmetic, moving data, or nobody can tell from the names of its kernels."""
+"""What takes most of a busy GPU's time: arithmetic, moving data, or unknown from the names of its kernels."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.rules.facts import Facts, Missing
 
 _COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
-"""Classes of kernels that arithmetic bounds at the sizes of training."""
+"""Classes of kernels that are bound by arithmetic at the sizes used in training."""
 _MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
-"""Classes that mostly move data. Generated kernels of no named kind, and what no name explains, may be either."""
+"""Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
 _MOSTLY = 0.5
 
 UNNAMED = "gpu"
-"""In place of a bound where the names of kernels do not tell."""
+"""The result if the names of the kernels do not decide it."""
 
 
 def gpu_bound(facts: Facts) -> str:
     """What takes most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
 
-    It is the larger of what is known, if half of the time is known. Generated kernels count as what their names say.
+    It is the larger of the two known times, if half of the time is known. Generated kernels count as what their names
+    say.
     """
     times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
     compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
@@ -31,7 +32,7 @@ def gpu_bound(facts: Facts) -> str:
 
 
 def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Kernel time by class and of all kernels; collectives are neither."""
+    """Kernel time by class, and of all kernels; collectives count in neither."""
     found = facts.find("kernel_classes", KernelClasses)
     if found is None:
         return {}, 0
@@ -40,7 +41,7 @@ def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
 
 
 def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Device time by class of kernel and of all kernels, of the rows that are printed."""
+    """Device time by class of kernel, and of all kernels, from the printed rows."""
     times: dict[str, int] = {}
     try:
         rows = facts.kernels

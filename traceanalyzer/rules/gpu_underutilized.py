@@ -1,23 +1,23 @@
-"""The GPU does nothing for a large part of the steps.
+"""The GPU is idle for a large part of the steps.
 
 What it detects:
     A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
-    device is judged by itself. Steps in which code is loaded or compiled, the time between steps and the time after
-    the last device event do not count. In a table, device time over the larger of host and device time,
-    which is the most that it can have been busy.
+    device is judged separately. Steps in which code is loaded or compiled, the time between steps and the time after
+    the last device event do not count. In a table, device time divided by the larger of host and device time, which is
+    the greatest possible busy share.
 
 Why it matters:
-    It is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
+    This is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
 
 What to do:
-    See what the idle time is spent on, largest part first: each part has a rule of its own.
+    Look at the causes of the idle time, the largest first: there is a rule for each.
 
 How the saving is estimated:
-    Not here: the rules about the parts say what each is worth. The parts sum to the idle time.
+    Not by this rule: the rules about the causes estimate what each is worth. The causes sum to the idle time.
 
 When it is wrong:
-    A recording of a few kernels, of warm-up only, or with a device whose work is not in the trace, tells nothing; it is
-    not judged. Host times are longer than without the profiler, most of all with stacks.
+    Recordings with only a few kernels, only warm-up, or a device whose work is not in the trace are not judged. The
+    profiler makes host times longer, most of all if it records stacks.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html
@@ -73,7 +73,8 @@ _CAUSES = {
 }
 _HIGH = 0.9
 _LOW = 0.1
-"""Own choice: parts of the recording that are busy for more than the one and less than the other are no noise."""
+"""Own choice: if parts of the recording are busy for less than the one share and others for more than the other, that
+is not noise."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -86,7 +87,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
-    """The host mostly waits for an idle device; of several devices, the wait may be for another one."""
+    """Whether the host mostly waits for an idle device; with several devices, it may wait for another one."""
     waits = facts.find("synchronizations", Synchronizations)
     if waits is None or len(found.devices) != 1:
         return False

@@ -1,24 +1,26 @@
 """Compiled code breaks into several graphs in every step.
 
 What it detects:
-    Regions of compiled code that run within another region, which is how code behind a graph break runs: at least one
-    per step, and between the regions at least half a percent of the step passes on the host.
+    Compiled regions that run within another region, as code after a graph break does: at least one per step, with at
+    least half a percent of the step passing on the host between the regions.
 
 Why it matters:
     At a graph break the program returns to Python, checks guards again and starts another graph. Nothing is fused
-    across it, and a small graph pays the same start as a large one.
+    across the break, and starting a small graph costs as much as starting a large one.
 
 What to do:
-    Take the line that breaks out of the compiled function, or write it so that it can be traced. A compile log
-    (`--compile-log`) names the line and the reason; without one, `fullgraph=True` makes torch raise at the first break.
+    Move the line that causes the break out of the compiled function, or rewrite it so that it can be traced. A compile
+    log (`--compile-log`) names the line and the reason; without one, `fullgraph=True` makes torch raise at the first
+    break.
 
 How the saving is estimated:
-    At most the host time between the regions before and behind the breaks. At least nothing: the line itself may have
-    to run in any case, and what fusion across the break would save is not counted.
+    At most the host time between the regions before and after the breaks. At least nothing: the line itself may have to
+    run in any case. What fusion across the break would save is not counted.
 
 When it is wrong:
-    A function that is compiled on purpose and called from another compiled function behind a break looks the same.
-    Breaks around logging or checkpoints in a few steps do not count as one per step.
+    A custom operator that calls compiled code within a graph is no break and does not count. A compiled function that
+    is called on purpose from another compiled function after a break looks the same. Breaks around logging or
+    checkpoints that happen in a few steps only are not reported.
 
 References:
     https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
@@ -45,14 +47,14 @@ _BASIS = Text(
 )
 _SUMMARY_CAUSE = Text(
     "graph-breaks-summary-cause",
-    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
-    "the most frequent break is at {place}: {reason}.",
+    "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code; the most "
+    "frequent one is at {place}: {reason}.",
     note="place is a file and a line; reason is torch's text",
 )
 _SUMMARY_PLACE = Text(
     "graph-breaks-summary-place",
-    "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its parts; "
-    "the most frequent break is at {place}.",
+    "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code; the most "
+    "frequent one is at {place}.",
     note="place is a file and a line",
 )
 
@@ -92,8 +94,7 @@ RULE = Rule(
     title=Text("graph-breaks-title", "Compiled code breaks into several graphs"),
     summary=Text(
         "graph-breaks-summary",
-        "Compiled code breaks {breaks:number} times per step, and {time:ns} of host time per step pass between its "
-        "parts.",
+        "Graph breaks: {breaks:number} per step, with {time:ns} of host time between the parts of compiled code.",
     ),
     advice=Text(
         "graph-breaks-advice",

@@ -1,18 +1,19 @@
-"""Copies from pinned memory could run by themselves, but the program waits for each.
+"""Copies from pinned memory could run in the background, but the program waits for each of them.
 
 What it detects:
-    Copies from pinned host memory to a device directly after which the program synchronizes, in the copying operator,
-    and after which the device has nothing to do. In a table: as many `cudaStreamSynchronize` as copies.
+    Copies from pinned host memory to a device that are directly followed by a synchronization within the same operator,
+    after which the device has nothing to do. In a table: as many `cudaStreamSynchronize` as copies.
 
 Why it matters:
-    The host could launch the step's work while the copy runs. It waits instead, and the device waits for it after.
+    The host could launch the step's work while the copy runs. Instead it waits, and afterwards the device waits for the
+    host.
 
 What to do:
     Copy with `non_blocking=True`. The batch must stay in pinned memory, and unchanged, until the copy has ended.
 
 How the saving is estimated:
-    For each copy the lesser of the wait and the device's idle time after it; at least half of that, because the next
-    wait may take part of it over. In a table at most all waits, and at least nothing, because it has no timeline.
+    For each copy, the smaller of the wait and the device's idle time after it; at least half of that, because the next
+    wait may become longer instead. In a table, at most all waits and at least nothing, because it has no timeline.
 
 When it is wrong:
     If the device has enough other work, or the loader bounds the step, waiting costs nothing. `non_blocking` does

@@ -1,24 +1,24 @@
-"""Batches are copied to the GPU from memory that the driver must copy first.
+"""Batches are copied to the GPU from pageable memory, which the driver must first copy itself.
 
 What it detects:
     Copies of 64 KiB and more from pageable host memory to a device (`Memcpy HtoD (Pageable -> Device)`), while no
     kernel runs, for more than one percent of the step.
 
 Why it matters:
-    Such a copy goes through a buffer of the driver: it is slower, it holds the host until it is nearly done, and
-    nothing can run beside it.
+    Such a copy goes through a buffer of the driver: it is slower, it blocks the host until it is nearly done, and no
+    kernels can run at the same time.
 
 What to do:
     Let the loader pin its batches (`pin_memory=True`) and copy them with `non_blocking=True`.
 
 How the saving is estimated:
-    What the copies take while no kernel runs, without the same bytes at the bandwidth of pinned copies in this trace,
-    or at 12 GB/s (PCIe 3) where there are none. At most also the waits for these copies after which the device had
-    nothing to do. A table prints no sizes: at most all of the time.
+    The time of the copies while no kernel runs, minus the time of the same bytes at the bandwidth of pinned copies in
+    this trace, or at 12 GB/s (PCIe 3) if there are none. The upper end includes waits for these copies after which the
+    device had nothing to do. A table has no sizes, so there the upper end is all of the time.
 
 When it is wrong:
-    Small copies: pinning costs more than it saves. Memory that is used once. ROCm and XPU do not say what memory a
-    copy comes from; there the rule is skipped.
+    For small copies, and for memory that is used only once, pinning costs more than it saves. ROCm and XPU do not
+    record what kind of memory a copy comes from; there the rule is skipped.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html#memory-pinning
@@ -82,7 +82,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _fastest(rows: Sequence[Copy]) -> float:
-    """Greatest bandwidth of some copies in GB/s; 0 where there are none."""
+    """Greatest bandwidth of the copies in GB/s; 0 if there are none."""
     return max((row.max_bandwidth_gb_per_s or 0 for row in rows), default=0)
 
 

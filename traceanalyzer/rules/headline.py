@@ -21,14 +21,15 @@ from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
-"""Share of a step from which on a working GPU bounds it (own choice: four fifths)."""
+"""Share of a step that the GPU must work to bound it (own choice: four fifths)."""
 _WORTH = 0.2
 """Least share of a step that a loss must have to bound a run."""
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
-"""Own choice: from here on most of the recorded work is not in the steps."""
+"""Own choice: from this share on, most of the recorded work is outside of the steps."""
 _WARM_UP = 1.5
-"""A first step of more than this times the median of the others is still warming up, as for the warning of it."""
+"""A first step longer than this factor times the median of the others is still warming up; the warning uses the same
+limit."""
 
 _WITH_GPU = {
     "input": Text(
@@ -152,13 +153,13 @@ class _Parts:
 
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
-    """What bounds a run: the GPU if it works nearly always, else what it waits for."""
+    """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
     found = special_headlines.of_trace(facts) or _of_typical_step(facts) or _of_parts(facts)
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
 
 
 def _of_typical_step(facts: Facts) -> StepBound | None:
-    """For a trace, or the ranks of a run, with events of a device."""
+    """The headline of a trace, or of the ranks of a run, with events of a device."""
     recording = facts.find("recording", Recording)
     if recording is None or facts.is_startup:
         return None
@@ -170,7 +171,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
 
 
 def _of_parts(facts: Facts) -> StepBound:
-    """For printed tables, runs of several ranks, and traces without a device or of a start-up."""
+    """The headline of printed tables, runs of several ranks, and traces without a device or of a start-up."""
     found = _of_table(facts) if facts.table is not None else _of_run(facts)
     bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
     if bound is None:
@@ -184,7 +185,7 @@ def _of_parts(facts: Facts) -> StepBound:
 
 
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
-    """With how much is waiting for other ranks; or that one rank does not tell it from communication."""
+    """Add how much of it is waiting for other ranks, or that a single rank cannot show it."""
     if found.bound == "communication" and _is_one_rank(facts):
         return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
     own = facts.step_resources
@@ -192,13 +193,13 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
 
 
 def _is_one_rank(facts: Facts) -> bool:
-    """Others may be late, and nothing of them is known."""
+    """Whether it is one rank of several, so that others may be late without being known."""
     alone = facts.summary is not None and facts.summary.world_size == 1
     return facts.find("ranks", Ranks) is None and not alone
 
 
 def _qualified(facts: Facts, message: Message) -> Message:
-    """With what makes a mean misleading: a first step that is no other's like, and work outside of the steps."""
+    """Add what makes a mean misleading: a first step unlike the others, or work outside of the steps."""
     first, *others = _durations(facts) or [0]
     if len(others) > 1 and first > _WARM_UP * median(others):
         message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
@@ -208,7 +209,7 @@ def _qualified(facts: Facts, message: Message) -> Message:
 
 
 def _durations(facts: Facts) -> list[float]:
-    """Durations of the steps that count, if the profiler marked them, in their order; of several ranks the means."""
+    """Durations of the steps that count, in their order, if the profiler marked them; for several ranks the means."""
     recording, ranks = facts.find("recording", Recording), facts.find("ranks", Ranks)
     if recording is not None and ranks is None:
         counted = [step.duration_ns for step in recording.steps if step.is_typical]
@@ -222,7 +223,7 @@ def _durations(facts: Facts) -> list[float]:
 
 
 def _bound(times: Mapping[str, float], step: float) -> str | None:
-    """The GPU if it is busy, else the largest loss if it is worth naming."""
+    """The GPU if it is busy, else the largest loss if it is large enough to name."""
     if not step:
         return None
     gpu = max((name for name in times if name.startswith("gpu")), key=lambda name: times[name], default=None)
@@ -259,14 +260,14 @@ def _of_run(facts: Facts) -> _Parts:
 
 
 def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
-    """Idle time that a working host explains."""
+    """Idle time during which the host works."""
     if facts.resources.host_ns is None:
         return 0.0
     return max(0.0, min(resources.host_ns, idle - facts.idle_per_step("compilation", "allocation", "unknown")))
 
 
 def _without_device(facts: Facts, loader: float) -> dict[str, float]:
-    """A training on the CPU is bound by it; a recording that misses its device tells nothing."""
+    """Times by bound without a device; only the loader's if an accelerator took part that was not recorded."""
     if _sign(facts):
         return {"input": loader}
     breakdown = facts.find("step_breakdown", StepBreakdown)
@@ -287,7 +288,7 @@ def _of_table(facts: Facts) -> _Parts:
 
 
 def _sign(facts: Facts) -> str | None:
-    """What tells that an accelerator took part of which nothing else is known."""
+    """The sign that an accelerator took part although its events were not recorded."""
     if facts.table is None:
         own = facts.step_resources
         return own.unread_device if own else None

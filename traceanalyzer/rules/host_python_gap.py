@@ -1,26 +1,26 @@
 """Between operators the host is busy with something else, and the GPU waits.
 
 What it detects:
-    Gaps longer than ten launches take at the program's usual pace (at least 50 us) in which the host runs Python code,
-    operators that launch nothing, or something that left no event; where stacks were recorded, Python code outside of
-    operators in any gap of 50 us or more. More than two percent of the typical step.
+    Gaps longer than ten launches at the program's usual pace (at least 50 us), in which the host runs Python code,
+    operators that launch nothing, or something that left no event. If stacks were recorded, also Python code outside of
+    operators in any gap of 50 us or more. Together more than two percent of the typical step.
 
 Why it matters:
-    The GPU has nothing queued while the host computes, logs, converts, or collects garbage.
+    The GPU has nothing to do while the host computes, logs, converts, or collects garbage.
 
 What to do:
     Look at the named lines. Move work out of the step or into the loader's workers, log less often, keep data as
-    tensors, and turn automatic garbage collection off in the loop.
+    tensors, and turn off automatic garbage collection in the loop.
 
 How the saving is estimated:
-    At most all of these gaps in the typical step (the median of the steps but the first), at least half of them.
-    Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
-    Where a capture has timed steps without the profiler, these tell how much of the gaps is left, not that guess.
+    At most all of these gaps in the typical step (the median of the steps except the first), and at least half of them.
+    Recording Python stacks makes the host two to five times slower: then at most half and at least a fifth. If a
+    capture timed steps without the profiler, those decide how much of the gaps remains.
 
 When it is wrong:
     The first step, the time before the first and after the last kernel, and what happens in fewer than half of the
-    steps do not count: recordings begin and end slowly, and logs are written now and then. Without stacks nothing
-    tells what ran.
+    steps do not count: recordings begin and end slowly, and some work, such as logging, is done only in some steps.
+    Without stacks it is unknown what code ran.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -85,7 +85,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
-    """Gaps after a wait that emptied the queue are also those that rules about waits would close."""
+    """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
     own = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
     total = sum(own.values())
     return {f"idle:{cause}": time * ns / total for cause, ns in own.items() if ns}

@@ -1,23 +1,23 @@
 """Kernels are so short that the host cannot launch them fast enough.
 
 What it detects:
-    Gaps between kernels that are no longer than ten launches take at the program's usual pace (at least 50 us), because
-    the next launch came too late: more than one twentieth of the step.
+    Gaps between kernels that exist because the next launch came too late, each no longer than ten launches at the
+    program's usual pace (at least 50 us); together more than one twentieth of the step.
 
 Why it matters:
     The GPU waits for the host between its kernels. Faster kernels, or a faster GPU, change nothing.
 
 What to do:
-    Launch less: `torch.compile`, CUDA graphs (`mode="reduce-overhead"`), fused optimizers, larger batches.
+    Launch fewer kernels: `torch.compile`, CUDA graphs (`mode="reduce-overhead"`), fused optimizers, larger batches.
 
 How the saving is estimated:
-    At most all of these gaps, which is what a CUDA graph takes away; at least half, which is what fewer and larger
-    kernels take away. Recording Python stacks slows the host two to five times: then at most half and at least a fifth.
-    Where a capture has timed steps without the profiler, these tell how much of the gaps is left, not that guess.
+    At most all of these gaps, which a CUDA graph removes; at least half, as with fewer and larger kernels. Recording
+    Python stacks makes the host two to five times slower: then at most half and at least a fifth. If a capture timed
+    steps without the profiler, those decide how much of the gaps remains.
 
 When it is wrong:
-    With stacks or shapes the host is slower than in normal runs. What runs in CUDA graphs already has no launches of
-    its own. Long gaps have other reasons: see host-python-gap.
+    Recording stacks or shapes makes the host slower than in normal runs. Kernels in CUDA graphs are not launched one by
+    one. Longer gaps have other reasons: see host-python-gap.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
@@ -39,7 +39,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _BY_HOST = ("launch_bound", "host_code")
 _IN_GRAPHS = 0.5
-"""Own choice: a program whose kernels mostly come from graphs does already what the advice says."""
+"""Own choice: a program whose kernels mostly come from graphs already follows the advice."""
 
 _SUBJECT = Text(
     "launch-bound-small-kernels-subject", "gaps in which the GPU waits for the next launch, share of the step"

@@ -1,23 +1,23 @@
-"""A Python loop works on a tensor piece by piece.
+"""A Python loop processes a tensor piece by piece.
 
 What it detects:
     The same few operators, starting with one that takes a piece (`select`, `slice`, `index`, `unbind`, `narrow`), ten
     times or more in a row, called by the program itself.
 
 Why it matters:
-    Each turn pays for its operators and launches; one operator on the whole tensor pays once.
+    Each iteration pays for its operators and launches; one operator on the whole tensor pays only once.
 
 What to do:
     Write the loop as operations on the whole tensor: broadcasting, `torch.where`, `gather`, `cumsum`, or `torch.vmap`.
 
 How the saving is estimated:
-    Host time of all turns but one, at most, and of what autograd evaluates for them. At least half of that, because the
-    operators on the whole tensor take longer than those on a piece.
+    At most the host time of all iterations but one, including what autograd evaluates for them. At least half of that,
+    because operators on the whole tensor take longer than those on a piece.
 
 When it is wrong:
-    Loops in which a turn needs the last one's result (recurrent layers, decoding): loops with matrix products,
-    concatenation or sampling in them are not judged. What operators of PyTorch repeat inside is theirs. A printed table
-    counts `aten::select` but does not show who calls it.
+    Loops in which an iteration needs the result of the one before (recurrent layers, decoding) cannot be vectorized;
+    loops with matrix products, concatenation or sampling are therefore not judged. Loops inside PyTorch's own operators
+    do not count. A printed table counts `aten::select` but does not show who calls it.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.vmap.html

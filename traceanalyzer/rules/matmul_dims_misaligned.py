@@ -1,14 +1,14 @@
-"""Products in half precision have sides that Tensor Cores cannot load in full, and are slow.
+"""Matrix products in half precision have sides that Tensor Cores cannot load efficiently, and are slow.
 
 What it detects:
-    Products in fp16 or bf16 whose inner or last side is not a multiple of 8 (of 16 in 8-bit types), that take more than
-    twice as long against the device's limits as the aligned products of the same type in the same trace. Without such
-    products to compare with, only kernels whose own names say that they load less than 8 elements at once (`align1`)
-    and that stay below half of the device's limits count.
+    Products in fp16 or bf16 whose inner or last side is not a multiple of 8 (of 16 in 8-bit types), and that, relative
+    to the device's limits, take more than twice as long as the aligned products of the same type in the same trace.
+    Without such products to compare with, only kernels whose own names say that they load less than 8 elements at once
+    (`align1`) and that stay below half of the device's limits count.
 
 Why it matters:
-    A row whose length is not a multiple of 16 bytes cannot be loaded in whole vectors, so that the library falls back
-    to kernels that load element by element.
+    A row whose length is not a multiple of 16 bytes cannot be loaded in whole vectors, so the library falls back to
+    kernels that load element by element.
 
 What to do:
     Pad the side to the next multiple of 8: the vocabulary, the number of classes, the length of the sequence.
@@ -18,8 +18,8 @@ How the saving is estimated:
     at least nothing, because padding costs copies unless it is done once, in the weights or in the input.
 
 When it is wrong:
-    Newer versions of cuBLAS pad inside and are as fast; hence the measured slowness. The first side of a product does
-    not matter where rows are stored one after another.
+    Newer versions of cuBLAS pad internally and are just as fast, so only products that are measurably slow count. The
+    first side of a product does not matter if rows are stored one after another.
 
 References:
     https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html

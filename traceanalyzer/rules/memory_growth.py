@@ -1,8 +1,8 @@
 """Allocated memory grows from step to step.
 
 What it detects:
-    The level of allocated memory at the ends of the steps rises nearly every time, by more than half a percent of the
-    peak per step, after the first step.
+    After the first step, allocated memory at the ends of steps rises nearly every time, by more than half a percent of
+    the peak per step.
 
 Why it matters:
     It ends in an out-of-memory error, often hours into a run.
@@ -12,11 +12,11 @@ What to do:
     list, hooks and caches, graphs kept by `retain_graph=True`.
 
 How the saving is estimated:
-    Not at all: this is a risk. The text tells after how many steps the device would be full.
+    Not at all: this is a risk. The finding says after how many steps the device would be full.
 
 When it is wrong:
-    Optimizers make their state in the first step, and caches fill during the first ones. A list that is emptied at the
-    end of an epoch grows until then.
+    Optimizers create their state in the first step, and caches fill during the first ones. A list that is emptied at
+    the end of an epoch grows until then.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/faq.html

@@ -2,20 +2,21 @@
 
 What it detects:
     A peak of allocated memory below half of the device's memory, while the device works for less than four fifths of
-    the step and it is not the loader that keeps it waiting.
+    the step and does not wait for the loader.
 
 Why it matters:
-    What the host does per step does not depend on the size of the batch. A larger batch shares it among more samples.
+    The work of the host per step does not depend on the batch size, so a larger batch spreads it over more samples.
 
 What to do:
     Raise the batch size by the factor that fits, and the learning rate with it. In inference, batch requests.
 
 How the saving is estimated:
-    Not as time of a step, which gets longer: the idle time per sample shrinks by the factor. The text gives both.
+    Not as time per step, because the step gets longer, while the idle time per sample shrinks by the factor. The
+    finding gives both.
 
 When it is wrong:
-    Memory records cover this process and the recorded window only. A larger batch may converge worse, or answer too
-    late. A printed table has sums of allocations and never a peak.
+    Memory records cover only this process and the recorded window. A larger batch may converge worse, or answer too
+    late. A printed table has sums of allocations but no peak.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

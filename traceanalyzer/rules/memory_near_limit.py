@@ -4,11 +4,11 @@ What it detects:
     A peak of allocated or reserved memory above nine tenths of the device's memory, or an allocation that failed.
 
 Why it matters:
-    A longer sequence, a larger last batch or a little fragmentation ends the run; before that, the allocator frees
-    its cache and asks the driver again, which stops the device.
+    A longer sequence, a larger last batch or a little fragmentation can end the run with an out-of-memory error. Before
+    that, the allocator empties its cache and allocates from the driver again, which stalls the device.
 
 What to do:
-    Checkpoint activations, compute in bf16, accumulate gradients over smaller batches, shard optimizer state. Where
+    Checkpoint activations, compute in bf16, accumulate gradients over smaller batches, shard optimizer state. If
     reserved memory is far above allocated memory, it is fragmented: use expandable segments.
 
 How the saving is estimated:

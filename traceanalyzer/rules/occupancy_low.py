@@ -1,23 +1,23 @@
-"""A kernel that takes much of the GPU's time keeps few of its threads in flight.
+"""A kernel that takes much of the GPU's time keeps few threads in flight.
 
 What it detects:
     Kernels that take a tenth of the GPU's time or more, whose estimated achieved occupancy is below 30 %, and whose
-    kind depends on occupancy: element by element, reductions, normalization, copies. Products, convolutions, attention
-    and generated code reach their pace with few threads, and are left out.
+    kind depends on occupancy: elementwise kernels, reductions, normalization, copies. Products, convolutions, attention
+    and generated code reach full speed with few threads and do not count.
 
 Why it matters:
-    A GPU hides the latency of memory behind other threads. With few in flight, it waits.
+    A GPU hides the latency of memory by running other threads meanwhile. With few threads in flight, it waits.
 
 What to do:
-    Look at what limits it: registers per thread, shared memory per block, or blocks that are too small. In your own
-    kernel, change the launch; in a library's, change the shape or let torch.compile make another kernel.
+    Find out what limits it: registers per thread, shared memory per block, or blocks that are too small. For your own
+    kernel, change the launch; for a library's, change the shape or let torch.compile generate another kernel.
 
 How the saving is estimated:
-    Not at all: occupancy is no time. It says where to look.
+    Not at all: occupancy does not translate into time. It only shows where to look.
 
 When it is wrong:
-    Products and fused attention run well at 12 to 25 %. An occupancy of 0 means that the profiler had no figure. A
-    kernel with fewer blocks than the GPU has multiprocessors is a matter of `sm-underfilled`. Short kernels are bound
+    Products and fused attention run well at 12 to 25 %. An occupancy of 0 means that the profiler had no figure.
+    Kernels with fewer blocks than the GPU has multiprocessors are reported by `sm-underfilled`. Short kernels are bound
     by their launch.
 
 References:
@@ -78,7 +78,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _counts(row: Kernel, limits: Mapping[str, float]) -> bool:
-    """A kernel with a known low occupancy, that has blocks for the whole device, and is not bound by its launch."""
+    """Whether a kernel has a known low occupancy, blocks for the whole device, and is not bound by its launch."""
     occupancy, blocks = row.mean_est_achieved_occupancy, row.mean_blocks_per_sm
     is_low = bool(occupancy) and (occupancy or 0.0) < limits["occupancy"]
     fills = blocks is None or blocks >= 1

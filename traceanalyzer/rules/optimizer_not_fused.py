@@ -6,19 +6,19 @@ What it detects:
     times for each `Optimizer.step`, where no operator works on lists.
 
 Why it matters:
-    Every launch costs the host several microseconds, so hundreds of them take many milliseconds, whatever the GPU does
-    in them. Where the host bounds the step, this is time of the step.
+    Every launch costs the host several microseconds, so hundreds of them take milliseconds, however little the GPU does
+    in each. If the host bounds the step, this makes the step longer.
 
 What to do:
-    Construct the optimizer with `fused=True`, or `foreach=True` where the fused form does not exist. Newer versions of
-    PyTorch choose `foreach` by themselves when all parameters are on the GPU.
+    Create the optimizer with `fused=True`, or `foreach=True` if it has no fused form. Newer versions of PyTorch choose
+    `foreach` automatically if all parameters are on the GPU.
 
 How the saving is estimated:
-    Between half and four fifths of the host time of the calls. A step gains of it at most the time in which the GPU
-    waits for late launches until the host next waits for the GPU.
+    Between half and four fifths of the host time of the calls. A step gains at most the time that the GPU waits for
+    late launches until the host next waits for the GPU.
 
 When it is wrong:
-    Sparse gradients and your own optimizers have no fused form. `foreach` needs memory for one more copy of the
+    Sparse gradients and custom optimizers have no fused form. `foreach` needs memory for one more copy of the
     gradients.
 
 References:
@@ -43,9 +43,9 @@ from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST, _MOST = 0.5, 0.8
-"""Own choice: the loops in Python that collect parameters remain, and a few launches."""
+"""Own choice: the Python loops that collect parameters and a few launches remain."""
 _ARITHMETIC = 0.8
-"""Own choice: an optimizer that does something else than arithmetic on its parameters cannot be fused."""
+"""Own choice: an optimizer that does more than arithmetic on its parameters cannot be fused."""
 _SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
 _IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
 
@@ -99,7 +99,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _is_loop(row: Optimizer) -> bool:
-    """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
+    """Whether the optimizer does arithmetic on one parameter at a time and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
     sparse = any(_SPARSE.search(entry.name) for entry in row.operators) or _SPARSE.search(row.name)
     return row.kind == "step" and not row.list_operators and arithmetic and not sparse
@@ -139,7 +139,7 @@ def _has_lists(facts: Facts) -> bool:
 
 
 def _code(call: str) -> str | None:
-    """Code for the optimizer that the program uses; None where it is none of torch's."""
+    """Code for the optimizer that the program uses; None if it is not one of torch's."""
     found = _CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
     return f"torch.optim.{found[1]}(model.parameters(), lr=lr, {option}=True)" if found and option else None

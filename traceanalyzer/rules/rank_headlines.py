@@ -1,4 +1,4 @@
-"""What the sentence on several ranks says of waiting for each other, which the trace of one rank cannot tell."""
+"""Adds to the headline of several ranks how long they wait for each other, which the trace of one rank cannot show."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from traceanalyzer.rules.typical_headline import StepBound
 
 _MOST_STEPS = 0.75
 _MOST_WAITING = 0.5
-"""A rank is named as late from these shares on, as by the rule `comm-straggler`."""
+"""Shares from which a rank is named as late, as in the rule `comm-straggler`."""
 _WORTH_SAYING = 0.1
-"""Share of a step that others must wait for a rank to say so beside another bound (own choice: half of what bounds)."""
+"""Share of a step that others must wait for a rank before it is mentioned beside another bound (own choice: half of
+what bounds)."""
 
 _LATE_RANK = Text(
     "headline-late-rank",
@@ -31,11 +32,11 @@ _WAITS = Text(
 
 
 def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBound:
-    """The sentence on a run of several ranks with what is waiting in it.
+    """The headline of a run of several ranks, with the waiting in it.
 
     Args:
-        facts: Of the run; of a single trace the sentence stays as it is.
-        found: What bounds the mean of all ranks.
+        facts: Facts of the run; the headline of a single trace stays as it is.
+        found: The headline for the mean of all ranks.
         communication_ns: Time per step in which devices only communicate, mean over the ranks.
     """
     ranks = facts.find("ranks", Ranks)
@@ -56,7 +57,7 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
 
 
 def late_rank(found: Ranks, communication_ns: float) -> Straggler | None:
-    """The rank that causes most of the waiting in most of the steps, and with it most of the communication."""
+    """The rank that causes most of the waiting in most of the steps, if that is most of the communication."""
     if found.is_on_host or len(found.ranks) < 2 or not found.counted_steps or not found.stragglers:
         return None
     late = found.stragglers[0]

@@ -1,24 +1,24 @@
 """Training runs forward or backward passes whose results are not used.
 
 What it detects:
-    Backward passes whose gradients `zero_grad` throws away before any update; and modules that run on inputs of one
-    shape more often than their outputs reach a backward pass, before each of several updates. A pass that a backward
-    pass repeats because of checkpointing belongs to that backward pass and does not count.
+    Backward passes whose gradients `zero_grad` discards before any update; and modules that, before each of several
+    updates, run on inputs of one shape more often than their outputs reach a backward pass. Forward passes that
+    checkpointing repeats within a backward pass do not count.
 
 Why it matters:
     A pass takes its full time even if its result is dropped.
 
 What to do:
-    Find the call in the training loop and delete it; or, where its result is wanted for a metric only, compute it
-    under `torch.no_grad()` or take it from the pass that trains.
+    Find the call in the training loop and delete it. If its result is needed only for a metric, compute it under
+    `torch.no_grad()` or take it from the training pass.
 
 How the saving is estimated:
-    The time of these passes, on the GPU where it works longer than the host, else on the host; at least nine tenths
-    of it, because what follows may find a colder cache.
+    The time of these passes: on the GPU if it works longer than the host, else on the host. At least nine tenths of it,
+    because the work that follows may find a colder cache.
 
 When it is wrong:
-    Gradients that something reads before they are dropped (accumulation, SAM, gradient penalties, checks) are used,
-    and are not counted where an operator that reads them is seen. Several optimizers that take turns are not judged.
+    Gradients may be read before they are discarded (accumulation, SAM, gradient penalties, checks); passes whose
+    gradients an operator is seen to read do not count. Programs with several optimizers that take turns are not judged.
     An output may be used without a backward pass, for example to choose among candidates.
 
 References:
@@ -77,7 +77,7 @@ def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
 
 
 def _change(facts: Facts, device_ns: int, host_ns: int) -> TimeSaved:
-    """The saving on the resource that bounds the step, because a pass takes time of both."""
+    """The saving on the resource that bounds the step, because a pass takes both host and GPU time."""
     on_gpu = bool(device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
     time = facts.gpu_per_step(device_ns) if on_gpu else facts.host_per_step(host_ns)
     return TimeSaved("gpu" if on_gpu else "host", (_LEAST * time, time), _BASIS(least=_LEAST))

@@ -1,4 +1,4 @@
-"""Which findings do several runs of a document have in common, but for the numbers?"""
+"""Which findings do several runs of a document share, apart from the numbers?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def marked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _subject(finding: Finding) -> object:
-    """What a finding says without its numbers: its texts, the names in them, and the first place it was seen at."""
+    """What a finding says without its numbers: its texts, the names in them, and the first place where it was seen."""
     texts = (finding.title, finding.summary, finding.advice, finding.not_when)
     places = [evidence.where[0] for evidence in finding.evidence[:1] if evidence.where]
     return (

@@ -1,4 +1,4 @@
-"""What a rule is: an id for a bad state, the texts about it, its thresholds, and how to detect it."""
+"""Defines rules: an id of a problem, the texts about it, its thresholds, and how to detect it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Threshold:
-    """A number that decides, and that a project may override."""
+    """A limit that decides whether there is a finding, and that a project can override."""
 
     key: str
     default: float
@@ -38,7 +38,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a rule found, before its savings are bounded."""
+    """What a rule found, before its saving is limited by the other resources."""
 
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, at least one, the deciding one first."""
@@ -60,12 +60,12 @@ class Draft:
 
 
 Detector = Callable[[Facts, Mapping[str, float]], Iterable[Draft]]
-"""From facts and thresholds to findings; raises `facts.Missing` where they cannot be judged."""
+"""Makes drafts from facts and thresholds; raises `facts.Missing` if the facts are not enough to judge."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `trace` and `table` judge a trace and a run of a table document; None: it cannot be judged there."""
+    """One rule. `trace` judges a trace, `table` a run of a table document; None where the rule does not apply."""
 
     id: str
     """The name of its file with hyphens: a noun for the bad state."""

@@ -1,4 +1,4 @@
-"""Runs the rules, bounds what their findings are worth, ranks them, and lists what could not be judged."""
+"""Runs the rules, limits the savings of their findings, ranks them, and lists the rules that could not judge."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ _FAILED = Text(
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
-"""Most findings of a rule in one run (own choice): more are not read, and a rule that never ends must end."""
+"""Most findings of a rule in one run (own choice): nobody reads more, and a rule that never stops must be stopped."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
-"""Severity by the upper end of the wall share (own choice: what a team would stop for, plan, try, or note)."""
+"""Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
+note)."""
 
 
 _MOST_OF_LITTLE = "medium"
-"""Severity of a finding in a recording with hardly any work, or with most of its events removed, at most."""
+"""Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Everything that the rules found, and what they could not judge."""
+    """Everything that the rules found, and the rules that could not judge."""
 
     headlines: tuple[Headline, ...]
     findings: tuple[Finding, ...]
@@ -58,8 +59,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     """Apply the rules to every run of an input.
 
     Returns:
-        Findings by severity, then by what each saves by itself, and for each rule that could be judged in no run, or
-        failed in one, the reason.
+        Findings by severity, then by what each saves by itself; and the reason for each rule that could not judge any
+        run or failed in one.
     """
     headlines: list[Headline] = []
     findings: list[Finding] = []
@@ -79,16 +80,16 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
-    """Why a rule is among those that were skipped: it failed, or could be judged in no run."""
+    """Why a rule was skipped: it failed, or it could not judge any run."""
     failed = next((reason for reason in found if reason.id == _FAILED.id), None)
     return failed or (found[0] if len(found) == runs else None)
 
 
 def _judged(entry: Chosen, facts: Facts) -> list[_Judged]:
-    """What a rule finds, as findings.
+    """The findings of one rule.
 
     Raises:
-        Missing: It cannot judge, or it failed: one broken rule must not take the report away.
+        Missing: The rule cannot judge, or it failed; one broken rule must not prevent the report.
     """
     try:
         drafts = list(islice(_drafts(entry, facts), MOST_FINDINGS + 1))
@@ -117,7 +118,7 @@ def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
 
 
 def _failed(error: BaseException) -> Message:
-    """Describe an error in one short line, whatever it says of itself."""
+    """Describe an error in one short line, however long its own message is."""
     try:
         told = " ".join(str(error).split())
     except Exception:
@@ -166,9 +167,9 @@ def _is_latent(saving: Saving, step_ns: float) -> bool:
 
 
 def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
-    """Severity by what a step gains; a finding's own severity counts if it is worse, up to the draft's ceiling.
+    """Severity from the gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
 
-    Of a recording that does not tell what bounds the program, nothing is severe.
+    If the recording does not show what bounds the program, no finding is severe.
     """
     gain = "info"
     if saving is not None:

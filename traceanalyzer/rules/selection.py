@@ -1,4 +1,4 @@
-"""Chooses which rules run, with which thresholds, out of those of the package and of third parties."""
+"""Chooses which rules of the package and of third parties run, and with which thresholds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Chosen:
-    """A rule and the thresholds that hold for it."""
+    """A rule and its thresholds in this project."""
 
     rule: Rule
     limits: Mapping[str, float]
@@ -43,7 +43,7 @@ def known() -> tuple[Rule, ...]:
     """The rules of the package and of installed third parties, by id.
 
     Raises:
-        UsageError: An entry point cannot be loaded, is not a rule, or takes an id that is taken.
+        UsageError: An entry point cannot be loaded, is not a rule, or has an id that is already in use.
     """
     rules = {rule.id: rule for rule in builtin()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -65,7 +65,7 @@ def known() -> tuple[Rule, ...]:
 
 
 def _problem(rule: Any) -> str | None:
-    """What makes a rule unusable before it has judged anything; its fields hold what somebody put there."""
+    """Why a rule is unusable even before it runs; its fields may contain anything."""
     if not isinstance(rule.id, str) or not _ID.fullmatch(rule.id):
         return "has an id that is none: lower-case words with hyphens between them"
     for name in ("title", "summary", "advice", "not_when"):
@@ -87,7 +87,7 @@ def choose(config: Config) -> tuple[Chosen, ...]:
     """The rules that a project wants, with its thresholds.
 
     Raises:
-        UsageError: A rule or a threshold has a name that is not known.
+        UsageError: The name of a rule or a threshold is unknown.
     """
     rules = {rule.id: rule for rule in known()}
     for key, names in (("select", config.select), ("ignore", config.ignore), ("rules", config.rules)):
@@ -110,6 +110,6 @@ def _limits(rule: Rule, config: Config) -> Mapping[str, float]:
 
 
 def hint(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The nearest right name, or what else to do."""
+    """Suggest the nearest known name, or else where to look."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}?" if near else otherwise

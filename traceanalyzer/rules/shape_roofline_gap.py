@@ -1,25 +1,27 @@
-"""An operator takes several times as long as the same amount of work elsewhere, or as memory would allow.
+"""An operator takes several times as long as the same amount of work elsewhere, or as moving its data should take.
 
 What it detects:
-    Calls of an operator that cost more than four times as much as other calls of it in the same recording that read
-    and write as much (another order of operands or another layout, mostly). In a trace of a known GPU also operators
-    that only move data, and take more than four times as long as moving their bytes once.
+    Calls of an operator that cost more than four times as much as other calls of it in the same recording that read and
+    write equally much (mostly with another order of operands or another layout). In a trace of a known GPU, also
+    operators that only move data and take more than four times as long as moving their bytes once.
 
 Why it matters:
-    The cheaper call is proof, on this very device, that the work can be done in that time. What comes on top is the
-    price of the form in which it was asked for: a broadcast over the last axis, strides that jump, odd lengths.
+    The cheaper call proves that this device can do the work in that time. The rest is the price of an unfavourable
+    form: a broadcast over the last axis, large strides, odd lengths.
 
 What to do:
-    Ask for the work as the cheaper call does: swap operands, make the longest contiguous axis the last one, put the
+    Call the operator as the cheaper call does: swap operands, make the longest contiguous axis the last one, put the
     broadcast axis elsewhere. If none of that helps, torch.compile generates a kernel for the shape.
 
 How the saving is estimated:
-    The difference to the cheaper call; in a trace at most that to the time in which memory could move the bytes.
+    The difference to the cheaper call; in a trace, the upper end is the difference to the time in which memory could
+    move the bytes.
 
 When it is wrong:
-    Small calls are bound by their launch. Tensors that stay in a cache beat the limit of the memory, never the other
-    way round. Expanded tensors hold fewer bytes than their shapes say. Operators without a model of their bytes
-    (gather, scatter, index) are not judged; nor are fused attention and products, which arithmetic bounds as well.
+    Small calls are bound by their launch. Tensors that stay in a cache can be faster than the limit of the memory,
+    never slower. Expanded tensors contain fewer bytes than their shapes suggest. Operators without a model of their
+    bytes (gather, scatter, index) are not judged; nor are fused attention and products, which may be bound by
+    arithmetic.
 
 References:
     https://docs.pytorch.org/docs/stable/tensor_view.html
@@ -60,7 +62,7 @@ _ADVICE_ROOF = Text(
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    """One finding for each: they have causes of their own."""
+    """One finding for each gap, because each has its own cause."""
     found = recorded(facts, limits) if facts.table is None else printed(facts, limits)
     bandwidth, total = memory_bandwidth(facts), facts.gpu_total_ns
     for gap in sorted(found, key=lambda gap: (-gap.saved_ns[1], gap.name, gap.shapes)):

@@ -1,25 +1,25 @@
-"""Kernels have fewer blocks than the GPU has multiprocessors, and nothing runs beside them.
+"""Kernels have fewer blocks than the GPU has multiprocessors, and no other kernel fills the rest.
 
 What it detects:
     Kernels with less than one block per multiprocessor, while no kernel of another stream fills the rest, if the time
-    that is lost this way (time of the kernel, times the share of multiprocessors without a block) is a twentieth of
-    all time on the GPU.
+    lost this way (time of the kernel times the share of multiprocessors without a block) is at least a twentieth of all
+    time on the GPU.
 
 Why it matters:
-    A multiprocessor without a block does nothing, however fast the others are.
+    A multiprocessor without a block does nothing.
 
 What to do:
-    Give each kernel more work: a larger batch, several requests or sequences at once, fewer and larger tensors. Where
-    that is impossible, run independent parts on streams of their own.
+    Give each kernel more work: a larger batch, several requests or sequences at once, fewer and larger tensors. If that
+    is impossible, run independent parts on separate streams.
 
 How the saving is estimated:
-    At most the lost time, as if the same work were spread evenly; at least nothing, because a larger batch does more
-    work in the same time instead of the same work in less.
+    At most the lost time, as if the same work were spread evenly. At least nothing: a larger batch does more work in
+    the same time, not the same work in less time.
 
 When it is wrong:
-    Kernels of collectives have few blocks on purpose. Short kernels are bound by latency, as in decoding one token at
-    a time; they do not count. Persistent kernels have as many blocks as multiprocessors or a few less, and lose
-    little. Blocks per multiprocessor are not recorded on AMD's GPUs, in CUDA graphs and by older profilers.
+    Kernels of collectives have few blocks on purpose. Short kernels, as in decoding one token at a time, are bound by
+    latency and do not count. Persistent kernels have as many blocks as multiprocessors or a few less, and lose little.
+    Blocks per multiprocessor are not recorded on AMD's GPUs, in CUDA graphs and by older profilers.
 
 References:
     https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/index.html
@@ -72,7 +72,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _lost(row: UnfilledKernel) -> float:
-    """Time of the kernel in multiprocessors without a block, as if it were all of them, in ns."""
+    """Time lost in multiprocessors without a block, converted to time of the whole GPU, in ns."""
     return row.total_ns * (1 - row.fill)
 
 

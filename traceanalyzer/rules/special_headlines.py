@@ -1,4 +1,4 @@
-"""What bounds a run where the usual sentence is wrong: captured graphs, removed events, devices but no GPU."""
+"""Headlines for captured graphs, removed events and devices that are no GPUs, where the usual one would be wrong."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
-"""Share of its time from which on a working device bounds the program, as for GPUs."""
+"""Share of the time that a device must work to bound the program, as for GPUs."""
 _MOSTLY = 0.5
-"""Share of the recording without events from which on nothing else counts (own choice)."""
+"""Share of the recording without events from which on the headline speaks of nothing else (own choice)."""
 
 _CAPTURE = Text(
     "headline-capture",
@@ -61,7 +61,7 @@ _COMMUNICATING = Text(
 
 
 def of_trace(facts: Facts) -> StepBound | None:
-    """The sentence for a recording that is no program's usual work; None for all others."""
+    """The headline of a recording that does not show a program's usual work; None for all others."""
     figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
     if figures is not None and figures.capture is not None and figures.capture.is_most:
         capture = figures.capture
@@ -72,7 +72,7 @@ def of_trace(facts: Facts) -> StepBound | None:
 
 
 def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Recording) -> StepBound | None:
-    """The sentence for a recording that misses most of what the program did."""
+    """The headline of a recording that lacks most of what the program did."""
     window = recording.window
     if window is not None and window.removed_ns >= _MOSTLY * (window.end_ns - window.start_ns) > 0:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
@@ -91,7 +91,7 @@ def _kernels(facts: Facts) -> int:
 
 
 def _accelerator(facts: Facts) -> StepBound | None:
-    """What the busiest device does that is no GPU, where there is no GPU."""
+    """The headline of a trace without a GPU: what its busiest other device does."""
     found = facts.find("accelerators", Accelerators)
     if found is None or not found.devices:
         return None

@@ -1,23 +1,23 @@
 """The program waits for the whole GPU in the middle of its steps.
 
 What it detects:
-    `cudaDeviceSynchronize` and the like (`torch.cuda.synchronize()`) between the launches of a step, in every other
-    step or more, with a gap after them of more than one percent of the step. In a table: calls in every step.
+    `cudaDeviceSynchronize` and the like (`torch.cuda.synchronize()`) between the launches of a step, in at least every
+    other step, with a gap after them of more than one percent of the step. In a table: calls in every step.
 
 Why it matters:
-    Every stream is waited for, then nothing is queued, and the GPU waits for the next launch.
+    The host waits for all streams; then nothing is queued, and the GPU waits for the next launch.
 
 What to do:
     Remove it. To measure time, use events (`torch.cuda.Event(enable_timing=True)`); to use a result in another
     stream, let that stream wait (`stream.wait_stream`).
 
 How the saving is estimated:
-    For each wait the lesser of the wait and the GPU's idle time after it that nothing else explains; at least half of
-    that, because the next wait may take part of it over. In a table at most the waits, and at least nothing.
+    For each wait, the smaller of the wait and the GPU's idle time after it that has no other cause; at least half of
+    that, because the next wait may become longer instead. In a table, at most the waits and at least nothing.
 
 When it is wrong:
-    Benchmarks wait at the beginning and end of what they measure, and the profiler waits where a recording ends: waits
-    without a launch before and after them in the same step do not count.
+    Benchmarks wait at the beginning and end of what they measure, and the profiler waits at the end of a recording.
+    Waits that do not have a launch both before and after them in the same step therefore do not count.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.cuda.synchronize.html

@@ -1,20 +1,20 @@
-"""Operators whose result has a size that only the GPU knows make the host wait for it.
+"""Operators whose result size only the GPU knows make the host wait for it.
 
 What it detects:
     Waits inside `nonzero`, boolean indexing, `masked_select`, `unique` and `repeat_interleave`, with a gap after them
     of more than one percent of the step.
 
 Why it matters:
-    The host needs the size before it can go on. It waits until everything before has run, and then the GPU has nothing
-    to do.
+    The host needs the size before it can go on. It waits until everything before has run; then the GPU has nothing to
+    do.
 
 What to do:
     Keep shapes fixed: multiply by a mask or use `torch.where` instead of selecting, give `repeat_interleave` its
     `output_size`, use `nonzero_static`, or move the operator to where the program waits anyway.
 
 How the saving is estimated:
-    For each wait the lesser of the wait and the GPU's idle time after it that nothing else explains; at least half of
-    that, because the next wait may take part of it over.
+    For each wait, the smaller of the wait and the GPU's idle time after it that has no other cause; at least half of
+    that, because the next wait may become longer instead.
 
 When it is wrong:
     Detection and sparse models need results of unknown size. Waiting while the GPU has other work costs nothing.

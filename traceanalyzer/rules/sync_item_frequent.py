@@ -8,17 +8,17 @@ Why it matters:
     The host waits until everything before has run; then nothing is queued, and the GPU waits for the next launch.
 
 What to do:
-    Keep values on the GPU: add losses up there and read them every hundred steps, replace `if` by `torch.where`. Read
-    several values in one copy, at the end of the step.
+    Keep values on the GPU: sum losses there and read them every hundred steps, and replace `if` by `torch.where`. Read
+    several values in one copy at the end of the step.
 
 How the saving is estimated:
-    For each wait the lesser of the wait and the GPU's idle time after it that nothing else explains: waiting while the
-    GPU works costs nothing. At least half of that, because the next wait may take part of it over. In a table at most
-    the time in these operators, and at least nothing, because it has no timeline.
+    For each wait, the smaller of the wait and the GPU's idle time after it that has no other cause; waiting while the
+    GPU works costs nothing. At least half of that, because the next wait may become longer instead. In a table, at most
+    the time in these operators and at least nothing, because it has no timeline.
 
 When it is wrong:
-    One value per some steps for a log. The check of AMP's gradient scaler and conditions that the program needs are
-    true dependencies; one read per check of the scaler is not counted.
+    Reading one value every few steps for a log is fine. The check of AMP's gradient scaler and conditions that the
+    program needs are true dependencies; one read per check of the scaler is not counted.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization

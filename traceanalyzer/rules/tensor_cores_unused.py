@@ -1,27 +1,27 @@
-"""Matrix products and convolutions run in fp32 on ordinary cores, while the GPU has Tensor Cores.
+"""Matrix products and convolutions run in fp32 on ordinary cores, although the GPU has Tensor Cores.
 
 What it detects:
     Kernels of matrix products and convolutions whose names say that they compute in fp32 outside of Tensor Cores
     (`sgemm`, `scudnn`, `simt`, `winograd`, ...), on a GPU of compute capability 7.0 or newer. Products that are bound
-    by memory or by their launch do not count. Where the header names no GPU, the generation in the kernels' names
-    (`volta_...`) tells what it is at least.
+    by memory or by their launch do not count. If the header names no GPU, the generation in the kernels' names
+    (`volta_...`) gives a lower limit.
 
 Why it matters:
     Tensor Cores multiply 4 to 16 times as fast as the ordinary cores of the same GPU, and half precision halves the
     bytes that everything else moves.
 
 What to do:
-    Train and infer in mixed precision: `torch.autocast`, with a `GradScaler` for float16. On Ampere and newer first
-    allow TF32, one line that changes no type. Sizes that are multiples of 8 use Tensor Cores best.
+    Use mixed precision: `torch.autocast`, with a `GradScaler` when training in float16. On Ampere and newer, first
+    allow TF32, which is one line and changes no types. Sizes that are multiples of 8 use Tensor Cores best.
 
 How the saving is estimated:
-    At most the time less what is left at the ratio of the peaks, never more than three times faster and never faster
-    than peak and memory allow; at least what a ratio of 1.3 saves.
+    At most what the ratio of the peak rates saves, but never more than a factor of three and never beyond what peak
+    rate and memory bandwidth allow. At least what a factor of 1.3 saves.
 
 When it is wrong:
-    Code that needs the digits of fp32. GPUs before Volta have no Tensor Cores. Kernels of Triton do not tell in their
-    names; they count on neither side. Where some products of an Ampere or newer GPU already use Tensor Cores,
-    `tf32-disabled` reports it instead.
+    Some code needs the precision of fp32. GPUs before Volta have no Tensor Cores. Names of Triton kernels do not show
+    whether they use Tensor Cores, so they are not counted either way. If some products on an Ampere or newer GPU
+    already use Tensor Cores, `tf32-disabled` reports the others instead.
 
 References:
     https://docs.pytorch.org/docs/stable/amp.html
@@ -97,7 +97,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _texts(facts: Facts, used: Precision) -> tuple[Text | None, Text | None, str | None]:
-    """Summary, advice and code that differ from the rule's."""
+    """Summary, advice and code, if they differ from the rule's."""
     if used.capability is None:
         return _SUMMARY_UNKNOWN, None, None
     if used.uses_tensor_cores:

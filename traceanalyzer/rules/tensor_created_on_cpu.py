@@ -1,23 +1,23 @@
-"""Tensors are made on the CPU in every step, only to be copied to the GPU.
+"""Tensors are created on the CPU in every step, only to be copied to the GPU.
 
 What it detects:
-    An operator that makes or fills a tensor on the CPU (`torch.zeros`, `torch.randn`, ...), followed by a move of a
+    An operator that creates or fills a tensor on the CPU (`torch.zeros`, `torch.randn`, ...), followed by a copy of a
     tensor of the same shape and type to a device, at least once per step.
 
 Why it matters:
-    The CPU fills memory that the GPU could fill at once, and the program waits for a copy that need not be.
+    The CPU fills memory that the GPU could fill directly, and the program waits for an unnecessary copy.
 
 What to do:
-    Make the tensor where it is used: `torch.zeros(shape, device=device)`. Make it once, before the loop, if it is
-    always the same.
+    Create the tensor where it is used: `torch.zeros(shape, device=device)`. If it is always the same, create it once
+    before the loop.
 
 How the saving is estimated:
-    At most the host time of making and moving these tensors; at least that without the time to launch one kernel for
-    each, about 20 us with its operator.
+    At most the host time of creating and moving these tensors; at least that minus the time to launch one kernel for
+    each, about 20 us including its operator.
 
 When it is wrong:
-    A tensor that is made once and used in all steps. Random numbers that must be the same on every device: the GPU's
-    generator gives others for the same seed.
+    Tensors that are created once and used in all steps. Random numbers that must be the same on every device: for the
+    same seed, the GPU's generator gives different ones.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device

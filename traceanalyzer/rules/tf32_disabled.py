@@ -2,7 +2,7 @@
 
 What it detects:
     Kernels of matrix products that compute in fp32 on ordinary cores (`ampere_sgemm_...`), on a GPU of compute
-    capability 8.0 or newer on which other products (convolutions in TF32, or mixed precision) do use Tensor Cores.
+    capability 8.0 or newer, while other products (convolutions in TF32, or mixed precision) do use Tensor Cores.
 
 Why it matters:
     PyTorch allows TF32 for convolutions by default, but not for matrix products. TF32 keeps the range of fp32 and
@@ -12,13 +12,13 @@ What to do:
     One line at the start of the program: `torch.set_float32_matmul_precision("high")`.
 
 How the saving is estimated:
-    At most the time less what is left at the ratio of the peaks, never more than three times faster and never faster
-    than peak and memory allow; at least what a ratio of 1.3 saves.
+    At most what the ratio of the peak rates saves, but never more than a factor of three and never beyond what peak
+    rate and memory bandwidth allow. At least what a factor of 1.3 saves.
 
 When it is wrong:
-    Code that is sensitive to rounding (solvers, some losses). Products bound by memory do not get faster, because the
-    bytes stay the same. Where nothing runs on Tensor Cores, `tensor-cores-unused` reports it instead and names this
-    step first, so that the same kernels are in one finding.
+    Some code is sensitive to rounding (solvers, some losses). Products bound by memory do not get faster, because the
+    bytes stay the same. If nothing runs on Tensor Cores, `tensor-cores-unused` reports it instead and names this step
+    first, so that no kernel is in two findings.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices

@@ -1,8 +1,7 @@
-"""Says in one sentence what bounds the typical step of a trace: what the device does, and what causes the rest.
+"""Says in one sentence what bounds the typical step of a trace: what the device does, and why it is idle for the rest.
 
-A resource bounds the step if the device works nearly all the time, or else if nothing else keeps the device waiting for
-longer, and for at least a fifth of the step. What cannot contradict the page is said only once: all figures are of the
-typical step.
+The device bounds the step if it works nearly all the time. Otherwise the resource that it waits for longest does, if
+that is at least a fifth of the step. All figures are of the typical step, so they agree with the rest of the report.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 
 _BUSY = 0.8
-"""Share of a step from which on a working device bounds it (own choice: four fifths)."""
+"""Share of a step that the device must work to bound it (own choice: four fifths)."""
 _WORTH = 0.2
-"""Least share of a step that must be lost to something to name it, known or not."""
+"""Least share of a step that must be lost to a cause, known or unknown, before it is named."""
 _FEW_TOKENS = 100
-"""Tokens of a step below which its products read weights for longer than they compute.
+"""Number of tokens per step below which products spend more time reading weights than computing.
 
 A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
 do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
@@ -118,7 +117,7 @@ _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the gen
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
-"""What is said of idle time that no resource causes."""
+"""Texts about idle time that no resource causes."""
 _CAUSES = {
     "allocation": Text("headline-cause-allocation", "it takes or frees memory of the GPU", note="it is the CPU"),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
@@ -147,7 +146,7 @@ class StepBound:
 
 
 def verdict(facts: Facts, recording: Recording) -> StepBound | None:
-    """What bounds the typical step; None where no device event was understood."""
+    """What bounds the typical step; None if no device event was understood."""
     typical = recording.typical
     if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
         return None
@@ -157,7 +156,7 @@ def verdict(facts: Facts, recording: Recording) -> StepBound | None:
 
 
 def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
-    """The largest loss, if it is worth naming; time that nothing explains is said as well."""
+    """The headline of a waiting device: the largest loss, and unexplained time, if they are large enough to name."""
     step, losses = typical.resources.step_ns, _losses(facts, typical)
     said = {"unit": _unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
@@ -180,7 +179,7 @@ def _of_loss(bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Messa
 
 
 def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
-    """What a device that works nearly all the time does for longest: it computes, or it communicates."""
+    """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
     step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
     compute = (typical.resources.gpu_ns or 0.0) - communication
     said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
@@ -197,21 +196,21 @@ def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> St
 
 
 def _unit(recording: Recording) -> Message:
-    """What the figures are of: a typical step, the only step, or all that was recorded."""
+    """What the figures describe: a typical step, the only step, or the whole recording."""
     if recording.steps_from == "whole-trace":
         return _RECORDING()
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
 def _decoded_tokens(recording: Recording) -> int | None:
-    """Most tokens of a step, if all steps are decode steps whose tokens are known."""
+    """The most tokens in a step, if all steps are decode steps with known numbers of tokens."""
     tokens = [step.tokens if step.phase == "decode" else None for step in recording.steps]
     known = [number for number in tokens if number is not None]
     return max(known) if known and len(known) == len(tokens) else None
 
 
 def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
-    """Time of a typical step in which the device does not compute, by what would end it."""
+    """Time of a typical step in which the device does not compute, by cause."""
     own = typical.resources
     host = _idle(typical, *_OF_HOST)
     # Where events are missing, what the host did is chance.

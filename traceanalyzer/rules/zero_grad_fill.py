@@ -1,23 +1,24 @@
 """Gradients are filled with zeros instead of being dropped.
 
 What it detects:
-    `Optimizer.zero_grad` that writes zeros into the gradient of every parameter, one small launch after the other, and
-    how long the GPU does nothing until the next of these launches arrives. In a printed table, the host time of the
-    operators that `zero_grad` calls.
+    `Optimizer.zero_grad` writes zeros into the gradient of every parameter, one small launch after the other, and the
+    GPU is idle between these launches. In a printed table, the host time of the operators that `zero_grad` calls.
 
 Why it matters:
-    The fills themselves take next to no time on the GPU, but each costs the host several microseconds, and the GPU has
-    nothing to do meanwhile. Dropped gradients cost nothing, and the backward pass then writes instead of adding.
+    The fills take hardly any time on the GPU, but each costs the host several microseconds, during which the GPU has
+    nothing to do. Dropped gradients cost nothing, and the backward pass then writes gradients instead of adding to
+    them.
 
 What to do:
-    Call `zero_grad(set_to_none=True)`, which is the default since PyTorch 2.0, and do not turn it off.
+    Call `zero_grad(set_to_none=True)`, which is the default since PyTorch 2.0; do not turn it off.
 
 How the saving is estimated:
-    The host time of the calls goes away. A step gets shorter at least by the time in which the GPU waited for these
-    launches within the calls, at most by what it waits for late launches until the host next waits for it.
+    The host time of the calls goes away. A step gets shorter at least by the time that the GPU waited for these
+    launches within the calls, and at most by the time that it waits for late launches until the host next waits for the
+    GPU.
 
 When it is wrong:
-    Captured CUDA graphs need gradients that stay where they are. Code that reads gradients of parameters that got none
+    Captured CUDA graphs need gradients at fixed addresses. Code that reads gradients of parameters that received none
     must expect None instead of zeros.
 
 References:
@@ -41,7 +42,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
 _LOOP = 0.2
-"""Own choice: dropping a gradient takes a loop over the parameters too, without an operator for each."""
+"""Own choice: dropping gradients also takes a loop over the parameters, but no operator for each."""
 
 _SUBJECT = Text("zero-grad-fill-subject", "host time of zero_grad, share of the step")
 _IDLE = Text("zero-grad-fill-idle", "time in zero_grad in which the GPU does nothing until the next launch arrives")
@@ -82,7 +83,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _fills(row: Optimizer) -> int:
-    """Fills that a row makes: launches, or calls of the operators where nothing ran on a device."""
+    """The fills of a row: launches, or calls of the operators if nothing ran on a device."""
     return row.launches or sum(entry.calls for entry in row.operators if entry.name in _FILLS)
 
 

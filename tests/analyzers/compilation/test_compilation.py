@@ -51,6 +51,12 @@ def test_functions_one_after_another_are_no_breaks(tmp_path: Path) -> None:
     assert (found.regions_per_step, found.breaks_per_step, found.breaks) == (3.0, 0.0, ())
 
 
+def test_an_operator_that_calls_compiled_code_of_its_own_is_no_break(tmp_path: Path) -> None:
+    """A custom operator in a graph may run a compiled function: its region lies within the operator."""
+    found = analyzed(tmp_path, graph_breaks.trap_operator_with_compiled_code())
+    assert (found.regions_per_step, found.breaks_per_step) == (2.0, 0.0)
+
+
 def test_the_log_names_line_and_reason_of_each_break(tmp_path: Path) -> None:
     log = build.broke("0/0", "/work/train.py", 7, "print", "Do not print.") + build.broke(
         "1/0", "/work/train.py", 9, "branch"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,14 @@ def test_a_moment_of_the_timeline_has_the_owner_that_the_index_tells(
 @pytest.mark.corpus
 def test_laws_hold_in_the_corpus(corpus: Path, corpus_name: str) -> None:
     assert_laws(corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz"))
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("folder", ["pairs", "ranks", "serving"])
+def test_laws_hold_in_the_field(corpus: Path, folder: str) -> None:
+    """Of ranks of one run and of one program at several sizes, the first is enough."""
+    files = sorted((corpus / "field" / folder).glob("*.json.gz"))
+    first = {re.sub(r"\d+(?=\.json)", "", file.name): file for file in reversed(files)}
+    assert len(first) >= 1
+    for file in first.values():
+        assert_laws(corpus_files.context_of(file))

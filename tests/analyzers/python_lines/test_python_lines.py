@@ -48,17 +48,17 @@ def test_self_and_total_times() -> None:
     found = lines(small())
     # step: 30 less softmax's 10; main: 100 less twice 30
     assert found.rows == (
-        Line(SOFTMAX, 2, 20_000, 20_000, 14_000, 14_000),
-        Line(STEP, 2, 40_000, 60_000, 6_000, 20_000),
-        Line(MAIN, 1, 40_000, 100_000, 1_000, 21_000),
+        Line(SOFTMAX, 2, 20_000, 20_000, 14_000, 14_000, 0, 0),
+        Line(STEP, 2, 40_000, 60_000, 6_000, 20_000, 0, 0),
+        Line(MAIN, 1, 40_000, 100_000, 1_000, 21_000, 0, 0),
     )
     assert (found.device_ns, found.unattributed_device_ns) == (21_000, 0)
 
 
 def test_without_torch_its_time_belongs_to_the_caller() -> None:
     assert lines(small()).rows_outside_torch == (
-        Line(STEP, 2, 60_000, 60_000, 20_000, 20_000),
-        Line(MAIN, 1, 40_000, 100_000, 1_000, 21_000),
+        Line(STEP, 2, 60_000, 60_000, 20_000, 20_000, 0, 0),
+        Line(MAIN, 1, 40_000, 100_000, 1_000, 21_000, 0, 0),
     )
 
 
@@ -70,8 +70,8 @@ def test_calls_within_a_call_count_once_in_totals() -> None:
     trace.launch_kernel("k", 200, 8, at=25)
     trace.python_function(STEP, 110, 5)
     by_name = {row.name: row for row in lines(trace).rows}
-    assert by_name[STEP] == Line(STEP, 3, 40_000 + 30_000 + 5_000, 105_000, 8_000, 8_000)
-    assert by_name[MAIN] == Line(MAIN, 1, 30_000, 60_000, 0, 8_000)
+    assert by_name[STEP] == Line(STEP, 3, 40_000 + 30_000 + 5_000, 105_000, 8_000, 8_000, 0, 0)
+    assert by_name[MAIN] == Line(MAIN, 1, 30_000, 60_000, 0, 8_000, 0, 0)
 
 
 def test_threads_nest_apart() -> None:
@@ -109,7 +109,7 @@ def test_chosen_steps_cut_frames() -> None:
         trace.launch_kernel("k", start + 10, 5, at=start + 5)
     whole = Context(read_built(trace))
     found = python_lines.analyze(Context(whole.trace, StepChoice(1, 1).of(whole.steps)))
-    assert found.rows == (Line(MAIN, 1, 10_000, 30_000, 5_000, 5_000), Line(STEP, 1, 20_000, 20_000, 0, 0))
+    assert found.rows == (Line(MAIN, 1, 10_000, 30_000, 5_000, 5_000, 0, 0), Line(STEP, 1, 20_000, 20_000, 0, 0, 0, 0))
     assert found.device_ns == 5_000
 
 

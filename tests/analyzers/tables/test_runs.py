@@ -6,7 +6,8 @@ import pytest
 
 from tests.analyzers.tables.making import MS, SHAPED, document, row, table
 from traceanalyzer.analyzers import tables
-from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all, group
+from traceanalyzer.analyzers.tables.grouping import group
+from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.renderers.sections.runs import build
 from traceanalyzer.trace.document import ProfilerTable

@@ -64,6 +64,19 @@ def trap_functions_one_after_another() -> TraceBuilder:
     return looping(step)
 
 
+def trap_operator_with_compiled_code() -> TraceBuilder:
+    """A custom operator within the graph calls a function that is compiled, too."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("Torch-Compiled Region: 0/0", 5, 5), host.op("CompiledFunction", 5, 5):
+            compute(host, stream, 1000)
+            with host.op("library::mm", 100, 5), host.op("Torch-Compiled Region: 1/0", 5, 5):
+                part(host, stream)
+        host.wait(stream)
+
+    return looping(step)
+
+
 def trap_logging_now_and_then() -> TraceBuilder:
     """Every fourth step writes a line."""
     return broken(steps=8, every=4)

@@ -68,7 +68,7 @@ class _Regions:
     """Name of each."""
     own_ns: I64
     outer: I64
-    """Position of the region around each, or -1."""
+    """Position of the region that each goes on behind, or -1."""
     gap_ns: I64
     """Time between the last event before each and its start; of use only within another region."""
     resumed: I64
@@ -94,20 +94,36 @@ def _find(context: Context, steps: Steps) -> _Regions:
     rows = rows[order]
     duration = tree.end_ns - tree.start_ns
     own = duration - tree.child_sums(duration)
-    gap = host.start_ns[rows] - _last_end(context, rows, tree)
-    return _Regions(host.name[rows].astype(np.int64), own, tree.parent.astype(np.int64), gap, _resumed(context, tree))
+    node = _nodes(context, rows)
+    outer = np.where(_is_behind_break(context, node), tree.parent.astype(np.int64), NO_PARENT)
+    gap = host.start_ns[rows] - _last_end(context, node, tree)
+    return _Regions(host.name[rows].astype(np.int64), own, outer, gap, _resumed(context, tree))
 
 
-def _last_end(context: Context, rows: I64, tree: Tree) -> I64:
+def _nodes(context: Context, rows: I64) -> I64:
+    """Positions of host rows in the tree of host nodes."""
+    host = context.host
+    plain = host.kind != _MODULE
+    node_of_row = np.full(len(context.trace.host), NO_PARENT, np.int64)
+    node_of_row[host.row[plain]] = np.flatnonzero(plain)
+    found: I64 = node_of_row[rows]
+    return found
+
+
+def _is_behind_break(context: Context, node: I64) -> Bool:
+    """Which regions run directly within another one; an operator between them called compiled code of its own."""
+    host = context.host
+    parent = host.without_modules(entries(host.tree.parent, node, NO_PARENT))
+    is_region = context.trace.names.where(compiled_code.is_region)[host.name]
+    found: Bool = entries(is_region, parent, missing=False)
+    return found
+
+
+def _last_end(context: Context, node: I64, tree: Tree) -> I64:
     """For each region, the end of the last operator before it, or the start of the region around it."""
     host = context.host
     guards = context.trace.names.where(compiled_code.is_guards)[host.name]
-    earlier = ~guards
-    node_of_row = np.full(len(context.trace.host), NO_PARENT, np.int64)
-    is_host = host.kind != _MODULE
-    node_of_row[host.row[is_host]] = np.flatnonzero(is_host)
-    node = node_of_row[rows]
-    before = _previous_sibling(host.tree, earlier)
+    before = _previous_sibling(host.tree, ~guards)
     previous = entries(before, node, NO_PARENT)
     start = entries(tree.start_ns, tree.parent, 0)
     ended = entries(host.tree.end_ns, previous, 0)

@@ -64,6 +64,14 @@ class Critical:
             found[contains(self.handed, times)] = self.engine
         return found
 
+    def pieces(self, moments: I64) -> tuple[I64, I64]:
+        """Starts and ends of the parts into which some moments cut the steps; one thread is critical in each."""
+        parts = (moments, self.kept.start, self.kept.end, self.handed.start, self.handed.end)
+        bounds = ascending(np.concatenate(parts))
+        start, end = bounds[:-1], bounds[1:]
+        inside = (end > start) & (self.kept.within(start, start + 1) > 0)
+        return start[inside], end[inside]
+
 
 def contains(times: Intervals, points: I64) -> Bool:
     """Which points in time lie within some times."""
@@ -73,16 +81,20 @@ def contains(times: Intervals, points: I64) -> Bool:
 
 
 def critical(context: Context) -> Critical:
-    """Find the critical threads; without events of host threads, no time is kept."""
+    """The critical threads in the steps that count; without events of host threads, no time is kept."""
     steps = program_steps(context).typical
-    kept = Intervals.union(steps.start_ns, steps.end_ns)
+    return critical_in(context, Intervals.union(steps.start_ns, steps.end_ns), len(steps))
+
+
+def critical_in(context: Context, kept: Intervals, steps: int) -> Critical:
+    """The critical threads in some time, which counts as so many steps."""
     threads = critical_threads(context) or _busiest_pair(context)
     if not threads or not kept:
         return Critical(NO_PARENT, None, (), Intervals.none(), 0, Intervals.none(), Intervals.none())
     main, engine = threads[0], threads[1] if len(threads) > 1 else None
     none = Intervals.none()
     handed, episodes = (none, none) if engine is None else _handed_over(context, main, engine)
-    return Critical(main, engine, _others(context, threads), kept, len(steps), handed, episodes)
+    return Critical(main, engine, _others(context, threads), kept, steps, handed, episodes)
 
 
 def device_idle(context: Context) -> Intervals | None:
@@ -92,12 +104,17 @@ def device_idle(context: Context) -> Intervals | None:
     None without device events.
     """
     steps = program_steps(context).typical
-    window = steps.window
-    number, _ = busiest(context, Intervals.union(steps.start_ns, steps.end_ns))
-    if number is None or window is None:
+    return idle_in(context, steps.start_ns, steps.end_ns)
+
+
+def idle_in(context: Context, start_ns: I64, end_ns: I64) -> Intervals | None:
+    """When, in some times that ascend, the busiest device idled as `device_idle` says; None without device events."""
+    number, _ = busiest(context, Intervals.union(start_ns, end_ns))
+    if number is None or not len(start_ns):
         return None
+    window = int(start_ns[0]), int(end_ns[-1])
     found = gaps.find(context, np.flatnonzero(context.trace.device.device == number), window)
-    pieces, _ = found.cut(steps.start_ns, steps.end_ns)
+    pieces, _ = found.cut(start_ns, end_ns)
     return causes.starved(context, pieces)
 
 

@@ -24,7 +24,6 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import Critical, critical
 from traceanalyzer.analyzers.host_owners.labels import Owner, labels
 from traceanalyzer.analyzers.host_owners.tree import OwnerTree, owner_tree
-from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -77,15 +76,7 @@ class OwnerIndex:
         """The steps that count as segments with one owner each; they tile these steps."""
         found, tree = self.critical, self.nested.tree
         own = np.isin(tree.thread, [thread for thread in (found.main, found.engine) if thread is not None])
-        steps, handed = found.kept, found.handed
-        bounds = np.concatenate(
-            (tree.start_ns[own], tree.end_ns[own], steps.start, steps.end, handed.start, handed.end)
-        )
-        bounds = ascending(bounds)  # each part of them is in order, or nearly
-        start, end = bounds[:-1], bounds[1:]
-        start, end = start[end > start], end[end > start]
-        inside = found.kept.within(start, start + 1) > 0
-        start, end = start[inside], end[inside]
+        start, end = found.pieces(np.concatenate((tree.start_ns[own], tree.end_ns[own])))
         thread = found.at(start)
         owner = self.at(thread, start)
         opens = np.append(True, (owner[1:] != owner[:-1]) | (start[1:] != end[:-1]) | (thread[1:] != thread[:-1]))
@@ -96,7 +87,11 @@ class OwnerIndex:
 
 def owner_index(context: Context) -> OwnerIndex:
     """The owners of a trace. Use it with `once`."""
-    found = critical(context)
+    return index_of(context, critical(context))
+
+
+def index_of(context: Context, found: Critical) -> OwnerIndex:
+    """The owners in the time that counts for some critical threads."""
     nested = owner_tree(context, found)
     owners, owner = labels(context, nested)
     return OwnerIndex(found, nested, owners, owner)

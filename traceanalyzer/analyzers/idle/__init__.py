@@ -1,8 +1,8 @@
 """When and why does a GPU do nothing?
 
-Idle is the step window without the union of the kernels, copies and fills of a device. Every idle nanosecond
-belongs to exactly one cause, the first in the order of `CAUSES` that applies (docs/metrics/idle.md), so the
-causes of a device sum to its idle time.
+Idle time is the step window without the union of the kernels, copies and fills of a device. Every idle nanosecond
+belongs to exactly one cause, the first in the order of `CAUSES` that applies (docs/metrics/idle.md), so the causes of a
+device sum to its idle time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say about idle time, or None."""
+    """Why idle time cannot be analyzed; None if it can."""
     if not _devices(context):
         return _NO_KERNELS()
     window = context.steps.window

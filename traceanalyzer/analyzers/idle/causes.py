@@ -1,8 +1,8 @@
-"""Why did a device do nothing? Every nanosecond of a gap belongs to exactly one of `CAUSES`.
+"""Why was a device idle? Every nanosecond of a gap belongs to exactly one of `CAUSES`.
 
-Who could have ended a gap is the thread that launched the next device event, so its activity counts first, and
-that of the other launching threads where it had nothing open (the autograd engine hands over between threads).
-Once the next event is launched, the host is not what the device waits for: such time is pending.
+The thread that launched the next device event could have ended the gap, so its activity counts first. While it had
+nothing open, the activity of the other launching threads counts (the autograd engine hands over between threads). Once
+the next event is launched, the device no longer waits for the host: such time is pending.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
 """What the trace says by name; it holds whatever drained the queue."""
 
 SHORT_GAP_NS = 30_000
-"""HTA's limit for a pause between two kernels that were both launched in time (`consecutive_kernel_delay`)."""
+"""HTA's limit for a pause between two kernels that were both launched early enough (`consecutive_kernel_delay`)."""
 
 EVERY_THREAD = -1
 
 GAPS_AT_ONCE = 1 << 14
-"""How many gaps are attributed together: bounds memory, changes no figure."""
+"""How many gaps are attributed together; it limits memory and does not change any figure."""
 
 THREADS = 32
-"""Threads with a timeline of their own, those that launch most (own choice: programs launch from a few); what all of
-them did together stands for the others."""
+"""Number of threads with a separate timeline, those that launch most (own choice: programs launch from a few); for the
+others, what any thread did is used."""
 
 
 def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
@@ -88,7 +88,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
 
 
 def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
-    """When the device of the gaps most likely ran unrecorded work."""
+    """The times at which the device of the gaps most likely ran unrecorded work."""
     known = gaps.next[gaps.next != NOTHING]
     device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
     return unrecorded_work(context).get(device, Intervals.none())
@@ -106,7 +106,7 @@ def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
 
 
 def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
-    """Put what the host did after a wait that emptied the queue down to the wait, in the times of `attribute`."""
+    """In the times of `attribute`, count what the host did after a wait that emptied the queue as part of the wait."""
     by, frees = drains.drained_by(context, gaps)
     drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
     result = times.copy()
@@ -158,9 +158,9 @@ def _explained(context: Context, gaps: Gaps) -> I64:
 
 
 def starved(context: Context, gaps: Gaps) -> Intervals:
-    """When a device did nothing because the host had not launched anything that it could do.
+    """The times in which a device was idle because the host had not launched any work for it.
 
-    Their length is the time of all causes but unrecorded work, pending work and pauses of the device's own.
+    Their length is the time of all causes except unrecorded work, pending work and pauses of the device itself.
     """
     shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
     late = fed_late(context, shown)
@@ -168,7 +168,7 @@ def starved(context: Context, gaps: Gaps) -> Intervals:
 
 
 def _launched_by(context: Context, gaps: Gaps) -> I64:
-    """Until when each gap that was fed late is the host's: until the call that ends it returns."""
+    """The time until which each late-fed gap is caused by the host: the return of the call that ends it."""
     launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
     until = np.clip(launched, gaps.start_ns, gaps.end_ns)
     found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
@@ -189,7 +189,7 @@ def responsible_thread(context: Context, gaps: Gaps) -> Array:
 
 
 def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
-    """Divide gaps that the host could have prevented by what it did."""
+    """Divide gaps that the host could have prevented by what the host did."""
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
     labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
     for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
@@ -210,7 +210,7 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
 
 
 def timelines(context: Context) -> dict[int, LabelledTime]:
-    """What each launching thread did, completed by the others; what any of them did is `EVERY_THREAD`."""
+    """What each launching thread did, else what the others did; `EVERY_THREAD` is what any of them did."""
     return context.once(_timelines)
 
 

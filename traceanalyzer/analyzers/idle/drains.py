@@ -14,7 +14,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
-    """The wait that was open when each gap began, and so emptied the queue that something refilled later.
+    """The wait that was open when each gap began and therefore emptied the queue.
 
     Returns:
         The row of its call in the launch table (-1 where there is none), and whether it frees memory.

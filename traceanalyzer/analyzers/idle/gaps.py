@@ -1,4 +1,4 @@
-"""Finds when a device or a stream did nothing, and what ended each gap."""
+"""Finds when a device or a stream was idle, and what ended each gap."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Gaps:
-    """Times within a window at which none of some device events ran, ascending."""
+    """Times within a window in which none of the given device events ran, ascending."""
 
     whole_start_ns: I64
-    """Where the gap began, before the window too; 0 before the first event of the trace."""
+    """Start of the gap, possibly before the window; 0 before the first event of the trace."""
     start_ns: I64
     """The part within the window."""
     end_ns: I64
@@ -46,7 +46,7 @@ class Gaps:
         return Gaps(**{name: values[rows] for name, values in vars(self).items()})
 
     def cut(self, start_ns: I64, end_ns: I64) -> tuple[Gaps, I64]:
-        """Cut gaps at the bounds of some times, and leave out what lies outside of them.
+        """Cut gaps at the bounds of the given times, and leave out the parts outside of them.
 
         Args:
             start_ns: Starts of times that do not overlap, ascending.

@@ -1,4 +1,4 @@
-"""Idle time of a device because its next work was launched too late, and what would end it earlier."""
+"""Idle time of a device whose next work was launched too late, and what would end it earlier."""
 
 from __future__ import annotations
 
@@ -50,11 +50,12 @@ def starvation(context: Context) -> Starvation:
 
 
 def ended_earlier(context: Context, start_ns: I64, end_ns: I64, less_ns: I64) -> I64:
-    """For host ranges: how much idle time of each cause ends earlier if the range takes so much less time.
+    """How much idle time of each cause goes away if host ranges take less time.
 
-    The gaps of `starvation` that end with a launch after the start of the range, until the host next waits for the
-    device. A host that gets there earlier waits longer; until then, each launch comes earlier, and so does what was
-    starved for it: the first gaps by all of the time, until they have made up for it.
+    Only gaps of `starvation` count that end with a launch after the start of the range and before the host next waits
+    for the device, because a host that reaches this wait earlier only waits longer. Until then, each launch comes
+    earlier, and the gaps that waited for launches become shorter: the first ones by all of the saved time, until it is
+    used up.
 
     Returns:
         One row per range, one column per cause.

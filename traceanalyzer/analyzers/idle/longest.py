@@ -20,7 +20,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _SHOWN = 20
 _THREADS = 8
-"""How many launching threads are asked what they did, the busiest first."""
+"""How many launching threads are examined, the busiest first."""
 
 
 class LongGap(msgspec.Struct, frozen=True):

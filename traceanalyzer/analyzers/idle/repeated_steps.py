@@ -1,10 +1,10 @@
 """How busy is each device in the steps that the program repeats, and does the host feed it kernel by kernel or not?
 
-`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps
-count, and nothing after the last device event, where the recording ends. Gaps that the host could have prevented are
-divided by length: up to `launching_limit_ns` they are the time to launch one thing after the other, longer ones are
-something else that the host did. Where stacks name it, Python code outside of operators counts as something else in
-every gap of 50 us or more, so that this time is in both figures.
+`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count,
+and nothing after the last device event, where the recording ends. Gaps that the host could have prevented are divided
+by length: gaps up to `launching_limit_ns` are the time to launch one event after the other; in longer ones the host did
+something else. If stacks were recorded, Python code outside of operators counts as something else in every gap of 50 us
+or more, so that this time is in both figures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_STEPS = Text(
 )
 
 _WARM_UP = 0.05
-"""Share of a step in which the device waits for code to be loaded or compiled, from which on it does not count.
+"""A step in which the device waits for code to be loaded or compiled for at least this share does not count.
 
 Own choice: steps vary by a few percent; first uses take many times that."""
 _FEW_LAUNCHES = 10
@@ -42,9 +42,9 @@ _FEW_LAUNCHES = 10
 _SHORT_NS = 50_000
 """At least that long are gaps of launching: about ten launches at the 5 us that one takes."""
 _PARTS = 100
-"""Into how many equal parts the window is cut to see whether a device is busy all the time."""
+"""Number of equal parts of the window that show whether a device is busy all the time."""
 _GAPS = 200
-"""How many of the longest gaps are looked at one by one."""
+"""How many of the longest gaps are examined one by one."""
 _SHOWN = 10
 
 
@@ -124,7 +124,7 @@ class StepIdle(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """Why this cannot be analyzed; None if it can."""
     if not len(_devices(context)):
         return _NO_KERNELS()
     window = _steps(context).window
@@ -132,7 +132,7 @@ def missing(context: Context) -> Message | None:
 
 
 def analyze(context: Context) -> StepIdle:
-    """Every device that ran a kernel, in the steps that none of them spends waiting for code."""
+    """Analyze every device that ran a kernel, in the steps in which none of them waits for code."""
     steps = _steps(context)
     parts = [_parts(context, number, steps) for number in _devices(context).tolist()]
     steady = np.ones(len(steps), np.bool_)

@@ -1,7 +1,7 @@
 """Which kind of program was recorded, in which framework, what is its typical step, and what is not recorded of it?
 
-Headline, findings and savings are about the typical step: the mean over the steps that no edge of the recording and no
-one-off makes different (docs/metrics/recording.md). The step breakdown and the tables keep all steps.
+Headline, findings and savings are about the typical step: the mean over the steps, without those changed by an edge of
+the recording or by a one-time event (docs/metrics/recording.md). The step breakdown and the tables keep all steps.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def analyze(context: Context) -> Recording:
 
 
 def _is_step(context: Context, steps: ProgramSteps, startup_ns: int) -> bool:
-    """Whether the steps are those of the program; a whole recording is one only if it is no mix of other things."""
+    """Whether the steps are the program's; a whole recording is a step only if it is not a mix of other work."""
     if steps.found_by != WHOLE:
         return True
     length = int((steps.end_ns - steps.start_ns).sum())

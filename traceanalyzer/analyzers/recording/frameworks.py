@@ -1,8 +1,8 @@
-"""Which frameworks made what was recorded, and which of them is the program's?
+"""Which frameworks took part in the recorded program, and which of them is the main one?
 
-Each distinct name of annotations, operators, frames and kinds of events is asked once; a trace has far more events
-than names. A framework is shown with the strongest evidence of it: a mark, else an operator, a module, a frame, a kind
-of events. Where nothing else tells, the sizes of all-reduces may (`gradient_buckets`).
+Each distinct name of annotations, operators, frames and categories is checked once, because a trace has far more events
+than names. A framework is shown with its strongest evidence: a mark, else an operator, a module, a frame, a category of
+events. Without any of these, the sizes of all-reduces may be evidence (`gradient_buckets`).
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class FrameworkEvidence(msgspec.Struct, frozen=True):
 
 
 def frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
-    """The frameworks of which there is evidence, in the order of priority of the one that a report names."""
+    """The frameworks for which there is evidence, in the order of priority by which a report names one."""
     return context.once(_frameworks)
 
 
 def main_framework(context: Context) -> Framework | None:
-    """The framework that a report names; None where none was found that may be named."""
+    """The framework that a report names; None if no such framework was found."""
     found = {evidence.id for evidence in frameworks(context)}
     return next((known for known in FRAMEWORKS if known.is_named and known.id in found), None)
 
@@ -80,7 +80,7 @@ def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
 
 
 def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
-    """Each distinct name that may tell, what has it, how often, and a number that orders it by time."""
+    """Each distinct name that may be evidence, what has it, how often, and a number that orders names by time."""
     trace, host = context.trace, context.trace.host
     is_operator = host.category == Category.OPERATOR
     columns = (
@@ -149,7 +149,7 @@ class _Found:
         self.by_id: dict[str, _Evidence] = {}
 
     def ask(self, name: str, kind: _Kind, events: int, first: int) -> None:
-        """Add a name to all frameworks that know it; a mark of a step is one, whatever old writers called its kind."""
+        """Add a name to all frameworks that match it; marks of steps count as marks even if written as another kind."""
         lines = _FRAMES if kind in (_Kind.MODULE, _Kind.FRAME) else _NAMES
         for known in lines.matching(name):
             mark = kind == _Kind.OPERATOR and known.step_mark and known.step_mark(name)
@@ -165,16 +165,16 @@ class _Found:
 
 
 class _Lines:
-    """The `names` or the `frames` of all frameworks, at the price of a few words for a name that no line matches."""
+    """The `names` or the `frames` of all frameworks; a name that matches none costs only a search for a few words."""
 
     def __init__(self, patterns: Iterable[tuple[Framework, re.Pattern[str] | None]]) -> None:
-        """Find out a word of each alternative that it cannot match without."""
+        """Find a word in each alternative without which it cannot match."""
         self._lines = [(known, pattern, _words(pattern)) for known, pattern in patterns if pattern]
         words = {word for _, _, line in self._lines for word in line}
         self._words = sorted(word for word in words if not any(other in word for other in words - {word}))
 
     def matching(self, name: str) -> Iterator[Framework]:
-        """The frameworks that know a name."""
+        """The frameworks that match a name."""
         lower = name.lower()
         if any(map(lower.__contains__, self._words)):
             for known, pattern, words in self._lines:

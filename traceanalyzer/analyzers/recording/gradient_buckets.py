@@ -2,9 +2,10 @@
 
 It lays gradients one after another into flat buckets and reduces each when it is full. The first is full at 1 MiB, so
 that communication starts early; the others at 25 MiB, but for the last, which is what remains. Each step reduces the
-same buckets in the same order. Who sets `bucket_cap_mb` or reduces by hand has other sizes: then this says nothing.
+same buckets in the same order. Programs that set `bucket_cap_mb` or reduce by hand have other sizes and are not
+recognized.
 
-It is for traces in which the marks of DistributedDataParallel are missing, because threads or events were left out.
+This helps with traces without the marks of DistributedDataParallel, because threads or events were left out.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _is_all_reduce(name: str) -> bool:
 
 
 def _are_full(sizes: list[int]) -> bool:
-    """Whether each bucket but the last is full."""
+    """Whether each bucket except the last one is full."""
     return sizes[0] >= _FIRST_CAP and all(size >= _CAP for size in sizes[1:-1])
 
 

@@ -1,7 +1,7 @@
-"""Which times does the recording leave out in its middle, because events were removed from it?
+"""Which times in the middle of the recording are empty because events were removed?
 
-A hole is a time in which no event of any kind begins or runs, apart from marks that surround it, although the runtime
-numbered many calls in it: calls count their correlation ids, and a program that sleeps makes none.
+A hole is a time in which no event of any kind begins or runs, apart from marks around it, although correlation ids show
+that the runtime made many calls. A program that only sleeps makes no calls.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _LEAST_NS = 1_000_000
 _LEAST_SHARE = 0.05
-"""Share of the recording from which on a time without events is looked at (own choice)."""
+"""Least share of the recording that a time without events must have to be examined (own choice)."""
 _CALLS = 100
-"""Own choice: some calls leave no event at all, but hardly so many at once."""
+"""Own choice: some calls leave no event at all, but rarely so many at once."""
 
 
 def holes(context: Context) -> Intervals:
@@ -67,7 +67,7 @@ def _is_covered(start: I64, end: I64) -> bool:
 
 
 def _removed_calls(context: Context, begin: int, end: int) -> int:
-    """How far correlation ids go on from the last call before a time to the first one after it."""
+    """By how much correlation ids increase from the last call before a time to the first one after it."""
     launches = context.trace.launches
     known = launches.correlation != UNKNOWN
     before = launches.correlation[known & (launches.start_ns < end) & (launches.start_ns <= begin)]

@@ -1,4 +1,4 @@
-"""Which steps describe no other step of the program, and why."""
+"""Which steps are unlike the others, and why."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ REASONS = (EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE
 FEWEST = 3
 """With fewer steps left than this, all count."""
 _OUTLIER = 0.2
-"""A step that differs from the median by more than this share of it is no typical one."""
+"""A step that differs from the median by more than this share of the median is not typical."""
 _EDGE = 0.05
 """Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
 _EXPLAINS = 0.5
-"""A one-off explains a long step if it is at least this share of what the step takes beyond the median."""
+"""A one-time event explains a long step if it takes at least this share of the time beyond the median."""
 
 
 def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
-    """Why each step is no typical one, one of `REASONS`; None for those that are."""
+    """Why each step is not typical, one of `REASONS`; None for typical steps."""
     found: list[str | None] = [None] * len(steps)
     if len(steps) < 2:
         return tuple(found)
@@ -73,7 +73,7 @@ def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tu
 
 
 def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
-    """Time of each step in what happens once: code is loaded, memory taken, workers of the loader start."""
+    """Time of each step in one-time events: loading code, allocating memory, starting workers of the loader."""
     timeline = causes.timelines(context)[causes.EVERY_THREAD]
     labels = (causes.COMPILATION, causes.ALLOCATION, causes.DATALOADER)
     times = timeline.within(steps.start_ns, steps.end_ns, labels)
@@ -81,7 +81,7 @@ def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
 
 
 def _explains(times: I64, excess_ns: float, step: int) -> bool:
-    """Whether a step is longer than the median because it has more of some time than the others."""
+    """Whether a step is longer than the median because it has more of the given time than the others."""
     more = float(times[step] - np.median(times))
     return excess_ns > 0 and more >= _EXPLAINS * excess_ns
 

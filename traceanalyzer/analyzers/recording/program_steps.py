@@ -1,9 +1,9 @@
 """Steps of the program, for everything that is judged, and which of them are typical.
 
-`analyzers.steps` keeps the steps of the step breakdown, whose numbers other tools share; these are beside them. Where
-the profiler marked no steps, the first of the following that the trace has makes them: step marks of a framework, an
-annotation that repeats and fills a thread, waits for the loader, optimizer steps, launches of one graph; else the
-whole recording is one step.
+`analyzers.steps` has the steps of the step breakdown, whose numbers agree with other tools; these steps are separate.
+If the profiler marked no steps, they are made from the first of the following that the trace has: step marks of a
+framework, an annotation that repeats and fills a thread, waits for the loader, optimizer steps, launches of one graph;
+else the whole recording is one step.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _TILES = 0.5
 _BETWEEN = 0.5
 """Share of the work within the annotation from which on work between its occurrences belongs to the step as well."""
 _OVERLAP = 0.1
-"""Share of marks that may outlast an earlier one in which they start; beyond it they are requests in flight."""
+"""Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
+flight."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class ProgramSteps:
 
     @property
     def is_typical(self) -> Bool:
-        """Which steps count: all where fewer than three would be left."""
+        """Which steps count; all do if fewer than three would be left."""
         kept = np.array([reason is None for reason in self.reasons], np.bool_)
         return kept if kept.sum() >= FEWEST else np.ones(len(kept), np.bool_)
 
@@ -75,7 +76,7 @@ class ProgramSteps:
 
     @property
     def every(self) -> Steps:
-        """All steps, those that do not count as well."""
+        """All steps, including those that do not count."""
         return Steps(self.names, self.start_ns, self.end_ns, self.found_by)
 
 
@@ -146,7 +147,7 @@ def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None
 
 
 def _outermost(context: Context, rows: I64) -> I64:
-    """Those of some host rows that start in no other of them."""
+    """The host rows that do not start within another of the given rows."""
     start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
     before = np.maximum.accumulate(np.append(-1, end))[:-1]
     return rows[start >= before]
@@ -193,7 +194,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
 
 
 def _holds_the_work(context: Context, marks: I64) -> bool:
-    """Whether little is done between some marks that do not overlap, compared to what is done in them.
+    """Whether little work is done between the marks, which do not overlap, compared to the work within them.
 
     What is done is device time by the launch, or time of operators on any thread where the device has none; in one
     pause, compared to one mark.
@@ -258,7 +259,7 @@ def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> St
 
 
 def _whole(context: Context) -> Steps:
-    """All that was recorded, until the device is done; without the marks if they belong to another process."""
+    """The whole recording, until the device is done; without the marks if they belong to another process."""
     steps = context.steps
     if not is_foreign(context):
         ends = np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0))

@@ -15,9 +15,9 @@ from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 _REPEATS = 3
-"""What makes steps must come so often."""
+"""How often a graph must repeat to define steps."""
 _MOST_PERIODS = 200
-"""So many lengths of a repeating sequence are tried (own choice)."""
+"""Number of lengths of a repeating sequence that are tried (own choice)."""
 
 
 def starts(context: Context) -> I64 | None:
@@ -44,9 +44,9 @@ def starts(context: Context) -> I64 | None:
 
 
 def _graphs(context: Context, rows: I64) -> tuple[I64, I64]:
-    """For each launch of a graph a number that tells graphs apart, and how much runs in it.
+    """For each launch of a graph, a number that identifies the graph, and how much runs in it.
 
-    The number sums up names whatever their order, which changes from launch to launch where several streams run.
+    The number does not depend on the order of names, which changes from launch to launch if several streams run.
     """
     place = np.full(len(context.trace.launches) + 1, NO_PARENT, np.int64)
     place[rows] = np.arange(len(rows))

@@ -26,11 +26,11 @@ from traceanalyzer.trace.tree import NO_PARENT
 WORKLOADS = ("graph-capture", "micro-benchmark", "fragment", "start-up", "serving", "training", "inference")
 
 HARDLY_ANY_NS = 1_000_000
-"""With less device work than this in all, nothing is bound by anything."""
+"""With less device work than this in total, no bound is named."""
 FEW_KERNELS = 50
-"""Own choice: a marked step with so many kernels is a program's step, however small its model."""
+"""Own choice: a marked step with this many kernels is a real step, however small the model."""
 STARTUP_SHARE = 0.5
-"""Share of the recording that code is loaded or compiled, or memory taken, from which on it is start-up."""
+"""A recording is start-up if loading or compiling code and allocating memory take at least this share of it."""
 _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
 _REQUESTS = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import listing, recording, runs, throughput
+from traceanalyzer.analyzers.tables import grouping, listing, recording, runs, throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss
@@ -29,12 +29,12 @@ _HIDDEN = 0.01
 """Share of time in rows that are not printed that is worth a warning (own choice: below, no ranking changes)."""
 
 
-def run(document: TableDocument, views: Sequence[runs.RunView]) -> tuple[dict[str, Any], dict[str, Message]]:
+def run(document: TableDocument, views: Sequence[grouping.RunView]) -> tuple[dict[str, Any], dict[str, Message]]:
     """Run every analysis that tables allow.
 
     Args:
         document: The tables.
-        views: The same tables by run, as `runs.group` joins them.
+        views: The same tables by run, as `grouping.group` joins them.
 
     Returns:
         The results by key, and for each analysis that needs more the reason.

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import classify
-from traceanalyzer.analyzers.tables.runs import RunView
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow
 
 _ALWAYS = ("line", "name_truncated", "shapes_truncated")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence
 from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
-from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
+from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.trace.document import TableRow

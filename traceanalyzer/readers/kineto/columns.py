@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,22 @@ import numpy as np
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
-from traceanalyzer.readers.kineto.events import SLICE, Args, Event
+from traceanalyzer.readers.kineto.codes import CodesOfTypes, ThreadsOfProcesses
+from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
-from traceanalyzer.readers.kineto.values import collectives, durations, external_ids, floats, integers, sources, texts
+from traceanalyzer.readers.kineto.values import (
+    collectives,
+    durations,
+    external_ids,
+    floats,
+    integers,
+    small,
+    sources,
+    texts,
+)
 from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array
 from traceanalyzer.trace.tables import (
     AcceleratorEvents,
     DeviceEvents,
@@ -40,7 +49,7 @@ class Collector:
     def __init__(self) -> None:
         self.names: StringPool[str] = StringPool()
         self.threads: StringPool[tuple[Any, Any]] = StringPool()
-        self._threads_of = _ThreadsOfProcesses(self.threads)
+        self._threads_of = ThreadsOfProcesses(self.threads)
         self.shapes: StringPool[bytes] = StringPool(b"")
         self.types: StringPool[bytes] = StringPool(b"")
         self.dims: StringPool[bytes] = StringPool(b"")
@@ -74,7 +83,7 @@ class Collector:
             TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
         self._categories: StringPool[str] = StringPool()
-        self._codes_of_types = _CodesOfTypes(self._categories)
+        self._codes_of_types = CodesOfTypes(self._categories)
         self._groups: list[int] = []
         self._normalized: list[int] = []
         self._by_content: list[bool] = []
@@ -92,13 +101,13 @@ class Collector:
         if (unclear := np.array(self._by_content)[categories]).any():
             groups = accelerators.told_apart(events, groups, unclear)
         slices = groups <= TableGroup.OVERHEAD
-        self._add_slices(_where(slices, events), groups[slices], categories[slices])
+        self._add_slices(where(slices, events), groups[slices], categories[slices])
         if (flows := groups == TableGroup.FLOW).any():
-            self._add_flows(_where(flows, events))
+            self._add_flows(where(flows, events))
         if (instants := groups == TableGroup.INSTANT).any():
-            self._add_instants(_where(instants, events))
+            self._add_instants(where(instants, events))
         if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
-            self._find_profiler_start(_where(spans, events))
+            self._find_profiler_start(where(spans, events))
 
     @property
     def unsupported(self) -> dict[str, int]:
@@ -107,7 +116,7 @@ class Collector:
         return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
 
     def _codes_of_categories(self, events: Sequence[Event]) -> I32:
-        if _is_general(events):
+        if is_general(events):
             return self._categories.codes([event.cat for event in events], len(events))
         return np.fromiter(map(self._codes_of_types.__getitem__, map(type, events)), np.int32, len(events))
 
@@ -124,10 +133,10 @@ class Collector:
         self._by_category = counts
 
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
-        if _is_general(events) and any(event.ph != SLICE for event in events):
+        if is_general(events) and any(event.ph != SLICE for event in events):
             kept = np.array([event.ph == SLICE for event in events])
             self.losses["read-other-phase"] += int((~kept).sum())
-            events, groups, categories = _where(kept, events), groups[kept], categories[kept]
+            events, groups, categories = where(kept, events), groups[kept], categories[kept]
         start, dur = self._times(events), durations(events)
         valid = start != INVALID
         self._settle(dur)
@@ -135,7 +144,7 @@ class Collector:
         for group, fill in self._fill.items():
             rows = (groups == group) & valid
             if rows.any():
-                chosen = _where(rows, events)
+                chosen = where(rows, events)
                 common = {
                     "start_ns": start[rows],
                     "dur_ns": dur[rows],
@@ -171,7 +180,7 @@ class Collector:
             return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         shapes = texts([a.shapes for a in args], self.shapes)
         if (missing := shapes == 0).any():
             shapes = np.where(missing, texts([a.old_shapes for a in args], self.shapes), shapes)
@@ -190,7 +199,7 @@ class Collector:
         )
 
     def _add_launches(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.launches.extend(
             **common,
             thread=self._threads(events),
@@ -208,16 +217,16 @@ class Collector:
         return codes
 
     def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.device.extend(
             **common,
-            device=_small(integers([a.device for a in args])),
+            device=small(integers([a.device for a in args])),
             stream=integers([a.stream for a in args]),
             correlation=integers([a.correlation for a in args]),
             external_id=external_ids(args),
             grid=texts([a.grid for a in args], self.dims),
             block=texts([a.block for a in args], self.dims),
-            registers=_small(integers([a.registers for a in args])),
+            registers=small(integers([a.registers for a in args])),
             shared_memory=integers([a.shared_memory for a in args]),
             blocks_per_sm=floats([a.blocks_per_sm for a in args]),
             occupancy=floats([a.occupancy for a in args]),
@@ -233,7 +242,7 @@ class Collector:
         )
 
     def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.frames.extend(
             **common,
             thread=self._threads(events),
@@ -243,10 +252,10 @@ class Collector:
         )
 
     def _add_syncs(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = _args(events)
+        args = args_of(events)
         self.syncs.extend(
             **common,
-            device=_small(integers([a.device for a in args])),
+            device=small(integers([a.device for a in args])),
             stream=integers([a.stream for a in args]),
             correlation=integers([a.correlation for a in args]),
         )
@@ -254,7 +263,7 @@ class Collector:
     def _add_flows(self, events: Sequence[Event]) -> None:
         start = self._times(events)
         valid = start != INVALID
-        events = _where(valid, events)
+        events = where(valid, events)
         self.flows.extend(
             start_ns=start[valid],
             thread=self._threads(events),
@@ -276,69 +285,15 @@ class Collector:
             return
         start = self._times(memory)
         valid = start != INVALID
-        memory = _where(valid, memory)
-        args = _args(memory)
+        memory = where(valid, memory)
+        args = args_of(memory)
         self.memory.extend(
             start_ns=start[valid],
             thread=self._threads(memory),
-            device_type=_small(integers([a.device_type for a in args])),
-            device=_small(integers([a.device_id for a in args])),
+            device_type=small(integers([a.device_type for a in args])),
+            device=small(integers([a.device_id for a in args])),
             bytes=integers([a.memory_bytes for a in args], 0),
             address=integers([a.address for a in args], 0),
             allocated=integers([a.allocated for a in args]),
             reserved=integers([a.reserved for a in args]),
         )
-
-
-class _CodesOfTypes(dict[Any, int]):
-    """Codes of the categories of types of events, found as they occur."""
-
-    def __init__(self, categories: StringPool[str]) -> None:
-        super().__init__()
-        self._categories = categories
-
-    def __missing__(self, kind: Any) -> int:
-        code = self[kind] = self._categories.encode(kind.cat)
-        return code
-
-
-class _ThreadsOfProcesses(dict[Any, "_ThreadsOfProcess"]):
-    """For each process the codes of its threads."""
-
-    def __init__(self, pool: StringPool[tuple[Any, Any]]) -> None:
-        super().__init__()
-        self._pool = pool
-
-    def __missing__(self, pid: Any) -> _ThreadsOfProcess:
-        threads = self[pid] = _ThreadsOfProcess(self._pool, pid)
-        return threads
-
-
-class _ThreadsOfProcess(dict[Any, int]):
-    """Codes of the threads of a process, found as they occur: to look up a pair of ids takes three times as long."""
-
-    def __init__(self, pool: StringPool[tuple[Any, Any]], pid: Any) -> None:
-        super().__init__()
-        self._pool, self._pid = pool, pid
-
-    def __missing__(self, tid: Any) -> int:
-        code = self[tid] = self._pool.encode((self._pid, tid))
-        return code
-
-
-def _is_general(events: Sequence[Event]) -> bool:
-    """Whether they are `Event`s, and not each of the type of its category."""
-    return bool(events) and type(events[0]) is Event
-
-
-def _where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
-    return events if mask.all() else list(compress(events, mask.tobytes()))
-
-
-def _args(events: Iterable[Event]) -> list[Args]:
-    return [event.args for event in events]
-
-
-def _small(values: I64) -> I32:
-    """Ids that fit 32 bits; others become unknown."""
-    return np.where(np.abs(values) < 2**31, values, UNKNOWN).astype(np.int32)

@@ -7,10 +7,14 @@ are untyped: real traces hold numbers as strings, and one odd value must not cos
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+
+from traceanalyzer.trace.table import Bool
 
 NO_TEXT = Raw(b"")
 
@@ -89,3 +93,18 @@ class Event(msgspec.Struct, gc=False):
 
 ARGS_FIELDS = {f.encode_name: f for f in msgspec.structs.fields(Args)}
 EVENT_FIELDS = {f.encode_name: f for f in msgspec.structs.fields(Event)}
+
+
+def is_general(events: Sequence[Event]) -> bool:
+    """Whether the events are `Event`s, and not each of the type of its category."""
+    return bool(events) and type(events[0]) is Event
+
+
+def where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
+    """The events that a mask selects, one flag for each event."""
+    return events if mask.all() else list(compress(events, mask.tobytes()))
+
+
+def args_of(events: Iterable[Event]) -> list[Args]:
+    """The arguments of events."""
+    return [event.args for event in events]

@@ -129,3 +129,8 @@ def _float(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return float("nan")
+
+
+def small(values: I64) -> I32:
+    """Ids that fit 32 bits; others become unknown."""
+    return np.where(np.abs(values) < 2**31, values, UNKNOWN).astype(np.int32)

@@ -14,8 +14,9 @@ from traceanalyzer.analyzers.idle.repeated_steps import StepIdle
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
+from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
+from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from traceanalyzer.analyzers.tables.runs import PrintedRun, RunView
+from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.model import Resources
 from traceanalyzer.rules.facts import Facts

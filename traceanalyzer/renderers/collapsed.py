@@ -1,0 +1,20 @@
+"""Renders a flame graph as collapsed stacks, the input of Brendan Gregg's FlameGraph (stackcollapse's output)."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.host_owners.flame_graphs import FlameGraph
+from traceanalyzer.analyzers.host_owners.labels import Owner
+from traceanalyzer.renderers import flame_frames
+
+
+def render(graph: FlameGraph) -> str:
+    """One stack a line: its frames, the outermost first, with semicolons between them, a blank, and nanoseconds."""
+    stacks: dict[str, int] = {}
+    for frames, weight in zip(graph.stacks, graph.weights, strict=True):
+        stack = ";".join(map(_frame, frames))
+        stacks[stack] = stacks.get(stack, 0) + weight
+    return "".join(f"{stack} {weight}\n" for stack, weight in stacks.items())
+
+
+def _frame(owner: Owner) -> str:
+    return flame_frames.name_with_place(owner).replace(";", ",")

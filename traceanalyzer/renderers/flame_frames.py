@@ -1,0 +1,24 @@
+"""What frames of flame graphs are called, in all formats."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.host_owners.labels import Owner
+from traceanalyzer.renderers.names import clean
+
+_BACKWARD = "backward"
+
+
+def name(owner: Owner) -> str:
+    """The name of a frame: what the work is for follows in brackets, as in `poll [sleep]`."""
+    text = clean(owner.name) or owner.kind
+    if owner.kind == _BACKWARD:
+        text = f"{text} (backward)"
+    return f"{text} [{owner.role}]" if owner.role else text
+
+
+def name_with_place(owner: Owner) -> str:
+    """The name and, where it is known, the file and line of a frame: `preprocess (data.py:12)`."""
+    if owner.file is None:
+        return name(owner)
+    place = clean(owner.file) if owner.line is None else f"{clean(owner.file)}:{owner.line}"
+    return f"{name(owner)} ({place})"
