@@ -15,6 +15,7 @@ import msgspec
 from traceanalyzer import analyzers, simulation
 from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.capture_facts import CaptureFacts
@@ -25,12 +26,18 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
     of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYZERS}
-    results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks}
+    results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks, "stragglers": Stragglers}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
+    keys["stragglers"] = _or_null(keys["stragglers"])  # of ranks that cannot be replayed together
     body = components[whole["$ref"].rsplit("/", 1)[1]]
     body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
     return _document("traceanalyzer report", whole, components)
+
+
+def _or_null(key: dict[str, Any]) -> dict[str, Any]:
+    """The property with null as another value."""
+    return {"anyOf": [{"$ref": key["$ref"]}, {"type": "null"}], "description": key["description"]}
 
 
 def difference() -> str:

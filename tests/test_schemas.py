@@ -136,7 +136,7 @@ def ranks() -> Report:
 
 def test_a_report_of_ranks_keeps_to_the_schema() -> None:
     report = ranks()
-    assert set(report.analyses) == {"ranks", "recording"}
+    assert set(report.analyses) == {"ranks", "recording", "stragglers"}
     validate(report, "report")
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from traceanalyzer import pipeline
 from traceanalyzer.analyzers import ranks as joining
-from traceanalyzer.analyzers.ranks import totals
+from traceanalyzer.analyzers.ranks import stragglers, totals
 from traceanalyzer.analyzers.ranks.member import Member, of_report, of_trace
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, rank_groups, sniffing
@@ -20,6 +21,7 @@ from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind
 from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_ranks as facts_of_ranks
@@ -147,9 +149,14 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     judged = found if typical is None else joining.join(typical, world)
     summary = totals.summary(own, found.world_size)
     results = totals.results(own, judged, found.groups)
+    replayed = stragglers.analyze({rank: member.facts for rank, member in (typical or members).items()}, world)
+    told = replayed if isinstance(replayed, Stragglers) else None
+    if told is not None:
+        results["stragglers"] = told
     advice = judge(facts_of_ranks.facts(summary, results), rules)
-    shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found}
-    return pipeline.report_of(totals.source(name, own), summary, shown, {}, joining.doubts(found), advice)
+    shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found, "stragglers": told}
+    skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
+    return pipeline.report_of(totals.source(name, own), summary, shown, skipped, joining.doubts(found), advice)
 
 
 def named(names: Iterable[str]) -> str:

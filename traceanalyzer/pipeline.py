@@ -32,7 +32,7 @@ from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
-from traceanalyzer.trace.model import Device, Loss, Trace, all_tables
+from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
 T = TypeVar("T")
 
@@ -275,4 +275,11 @@ def summary_of(trace: Trace, context: Context) -> TraceSummary:
         world_size=info.world_size,
         options=msgspec.convert(info.options, RecordingOptions, from_attributes=True),
         steps_from=context.steps.found_by,
+        torch_version=_torch_version(info),
     )
+
+
+def _torch_version(info: TraceInfo) -> str | None:
+    """The version of torch that ran, as far as the file tells."""
+    recorded = info.capture.versions.torch if info.capture else None
+    return recorded or ("<1.12" if info.has_old_categories else None)

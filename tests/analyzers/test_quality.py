@@ -139,6 +139,23 @@ def counters() -> TraceBuilder:
     return trace
 
 
+def without_its_gpu() -> TraceBuilder:
+    """Ranges of NCCL, and nothing else that tells of a GPU."""
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    trace.op("aten::mm", 10, 50, shapes=[[8, 8]], types=["float"])
+    trace.annotation("nccl:all_to_all", 100, 300)
+    return trace
+
+
+def test_counters_explain_why_there_are_no_kernels() -> None:
+    trace = launches_only()
+    trace.add("cuda_profiler_range", "smsp__inst_executed", (10, 20), (0, 7), {})
+    found = doubts(trace)
+    assert "q-hardware-counters" in found
+    assert not {"q-no-gpu-events", "q-gpu-not-recorded"} & found.keys()
+
+
 @pytest.mark.parametrize(
     ("doubt", "make", "count"),
     [
@@ -154,6 +171,7 @@ def counters() -> TraceBuilder:
         ("q-hardware-counters", counters, 1),
         ("q-last-step-cut", cut_at_the_end, 1),
         ("q-no-gpu-events", launches_only, 3),
+        ("q-gpu-not-recorded", without_its_gpu, 1),
         ("q-shapes-missing", without_shapes, 1),
         ("q-stack-overhead", with_stack, 1),
         ("q-overlapping-slices", overlapping, 1),

@@ -32,6 +32,10 @@ class Meeting:
     """Microseconds of a computation on another stream that runs from the arrival on."""
     lag: Callable[[int, int], int] = lambda rank, step: 0
     """From rank and step to microseconds by which the end is later on this rank."""
+    pause: Callable[[int, int], int] = lambda rank, step: 0
+    """From rank and step to microseconds in which the host does something else before it computes."""
+    loader: Callable[[int, int], int] = lambda rank, step: 0
+    """From rank and step to microseconds of waiting for the loader before it computes."""
 
 
 @dataclass
@@ -92,6 +96,9 @@ def _meet(
     arrival: dict[int, int] = {}
     for number in group:
         rank, work = everybody[number], meeting.compute(number, step)
+        if batch := meeting.loader(number, step):
+            rank.trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", rank.now, batch)
+        rank.now += batch + meeting.pause(number, step)
         rank.trace.op("aten::mm", rank.now + 1, 20)
         rank.trace.launch_kernel("ampere_sgemm_128x64_nn", rank.now + 15, work, at=rank.now + 5)
         arrival[number] = rank.now + 15 + work + 5

@@ -126,7 +126,7 @@ def walk(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
         yield from walk(inner, keys)
 
 
-_MEANS = ("average", "mean", "median", "typical", "excess", "avoidable", "starved", "saving")
+_MEANS = ("replay", "critical_path", "average", "mean", "median", "typical", "excess", "avoidable", "starved", "saving")
 """In keys of times that are no sums of events."""
 
 

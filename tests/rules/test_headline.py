@@ -251,3 +251,23 @@ def test_where_launched_work_waits_for_what_was_not_recorded_the_host_is_not_to_
     assert max(recording.typical.idle, key=lambda row: row.ns_per_step).cause == "pending"
     assert found.headlines[0].resources.host_ns is None
     assert found.headlines[0].bound == "none"
+
+
+def test_without_a_gpu_the_operators_are_named() -> None:
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    trace.op("aten::mkldnn_convolution", 10, 800)
+    trace.op("aten::add", 820, 50)
+    (found,) = report(trace).headlines
+    assert found.bound == "host"
+    assert "What takes most of it: aten::mkldnn_convolution 800.0 us." in found.message.text
+
+
+def test_graphs_are_named_where_the_device_is_busy() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        trace.graph_launch(start + 10, 15, [("ampere_sgemm_128x64_nn", start + 30 + 90 * i, 90, {}) for i in range(10)])
+    (found,) = report(trace).headlines
+    assert "30 of 30 recorded kernels were launched by graphs" in found.message.text

@@ -19,17 +19,6 @@ FILES = sorted(path for path in (ROOT / "fixtures").rglob("*") if path.is_file()
 ONE_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
-def test_two_sides_of_one_thing_do_not_both_lead() -> None:
-    """The wait for the loader, and that it has no workers, are the same time: it is counted once."""
-    whole = report(training(4000, 6000, name=ONE_PROCESS))
-    (headline,) = whole.headlines
-    assert headline.combined is not None
-    rules = [finding.rule for finding in whole.findings]
-    assert {"dataloader-bound", "dataloader-single-process"} <= set(rules)
-    fixed = [fix.rule for fix in headline.combined.fixes]
-    assert len({"dataloader-bound", "dataloader-single-process"}.intersection(fixed)) == 1
-
-
 def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself() -> None:
     """What saves nothing yet and what only informs comes last, whatever it may be worth later."""
     found = report(training(4000, 6000, name=ONE_PROCESS)).findings
@@ -41,7 +30,7 @@ def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself()
         )
         for finding in found
     ]
-    assert len(keys) > 2
+    assert len(keys) > 1
     assert keys == sorted(keys)
 
 

@@ -32,7 +32,17 @@ def test_files_and_ids_agree() -> None:
     assert [rule.id for rule in builtin()] == [module.replace("_", "-") for module in MODULES]
     assert len(set(MODULES)) == len(MODULES)
     framework = {"__init__", "rule", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
-    framework |= {"headline", "special_headlines", "rank_headlines", "typical_headline", "gpu_bound"}
+    framework |= {
+        "headline",
+        "owner_headlines",
+        "special_headlines",
+        "rank_headlines",
+        "cpu_headline",
+        "distinct",
+        "snippets",
+        "typical_headline",
+        "gpu_bound",
+    }
     folder = HERE.parent.parent / "traceanalyzer" / "rules"
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert files - framework == set(MODULES), "a rule without its registry line, or a line without its rule"

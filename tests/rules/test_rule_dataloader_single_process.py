@@ -14,16 +14,14 @@ from tests.rules.situations.h2d_pageable import fires as without_loader
 RULE = "dataloader-single-process"
 
 
-def test_the_same_time_as_dataloader_bound_counts_once() -> None:
-    found = report(fires())
-    bound, single = (next(f for f in found.findings if f.rule == rule) for rule in ("dataloader-bound", RULE))
+def test_it_is_deprecated_because_dataloader_bound_says_it() -> None:
+    assert RULE not in {finding.rule for finding in report(fires()).findings}
+    (single,), (bound,) = findings(fires(), RULE), findings(fires(), "dataloader-bound")
+    assert single.stage == "deprecated"
     assert single.saving is not None
     assert bound.saving is not None
     assert single.saving.wall_ns_per_step == bound.saving.wall_ns_per_step
     assert single.saving.wall_ns_per_step == pytest.approx((3_200_000, 4_000_000), rel=0.01)
-    combined = found.headlines[0].combined
-    assert combined is not None
-    assert len({"dataloader-bound", RULE} & {fix.rule for fix in combined.fixes}) == 1
 
 
 def test_only_the_waits_for_loaders_without_workers_count() -> None:

@@ -30,7 +30,9 @@ def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((high / 5, high / 2), rel=0.01), "stacks slow the host"
     assert finding.confidence == "B"
-    assert finding.evidence[0].where[0].name == "train.py(40): augment"
+    assert finding.evidence[0].where[0].name == "train.py(40): update_statistics"
+    assert "`train.py: update_statistics`" in finding.summary.text
+    assert not finding.code, "no garbage collection is recorded"
 
 
 def test_stacks_name_python_code_in_short_gaps_too() -> None:

@@ -66,10 +66,8 @@ def test_edge_call_ns() -> None:
     assert findings(model(400), RULE, {"call_ns": 400_001}) == []
 
 
-def test_a_real_attention_with_5185_tokens(corpus: Path) -> None:
+def test_odd_sides_of_attention_are_the_business_of_attention(corpus: Path) -> None:
     measured = corpus_files.report_of(corpus / "corpus" / "owlv2_h100_inference.json.gz")
-    (finding,) = [f for f in measured.findings if f.rule == RULE]
-    assert finding.evidence[0].where[0].shapes == "[[16,5185,64],[16,64,5185]]"
-    assert finding.evidence[0].observed < 0.4
-    other = corpus_files.report_of(corpus / "corpus" / "owlv2_mi300_inference.json.gz")
-    assert RULE not in {f.rule for f in other.findings}, "there, odd sides are as fast as even ones"
+    rules = {f.rule for f in measured.findings}
+    assert "attention-unfused" in rules, "[[16,5185,64],[16,64,5185]], which a fused kernel does not compute"
+    assert RULE not in rules

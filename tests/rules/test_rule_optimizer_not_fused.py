@@ -39,8 +39,11 @@ def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("Optimizer.step#SGD.step", "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"),
-        ("Optimizer.step#RMSprop.step", "torch.optim.RMSprop(model.parameters(), lr=lr, foreach=True)"),
+        ("Optimizer.step#SGD.step", "torch.optim.SGD(parameters, **settings, fused=True)  # settings: as before"),
+        (
+            "Optimizer.step#RMSprop.step",
+            "torch.optim.RMSprop(parameters, **settings, foreach=True)  # settings: as before",
+        ),
     ],
 )
 def test_the_code_keeps_the_optimizer(name: str, code: str) -> None:

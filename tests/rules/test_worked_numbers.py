@@ -49,9 +49,9 @@ def direct(finding: Finding) -> tuple[float, float]:
 
 def test_the_loader_is_worth_what_nothing_hides(cnn: Report) -> None:
     finding = one(cnn, "dataloader-bound", "run-1")
-    assert wall(finding) == pytest.approx((130.71 * MS, 165.16 * MS), rel=1e-4)
+    assert wall(finding) == pytest.approx((0, 130.71 * MS), rel=1e-4), "there are workers already"
     assert finding.saving is not None
-    assert finding.saving.wall_share == pytest.approx((0.748, 0.945), abs=5e-4)
+    assert finding.saving.wall_share == pytest.approx((0, 0.748), abs=5e-4)
     arithmetic = finding.saving.arithmetic
     assert arithmetic is not None
     assert [arithmetic.minuend.ns, *(o.ns for o in arithmetic.subtrahends), arithmetic.result_ns] == [

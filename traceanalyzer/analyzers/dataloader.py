@@ -11,8 +11,10 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.python_lines import own_line_tree
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import members
+from traceanalyzer.knowledge.loader_makers import maker
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, entries
@@ -71,6 +73,9 @@ class Loader(msgspec.Struct, frozen=True):
     """Number of waits that take more than five times the median, without the first wait."""
     longest: tuple[LongWait, ...]
     """The longest waits of this loader, the longest first."""
+    made_by: str | None = None
+    """Library that makes the loader, such as `transformers.pipeline`, by the Python frames around the first wait; null
+    where the program makes it, or nothing tells."""
 
 
 class DataLoader(msgspec.Struct, frozen=True):
@@ -145,4 +150,19 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
         excess_ns=float(excess[long].sum()),
         long_calls=int(long.sum()),
         longest=tuple(map(LongWait, *columns, steps, (chosen == 0).tolist())),
+        made_by=_maker(context, int(rows[0])),
     )
+
+
+def _maker(context: Context, wait: int) -> str | None:
+    """The innermost library around a wait that makes loaders."""
+    lines, waits = context.once(own_line_tree), context.host.tree
+    if not len(lines.tree):
+        return None
+    around = int(lines.tree.innermost(waits.thread[[wait]], waits.start_ns[[wait]])[0])
+    while around != NO_PARENT:
+        found = maker(context.trace.names[int(lines.name[around])])
+        if found is not None:
+            return found.title
+        around = int(lines.tree.parent[around])
+    return None

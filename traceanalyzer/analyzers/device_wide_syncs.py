@@ -11,7 +11,7 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity, synchronizations
+from traceanalyzer.analyzers import host_activity, host_owners, synchronizations
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import step_names
@@ -23,7 +23,7 @@ _DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSyn
 
 
 class DeviceSync(msgspec.Struct, frozen=True):
-    """All such waits through one function from one Python line."""
+    """All such waits through one function from one place in the program."""
 
     call: str
     """Name of the runtime or driver function that waits."""
@@ -42,13 +42,16 @@ class DeviceSync(msgspec.Struct, frozen=True):
     """Start of the longest wait in ns since the first event."""
     longest_step: str | None
     """Number of the step with the longest wait; null between steps."""
+    owner: str | None = None
+    """The part of the program that the waits belong to, as in the analysis `synchronizations`; null where only
+    operators and calls were recorded."""
 
 
 class DeviceSyncs(msgspec.Struct, frozen=True):
     """Waits, the most time first."""
 
     rows: tuple[DeviceSync, ...]
-    """Waits by function and Python line, the most time first."""
+    """Waits by function, Python line and owner, the most time first."""
 
 
 def is_device_wide(name: str) -> bool:
@@ -71,7 +74,9 @@ def analyze(context: Context) -> DeviceSyncs:
         return DeviceSyncs(())
     costs = context.once(synchronizations.costs)
     line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
-    first, groups = group(call[rows], line)
+    index = context.once(host_owners.owner_index)
+    owner = index.of_launches(context, waits.row[rows])
+    first, groups = group(call[rows], line, owner)
     found = []
     for number, row in enumerate(first.tolist()):
         own = rows[groups == number]
@@ -88,9 +93,12 @@ def analyze(context: Context) -> DeviceSyncs:
                 avoidable_ns=None if costs is None else int(costs[own, synchronizations.AVOIDABLE].sum()),
                 longest_start_ns=int(waits.start_ns[longest]),
                 longest_step=steps[int(length.argmax())],
+                owner=index.places[owner[row]],
             )
         )
-    return DeviceSyncs(tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or ""))))
+    return DeviceSyncs(
+        tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or "")))
+    )
 
 
 def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:

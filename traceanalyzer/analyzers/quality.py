@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traceanalyzer.analyzers import dataloader, synchronizations, unrecorded_work
+from traceanalyzer.analyzers import dataloader, synchronizations, unread_device, unrecorded_work
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.holes import holes
@@ -112,11 +112,14 @@ def _typical(context: Context) -> Iterator[Loss]:
 
 def _recording(context: Context) -> Iterator[Loss]:
     trace = context.trace
-    if any(loss.params.get("category") == marks.COUNTERS for loss in trace.losses):
+    counters = any(loss.params.get("category") == marks.COUNTERS for loss in trace.losses)
+    if counters:
         yield Loss("q-hardware-counters", 1)
     launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
-    if launching and not len(trace.device):
+    if launching and not len(trace.device) and not counters:
         yield Loss("q-no-gpu-events", launching)
+    elif not len(trace.launches) and (sign := unread_device.sign(context)) is not None and not trace.info.unsupported:
+        yield Loss("q-gpu-not-recorded", 1, {"sign": sign})
     if len(trace.host) and len(trace.shapes) < 2:
         yield Loss("q-shapes-missing", 1)
     slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]

@@ -12,8 +12,9 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import communication, recorded_collectives, resources
+from traceanalyzer.analyzers import communication, rank_work, recorded_collectives, resources
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.rank_work import Work
 from traceanalyzer.analyzers.recorded_collectives import RecordedCollectives
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.analyzers.resources import StepResources
@@ -30,6 +31,8 @@ MOST = 8192
 
 _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
+
+_PARTS = ("compute", "memory", "loader")
 
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Operations that no rank can finish before all have come."""
@@ -78,6 +81,13 @@ class RankSteps(msgspec.Struct, frozen=True):
     """Duration of each step in ns."""
     computation_ns: tuple[int, ...]
     """Time of each step in ns in which a kernel that is not a collective runs on any device."""
+    compute_after_ns: tuple[int, ...] = ()
+    """Time in ns after the last start or end of a collective in each step in which a kernel runs; the step as a whole
+    where it has none. Empty in reports of old versions, as the other times of own work."""
+    memory_after_ns: tuple[int, ...] = ()
+    """Part of the rest of that time in ns in which a copy or fill runs on a device."""
+    loader_after_ns: tuple[int, ...] = ()
+    """Part of what then remains in ns in which something waits for the loader."""
 
 
 class RankCollectives(msgspec.Struct, frozen=True):
@@ -95,6 +105,17 @@ class RankCollectives(msgspec.Struct, frozen=True):
     """Duration of each collective in ns."""
     exposed_ns: tuple[int | None, ...]
     """Part of each duration in ns in which no other kernel runs; null on the host."""
+    compute_before_ns: tuple[int, ...] = ()
+    """Time in ns before the start of each collective in which a kernel that is not a collective runs: since the last
+    start or end of another collective in its step, else since the start of the step. 0 between steps; empty in reports
+    of old versions, as the other times of own work."""
+    memory_before_ns: tuple[int, ...] = ()
+    """Part of the rest of that time in ns in which a copy or fill runs on a device."""
+    loader_before_ns: tuple[int, ...] = ()
+    """Part of what then remains in ns in which something waits for the loader."""
+    compute_during_ns: tuple[int, ...] = ()
+    """Time in ns before the end of each collective in which a kernel that is not a collective runs: since its start, or
+    since a later start or end of another collective in its step."""
 
 
 class RankFacts(msgspec.Struct, frozen=True):
@@ -135,12 +156,16 @@ def analyze(context: Context) -> RankFacts:
     left_out = len(found.start) - kept
     found, step = found.take(np.arange(kept)), step[:kept]
     groups, kinds, kind = _kinds(context, found)
+    steps = _steps(context)
+    work = _work(context, found, step, steps)
     return RankFacts(
         clock_ns=_clock(context),
         is_on_host=not on_device and bool(len(found.start)),
         groups=groups,
         kinds=kinds,
-        steps=_steps(context),
+        steps=msgspec.structs.replace(
+            steps, **{f"{part}_after_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.after, strict=True)}
+        ),
         collectives=RankCollectives(
             kind=kind,
             sequence=_or_null(found.sequence),
@@ -148,10 +173,19 @@ def analyze(context: Context) -> RankFacts:
             start_ns=tuple(found.start.tolist()),
             duration_ns=tuple(found.dur.tolist()),
             exposed_ns=(None,) * kept if found.exposed is None else tuple(found.exposed.tolist()),
+            **{f"{part}_before_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.before, strict=True)},
+            compute_during_ns=tuple(work.during.tolist()),
         ),
         left_out=left_out,
         resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
     )
+
+
+def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> Work:
+    """Own work around the collectives."""
+    start = np.array(steps.start_ns, np.int64)
+    events = rank_work.events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))
+    return rank_work.measure(context, events, len(step), len(start))
 
 
 def steps_of(context: Context) -> Steps:

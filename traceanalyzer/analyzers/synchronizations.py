@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import host_activity, host_owners
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import HostWaits
 from traceanalyzer.analyzers.host_tree import NodeKind
@@ -63,6 +63,9 @@ class Synchronization(msgspec.Struct, frozen=True):
     avoidable_ns: int | None
     """Time in ns by which the steps could get shorter without these waits: for each the lesser of the wait and the
     unexplained gap after it; null where no device activity was recorded."""
+    owner: str | None = None
+    """The part of the program that the waits belong to: `file.py(12): function`, a mark or a module, as in the analysis
+    `host_owners`; null where only operators and calls were recorded."""
 
 
 class Synchronizations(msgspec.Struct, frozen=True):
@@ -89,8 +92,8 @@ class Synchronizations(msgspec.Struct, frozen=True):
     """Time in ns by which the steps could get shorter without any of these waits; null where no device activity was
     recorded."""
     rows: tuple[Synchronization, ...]
-    """Waits by function, operators and Python line, those first after which the device did nothing for longest without
-    another reason."""
+    """Waits by function, operators, Python line and owner, those first after which the device did nothing for longest
+    without another reason."""
     calls_outside_steps: int | None = None
     """Number of waits that start before the first or after the last step, which `calls_per_step` leaves out; null
     without steps."""
@@ -136,13 +139,17 @@ def _device_figures(figures: I64 | None) -> list[int] | list[None]:
 
 
 def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None) -> tuple[Synchronization, ...]:
-    """One row per function, operators and Python line."""
+    """One row per function, operators, Python line and owner."""
     if not len(waits.row):
         return ()
     names, name = context.trace.names, context.trace.launches.name[waits.row]
     node = context.links.node[waits.row]
     line = host_activity.python_lines(context, waits.thread, waits.start_ns)
-    first, groups = group(name, _chains(context, node), line)
+    index = context.once(host_owners.owner_index)
+    places = list(dict.fromkeys(index.places))
+    number = np.array([places.index(place) for place in index.places])
+    owner = number[index.of_launches(context, waits.row)]
+    first, groups = group(name, _chains(context, node), line, owner)
     count, steps = len(first), len(context.steps)
     waiting = waits.end_ns - waits.start_ns
     longest = np.zeros(count, np.int64)
@@ -159,7 +166,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
             _operators(context, int(node[row])),
             names[line[row]] if line[row] >= 0 else None,
             *values,
-            *_device_figures(None if sums is None else sums[number : number + 1]),
+            *(*_device_figures(None if sums is None else sums[number : number + 1]), places[owner[row]]),
         )
         for number, (row, *values) in enumerate(
             zip(first.tolist(), *(column.tolist() for column in columns), strict=True)
@@ -169,7 +176,14 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
 
 
 def _order(row: Synchronization) -> tuple[object, ...]:
-    return (-(row.drained_unexplained_ns or 0), -row.waiting_ns, row.call, row.operators, row.python_line or "")
+    return (
+        -(row.drained_unexplained_ns or 0),
+        -row.waiting_ns,
+        row.call,
+        row.operators,
+        row.python_line or "",
+        row.owner or "",
+    )
 
 
 def _chains(context: Context, node: I64) -> I64:

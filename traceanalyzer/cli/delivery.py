@@ -234,9 +234,10 @@ def spoken(lang: str | None, settings: Config) -> Language:
 
 
 def exit_if_found(report: Report, fail_on: str | None) -> None:
-    """End with exit code 1 if a finding is as severe as wanted, or more."""
+    """End with exit code 1 if a finding is as severe as wanted, or more; rules in preview do not count."""
     if fail_on is None:
         return
     worst = SEVERITIES.index(fail_on)
-    if any(SEVERITIES.index(finding.severity) >= worst for finding in report.findings):
+    counted = [finding for finding in report.findings if finding.stage != "preview"]
+    if any(SEVERITIES.index(finding.severity) >= worst for finding in counted):
         sys.exit(FOUND)

@@ -17,6 +17,10 @@ from traceanalyzer.rules import selection
 from traceanalyzer.rules.rule import Rule
 
 _IGNORED = Text("rules-ignored", "{title}  (ignored)", "a rule in a list, which the project has switched off")
+_STAGES = {
+    "preview": Text("rules-preview", "{title}  (preview)", "a rule in a list that nobody has seen to be right yet"),
+    "deprecated": Text("rules-deprecated", "{title}  (deprecated)", "a rule in a list that another one replaces"),
+}
 _HEAD = Text(
     "rules-head",
     "Severity: {severity}. Confidence: {confidence}.",
@@ -82,7 +86,9 @@ def _list(active: set[str], language: Language) -> str:
     lines = []
     for rule, severity in zip(rules, severities, strict=True):
         title = language.text(rule.title)
-        shown = title if rule.id in active else language.text(_IGNORED, title=title)
+        shown = language.text(_STAGES[rule.stage], title=title) if rule.stage in _STAGES else title
+        is_ignored = rule.id not in active and rule.stage != "deprecated"
+        shown = language.text(_IGNORED, title=shown) if is_ignored else shown
         lines.append(f"{rule.id:{width}}  {severity}{' ' * (widest - cell_len(severity))}  {shown}")
     return "\n".join(lines)
 

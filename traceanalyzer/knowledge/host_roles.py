@@ -39,6 +39,8 @@ _WORD = r"(?<![A-Za-z0-9_])"
 BUFFERS = "buffer-broadcast"
 LOADER = "loader"
 COMPILATION = "compilation"
+INPUTS = ("preprocessing", "tokenization")
+"""Roles of work that turns raw data into a model's inputs."""
 
 ROLES: tuple[HostRole, ...] = (
     HostRole(

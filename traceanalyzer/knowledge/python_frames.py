@@ -59,7 +59,7 @@ _PASSING = re.compile(
     r"_?_?(?:wrapped_)?call(?:_impl|_func|_function)?_?_?|_?wrapp(?:er|ed)\w*|_?inner\w*|_fn|decorate_\w+|decorator"
     r"|__torch_(?:function|dispatch)__|handle_torch_function|__enter__|__exit__|__iter__|__next__|__init__|__del__"
     r"|__get(?:attr|item|attribute)?__|__set(?:attr|item)?__|compile_wrapper|_?run|_?wait\w*|_?acquire|_?get"
-    r"|apply|_apply|<\w+>"
+    r"|apply|_apply|<(?:lambda|listcomp|setcomp|dictcomp|genexpr|module)>"
 )
 """Functions of libraries that say nothing of what is done: they pass a call on, or wait for one."""
 
@@ -70,7 +70,7 @@ _THIN = re.compile(
 )
 """Files of PyTorch whose functions are calls of an operator or the runtime, whose caller is the owner."""
 
-_ANONYMOUS = re.compile(r"<(?!module>)\w+>")
+_ANONYMOUS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
 """Functions without a name, `<lambda>` or `<listcomp>`, which belong to the function around them."""
 
 

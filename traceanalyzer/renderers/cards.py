@@ -96,7 +96,7 @@ def card(finding: Finding, language: Language) -> Card:
         run=finding.run,
         title=language.say(finding.title),
         severity=finding_texts.word(finding_texts.SEVERITIES, finding.severity, language),
-        confidence=finding_texts.word(finding_texts.CONFIDENCES, finding.confidence, language),
+        confidence=finding_texts.confidence(finding, language),
         time=time,
         share=share,
         own=None if own == time else own,

@@ -47,6 +47,11 @@ PLACES = {
 }
 """Kinds of places at which something was seen."""
 
+_PREVIEW = Text(
+    "advice-confidence-preview",
+    "{confidence}; in preview: nobody has seen this rule judge a recording rightly yet",
+    note="confidence is A: exact evidence, and the like",
+)
 _PLAIN = re.compile(r"[!-;=?-~]{1,500}")
 _RANGE = Text("advice-range", "{low:ns} to {high:ns}", "an interval of times")
 _SHARES = Text("advice-shares", "{low:share} to {high:share}", "an interval of shares")
@@ -60,6 +65,12 @@ _LATENT = Text(
 _SUM = Text("advice-sum", "{minuend} - {subtrahend} = {result}", "times with their units, and the name of a resource")
 _SUM_OF_MOST = Text("advice-sum-max", "{minuend} - max({subtrahends}) = {result}")
 _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and what takes it")
+
+
+def confidence(finding: Finding, language: Language) -> str:
+    """How sure a finding is, and whether its rule is young."""
+    said = word(CONFIDENCES, finding.confidence, language)
+    return language.text(_PREVIEW, confidence=said) if finding.stage == "preview" else said
 
 
 def saved_time(saving: Saving, language: Language) -> str | None:

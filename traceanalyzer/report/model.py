@@ -151,6 +151,9 @@ class Finding(msgspec.Struct, frozen=True):
     runs: tuple[str, ...] = ()
     """Ids of all runs of a document that have a finding of the same words but for its numbers, this one included; each
     run has its own finding in the list. Empty where no other run has it."""
+    stage: str = "stable"
+    """Stage of the rule: `preview` (nobody has seen it judge a recording rightly yet, and `--fail-on` does not count
+    it), `stable`, or `deprecated` (another rule says the same better)."""
 
 
 class Relief(msgspec.Struct, frozen=True):

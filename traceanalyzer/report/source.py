@@ -69,3 +69,6 @@ class TraceSummary(msgspec.Struct, frozen=True):
     steps_from: str | None
     """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
     none."""
+    torch_version: str | None = None
+    """Version of torch as a capture recorded it; `<1.12` where the categories of events tell no more; null if
+    unknown."""

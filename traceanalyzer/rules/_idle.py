@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import _recording
 from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.facts.of_trace import is_partial
 from traceanalyzer.rules.rule import Threshold
 
 _ONLY_WARM_UP = Text(
@@ -14,6 +16,11 @@ _ONLY_WARM_UP = Text(
     "the schedule)",
 )
 _FEW = Text("idle-few-events", "only {events:count} kernels, copies and fills ran, too few to judge idle time")
+_UNEXPLAINED = Text(
+    "idle-unexplained",
+    "nothing recorded explains much of the GPU's idle time (launched work waits in its queue, or events are missing), "
+    "so that gaps are no evidence against the host",
+)
 EVENTS = Threshold(
     "events",
     20,
@@ -37,6 +44,17 @@ def steady(facts: Facts) -> StepIdle:
     return found
 
 
+def need_explained(facts: Facts) -> None:
+    """Refuse to blame the host where events are missing.
+
+    Raises:
+        Missing: Much of the idle time has no explanation.
+    """
+    recording = facts.find("recording", Recording)
+    if recording is not None and recording.typical is not None and is_partial(recording.typical):
+        raise Missing(_UNEXPLAINED())
+
+
 def enough(facts: Facts, events: float) -> StepIdle:
     """The analysis of the steady steps, if enough ran in them and their idle time is real.
 
@@ -44,6 +62,7 @@ def enough(facts: Facts, events: float) -> StepIdle:
         Missing: There is none, or only a few kernels ran.
     """
     _recording.need_usual_idle_time(facts)
+    _recording.need_most_events(facts)
     found = steady(facts)
     ran = sum(device.events for device in found.devices)
     if ran < events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from traceanalyzer.analyzers.synchronizations import Synchronization
@@ -11,6 +12,7 @@ from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 
+_FUNCTION = re.compile(r"^.+\(\d+\): ")
 _KEPT = 0.5
 """Own choice: without one wait, the next one may find the device no busier."""
 
@@ -56,8 +58,18 @@ def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float])
     return TimeSaved("gpu" if loader_bounds else "host", (0.0, waiting_ns), _BASIS_TABLE(), claims=claims)
 
 
+def owned(owner: str, call: str, time_ns: int | None, start_ns: int | None = None) -> CodePlace:
+    """A call as a place of the part of the program that makes it: `train.py(12): step`, or `aten::item in MARK`."""
+    if _FUNCTION.match(owner):
+        return CodePlace("python", owner, value=time_ns, unit="ns", start_ns=start_ns)
+    return CodePlace("operator", f"{call} in {owner}", value=time_ns, unit="ns", start_ns=start_ns)
+
+
 def place(row: Synchronization) -> CodePlace:
-    """Where the waits happen: the Python line, else the innermost operator, else the call."""
+    """Where some waits are: the part of the program, else the Python line, the innermost operator, or the call."""
+    if row.owner is not None:
+        name = row.operators[-1] if row.operators else row.call
+        return owned(row.owner, name, row.avoidable_ns)
     if row.python_line is not None:
         return CodePlace("python", row.python_line, value=row.avoidable_ns, unit="ns")
     name = row.operators[-1] if row.operators else row.call

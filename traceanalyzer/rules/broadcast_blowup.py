@@ -157,7 +157,7 @@ RULE = Rule(
             "own choice, because rewriting a formula is worth more than a few percent only",
         ),
     ),
-    code='y = torch.einsum("bnc,bmc->bnm", a, b)',
+    code='y = torch.einsum("...c,...c->...", a, b)  # instead of (a * b).sum(-1): nothing is multiplied out',
     links=(
         "https://docs.pytorch.org/docs/stable/generated/torch.einsum.html",
         "https://docs.pytorch.org/docs/stable/notes/broadcasting.html",

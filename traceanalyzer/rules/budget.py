@@ -106,15 +106,13 @@ class Budget:
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
         """Least and greatest time by which a change makes a step shorter.
 
-        A table does not show what overlaps. Saving time of a resource that is not critical counts as nothing there. Of
-        time saved on the host or the loader, at least the part within the cap counts, and at most all of it.
+        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there.
         """
         low, high = direct or change.direct
         if self.is_estimate:
             if not self._is_critical(change.resource):
                 return 0.0, 0.0
-            most = high if change.resource in ("host", "loader") else min(high, self.reach(change.resource, high))
-            return min(low, self.cap(change.resource, low)), most
+            return min(low, self.cap(change.resource, low)), min(high, self.reach(change.resource, high))
         shown = change.exposed or (low, high)
         return (
             min(low, shown[0], self.cap(change.resource, low)),

@@ -9,10 +9,12 @@ Why it matters:
     soon eats up the gain from more GPUs.
 
 What to do:
-    First check whether one rank is late: then the others wait for it, and no network setting helps. Exchange gradients
-    while the backward pass still runs: DistributedDataParallel or FSDP with prefetching, buckets that fill early, no
-    graph break before the optimizer. Send less: bf16 gradients, accumulation with `no_sync()`. Inference has no
-    gradients: there, fewer ranks per layer and smaller types reduce what is sent.
+    It depends on what the collectives do. Gradients (all-reduce) can travel while the backward pass still runs, in 16
+    bits, and not at all while they accumulate. Sharded parameters (all-gather, reduce-scatter) can be gathered a layer
+    ahead. Embeddings and experts (all-to-all) can be exchanged a batch earlier, and evenly. Pipelines (send and
+    receive) take more microbatches.
+    Check first whether one rank is late: then the others wait, and no setting of the network helps. Inference and
+    servers have no gradients: there fewer ranks that share a layer, and smaller types, send less.
 
 How the saving is estimated:
     At most the exposed time, and no more than there is computation to hide it behind. At least nothing: in the trace of
@@ -31,14 +33,14 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
-from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.knowledge.frameworks import FRAMEWORKS
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _program
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -54,15 +56,59 @@ _BASIS_RANKS = Text(
     "at most the communication that computation could hide, without waiting for other ranks; at least nothing, "
     "because what is sent may be needed at once",
 )
-_ADVICE_RANKS = Text(
-    "comm-exposed-advice-ranks",
-    "Overlap the exchange of gradients with the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP "
-    "prefetching), and send less: bf16 gradients, or no_sync() while gradients accumulate.",
+_LATE = Text(
+    "comm-exposed-advice-late",
+    "Find out first whether a rank is late, by comparing the traces of all ranks; the rest helps only if none is. "
+    "{advice}",
+    note="advice is one or several whole sentences",
 )
+_ALSO = Text("comm-exposed-advice-also", "{advice} {more}", note="two sentences, one after the other")
+_GRADIENTS = Text(
+    "comm-exposed-advice-all-reduce",
+    "Reduce gradients while the backward pass still runs, as DistributedDataParallel and FSDP do, and send less: "
+    "16-bit gradients, or no_sync() while gradients accumulate.",
+    note="no_sync() is code",
+)
+_SHARDS = Text(
+    "comm-exposed-advice-shards",
+    "Gather sharded parameters and states one layer ahead (prefetching), keep them gathered between forward and "
+    "backward pass where memory allows, and do not gather in each step what the optimizer needs less often.",
+)
+_EXCHANGE = Text(
+    "comm-exposed-advice-all-to-all",
+    "Start the all-to-all of embeddings or experts a batch or a layer earlier, so that it runs beside other work; "
+    "balance what each rank sends (the sharding plan, the load of experts), and send 16-bit values.",
+)
+_STAGES = Text(
+    "comm-exposed-advice-stages",
+    "Cut the batch into more microbatches, or interleave the stages of the pipeline, so that a stage computes while "
+    "another sends.",
+)
+_COPIES = Text(
+    "comm-exposed-advice-broadcast",
+    "Do not broadcast in each step what the ranks compute alike, such as buffers (broadcast_buffers=False).",
+    note="broadcast_buffers=False is code",
+)
+_CURES = {
+    "all_reduce": _GRADIENTS,
+    "all_to_all": _EXCHANGE,
+    "all_gather": _SHARDS,
+    "reduce_scatter": _SHARDS,
+    **dict.fromkeys(("send", "recv", "send_recv"), _STAGES),
+    "broadcast": _COPIES,
+}
+"""What helps against each kind of collective in a training."""
+_OF_A_KIND = 0.2
+"""Least share of the collectives' time of a kind that is worth advice (own choice)."""
+_NOTED, _SHOWN = 0.05, 3
+"""Least share of a kind that is named, and how many are (own choice)."""
+_MOSTLY = 0.5
+_KIND = Text("comm-exposed-kind", "{kind} {time:ns}", note="part of a list: all_reduce 10.2 ms; kind is a code")
 _ADVICE_INFERENCE = Text(
     "comm-exposed-advice-inference",
     "Find out first whether a rank is late, by comparing the traces of all ranks. If none is, send less or less often: "
-    "fewer ranks that share one layer, 16-bit or smaller types, and one collective instead of several.",
+    "fewer ranks that share one layer, 16-bit or smaller types, one collective instead of several, and collectives "
+    "within the layer's kernels where the framework has them.",
 )
 _ADVICE_INFERENCE_RANKS = Text(
     "comm-exposed-advice-inference-ranks",
@@ -86,21 +132,50 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     hideable = min(exposed, max(0.0, resources.gpu_ns - total))
     basis = _BASIS() if ranks is None else _BASIS_RANKS()
     change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
-    params = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
-    if _trains(facts):
-        yield Draft((evidence,), change, params, advice=None if ranks is None else _ADVICE_RANKS)
+    params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
+    kinds = _kinds(found)
+    summary = None
+    if len(kinds) > 1:
+        steps = facts.steps
+        params["kinds"] = tuple(_KIND(kind=kind, time=ns / steps) for kind, ns in list(kinds.items())[:_SHOWN])
+        summary = _SUMMARY_KINDS
+    if not _program.may_train(facts):
+        advice = _ADVICE_INFERENCE if ranks is None else _ADVICE_INFERENCE_RANKS
+        yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")  # no gradients to exchange
         return
-    advice = _ADVICE_INFERENCE if ranks is None else _ADVICE_INFERENCE_RANKS
-    yield Draft((evidence,), change, params, advice=advice, code="")  # there are no gradients to exchange
+    params["advice"] = _cures(kinds)
+    advice = _ADVICE if ranks is not None else _LATE
+    yield Draft((evidence,), change, params, summary=summary, advice=advice, code=None if _reduces(kinds) else "")
 
 
-def _trains(facts: Facts) -> bool:
-    """Whether gradients may be exchanged; a recording with only a forward pass may also be of a training."""
-    recording = facts.find("recording", Recording)
-    if recording is None or recording.workload not in ("inference", "serving"):
-        return True
-    shown = {found.id for found in recording.frameworks}
-    return any(known.id in shown and known.role in ("parallel", "training") for known in FRAMEWORKS)
+def _kinds(found: Communication) -> dict[str, int]:
+    """Time of the collectives by what they do, where that is known, the most first."""
+    times: dict[str, int] = {}
+    for row in found.rows:
+        if row.operation:
+            times[row.operation] = times.get(row.operation, 0) + row.total_ns
+    total = sum(times.values())
+    shown = [item for item in times.items() if item[1] >= _NOTED * total]
+    return dict(sorted(shown, key=lambda item: (-item[1], item[0])))
+
+
+def _cures(kinds: Mapping[str, int]) -> Message:
+    """One sentence for each kind of collective that takes a good part of the time, that of gradients if none is known.
+
+    Where other kinds take most of it, gradients are not what to begin with.
+    """
+    total = sum(kinds.values())
+    chosen = dict.fromkeys(_CURES[kind] for kind, ns in kinds.items() if kind in _CURES and ns >= _OF_A_KIND * total)
+    advice, *others = list(chosen) or [_GRADIENTS]
+    message = advice()
+    for other in others:
+        message = _ALSO(advice=message, more=other())
+    return message
+
+
+def _reduces(kinds: Mapping[str, int]) -> bool:
+    """Whether most of the time is the reduction of gradients, or nothing tells."""
+    return not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * sum(kinds.values())
 
 
 def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[float, float]:
@@ -119,6 +194,14 @@ def _name(row: CollectiveRow) -> str:
     return row.operation or row.process_group or "unknown"
 
 
+_ADVICE = Text("comm-exposed-advice-kinds", "{advice}", note="one or several whole sentences")
+_SUMMARY_KINDS = Text(
+    "comm-exposed-summary-kinds",
+    "Of {total:ns} of communication per step, {exposed:ns} ({share:share} of the step of {step:ns}) run while the "
+    "GPU computes nothing. What takes most of it: {kinds}.",
+    note="kinds is a list such as all_reduce 10.2 ms, all_gather 3.1 ms",
+)
+
 RULE = Rule(
     id="comm-exposed",
     title=Text("comm-exposed-title", "Communication is not hidden by computation"),
@@ -127,12 +210,7 @@ RULE = Rule(
         "Of {total:ns} of communication per step, {exposed:ns} ({share:share} of the step of {step:ns}) run while the "
         "GPU computes nothing.",
     ),
-    advice=Text(
-        "comm-exposed-advice",
-        "Find out first whether a rank is late, by comparing the traces of all ranks. If none is, overlap the "
-        "exchange of gradients with the backward pass (gradient_as_bucket_view, smaller first bucket, FSDP "
-        "prefetching), and send less: bf16 gradients, or no_sync() while gradients accumulate.",
-    ),
+    advice=_ADVICE,
     not_when=Text(
         "comm-exposed-not-when",
         "The ranks wait for a slow rank: then balance their work, or find out why it is slow.",
@@ -150,7 +228,7 @@ RULE = Rule(
             "own choice, because less is within what ranks differ by chance; TraceLens uses 5 % too",
         ),
     ),
-    code="DistributedDataParallel(model, gradient_as_bucket_view=True, bucket_cap_mb=25)",
+    code="DistributedDataParallel(model, gradient_as_bucket_view=True)",
     links=(
         "https://docs.pytorch.org/docs/stable/notes/ddp.html",
         "https://docs.pytorch.org/docs/stable/fsdp.html",

@@ -14,9 +14,10 @@ What to do:
     idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
 
 How the saving is estimated:
-    At most the exposed waiting for this rank, as a mean over the other ranks, because a step takes equally long on all
-    ranks. At least the part by which this rank came later than the second latest one, for which the others would wait
-    then.
+    All ranks are replayed together (`analyses.stragglers`). At most what a step would be shorter by if the work of this
+    rank took no longer than the median of its peers. Where there is no such answer, at most the exposed waiting for
+    this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the part by
+    which this rank came later than the second latest one, for which the others would wait then.
 
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
@@ -34,9 +35,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.ranks.model import Caused, Ranks, Straggler
+from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _late_rank
+from traceanalyzer.rules._late_rank import LateRank
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -51,6 +54,16 @@ _BASIS = Text(
 _TWO_LATE = Text(
     "comm-straggler-basis-two",
     "at most all exposed waiting of another rank for this one; at least nothing, because another rank is equally late",
+)
+_REPLAYED = Text(
+    "comm-straggler-basis-replayed",
+    "at most what a step would be shorter by if the work of this rank took no longer than the median of its peers; at "
+    "least the time by which it is later than the next rank",
+)
+_REPLAYED_TWO = Text(
+    "comm-straggler-basis-replayed-two",
+    "at most what a step would be shorter by if the work of this rank took no longer than the median of its peers; at "
+    "least nothing, because another rank is equally late",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
@@ -80,33 +93,64 @@ _IDLES = Text(
     "{counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
 )
 _SUMMARIES = {"computation": _COMPUTES, "loader": _LOADS, "idle": _IDLES}
+_LONGER = Text(
+    "comm-straggler-longer",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps.",
+)
+_LONGER_COMPUTES = Text(
+    "comm-straggler-longer-computes",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. It computes {excess:ns} longer than the median of the other ranks.",
+)
+_LONGER_LOADS = Text(
+    "comm-straggler-longer-loads",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. It waits for its input {excess:ns} longer than the median of the other "
+    "ranks.",
+)
+_LONGER_IDLES = Text(
+    "comm-straggler-longer-idles",
+    "The others wait for rank {rank}: it makes a step {wait:ns} ({share:share}) longer, and causes most of the waiting "
+    "in {steps:count} of {counted:count} steps. Its GPU idles {excess:ns} longer than the median of the other ranks.",
+)
+_REPLAYED_SUMMARIES = {"computation": _LONGER_COMPUTES, "loader": _LONGER_LOADS, "idle": _LONGER_IDLES}
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = _comparison(facts)
     if found.counted_steps < limits["steps"]:
         raise Missing(_FEW_STEPS())
-    if not found.stragglers or not found.mean_step_ns:
+    if not found.mean_step_ns:
         return
-    late = found.stragglers[0]
-    share, in_steps = late.caused_ns / found.mean_step_ns, late.steps / found.counted_steps
-    others = len(found.ranks) / (len(found.ranks) - 1)
-    if share < limits["wait_share"] or in_steps < limits["step_share"] or late.share < limits["of_waiting"]:
+    late = _late_rank.find(facts, found)
+    if late is None:
+        return
+    row = late.row
+    share, in_steps = row.caused_ns / found.mean_step_ns, row.steps / found.counted_steps
+    if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
         return
     evidence = (
-        Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(late)),
-        Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(late)),
+        Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(row)),
+        Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(row)),
     )
-    reason = late.excess[0] if late.excess else None
+    reason = row.excess[0] if row.excess else None
     params = {
-        "rank": late.rank,
-        "wait": late.caused_ns * others,
-        "share": share * others,
-        "steps": late.steps,
+        "rank": row.rank,
+        "wait": late.wait_ns,
+        "share": late.wait_ns / found.mean_step_ns,
+        "steps": row.steps,
         "counted": found.counted_steps,
         "excess": reason.ns if reason else None,
     }
-    yield Draft(evidence, _change(late, others), params, summary=_SUMMARIES[reason.part] if reason else None)
+    yield Draft(evidence, _change(late), params, summary=_summary(late, reason))
+
+
+def _summary(late: LateRank, reason: Excess | None) -> Text | None:
+    """The sentence on the card; None for that of the rule."""
+    if late.is_replayed:
+        return _REPLAYED_SUMMARIES[reason.part] if reason else _LONGER
+    return _SUMMARIES[reason.part] if reason else None
 
 
 def _comparison(facts: Facts) -> Ranks:
@@ -120,11 +164,12 @@ def _comparison(facts: Facts) -> Ranks:
     return found
 
 
-def _change(late: Straggler, others: float) -> TimeSaved:
-    """What the step gains; it takes equally long on the late rank and on those that wait for it."""
-    low, high = min(late.gap_ns, late.caused_ns) * others, late.caused_ns * others
-    basis = _BASIS() if low > 0 else _TWO_LATE()
-    return TimeSaved("communication", (low, high), basis, (low, high), {"communication:waiting": high})
+def _change(late: LateRank) -> TimeSaved:
+    """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
+    one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
+    interval = late.gap_ns, late.wait_ns
+    basis = one() if late.gap_ns > 0 else two()
+    return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:

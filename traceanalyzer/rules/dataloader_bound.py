@@ -14,10 +14,11 @@ What to do:
     transform less or on the GPU, or store the data so that it can be read sequentially.
 
 How the saving is estimated:
-    At most the exposed waiting. With one worker, loading runs in parallel with the rest of the step, and a step takes
-    as long as the slower of the two. The lower end is what that saves, less a fifth, because workers compete with the
-    program for cores and memory. If a capture shows that there are workers already, at least nothing. In a table, at
-    least the profiled time minus the larger of GPU time and remaining host time.
+    At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
+    the slower of the two; the lower end is what that saves, less a fifth, because workers compete with the program for
+    cores and memory. Where there are workers already (by a capture, or by the name of the iterator), and below a
+    millisecond per step, at least nothing. In a table, the profiled time without the larger of GPU and remaining host
+    time; of that at least nothing where there are workers.
 
 When it is wrong:
     The first wait of an epoch starts the workers and fills their queues. Loaders of other libraries that leave no marks
@@ -31,18 +32,23 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from traceanalyzer.analyzers.step_breakdown import Step, StepBreakdown
+from traceanalyzer.analyzers.dataloader import DataLoader
+from traceanalyzer.analyzers.step_breakdown import Average, Step, StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _settings
-from traceanalyzer.rules._loader import CONTENTION, code_without_gpu, with_workers
+from traceanalyzer.rules import _loader, _owners, _program, _settings
+from traceanalyzer.rules._loader import CONTENTION
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader that nothing hides, share of the step")
+_SUBJECT_OWN = Text(
+    "dataloader-bound-subject-own", "waiting while the program itself prepares the batch, share of the step"
+)
 _SUBJECT_TABLE = Text("dataloader-bound-subject-table", "waiting for the DataLoader, share of the host time")
 _BASIS = Text(
     "dataloader-bound-basis",
@@ -51,8 +57,12 @@ _BASIS = Text(
 )
 _BASIS_TABLE = Text(
     "dataloader-bound-basis-table",
-    "at least the profiled time minus the larger of GPU time and other host time; at most all waiting, because a "
-    "table does not show which of it the GPU's work hides",
+    "the profiled time minus the larger of GPU time and other host time, which remain",
+)
+_BASIS_TABLE_WORKERS = Text(
+    "dataloader-bound-basis-table-workers",
+    "at most the profiled time minus the larger of GPU time and other host time; at least nothing, because storage or "
+    "cores may hold up the existing workers",
 )
 _BASIS_WORKERS = Text(
     "dataloader-bound-basis-workers",
@@ -64,30 +74,52 @@ _BASIS_WORKERS = Text(
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     breakdown = facts.need("step_breakdown", StepBreakdown)
     average = facts.step_parts
-    if average is None or not average.duration_ns:
-        return
+    if average is None or not average.duration_ns or _owners.loads_in_pipeline(facts):
+        return  # what a pipeline's own loader does is the business of preprocessing-in-step
     share = average.dataloader_ns / average.duration_ns
     if share <= limits["exposed_share"]:
         return
-    evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _worst(breakdown.steps))
-    params = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
-    workers = _settings.workers(facts)
-    if not workers:
-        change = with_workers(average, _BASIS(contention=CONTENTION))
-        if facts.resources.gpu_ns is None:
-            yield Draft((evidence,), change, params, advice=_ADVICE_HOST, code=code_without_gpu())
-        else:
-            yield Draft((evidence,), change, params)
+    evidence = [Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _worst(breakdown.steps))]
+    evidence += _in_process(facts, average, limits["exposed_share"])
+    params: dict[str, Any] = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
+    made_by = _program.loader_maker(facts)
+    if _loader.has_workers(facts):
+        wait = average.dataloader_ns
+        change = TimeSaved("loader", (0.0, wait), _BASIS_WORKERS(), (0.0, wait), {"loader": wait})
+        yield _of_workers(facts, tuple(evidence), change, params)
         return
-    change = TimeSaved(
-        "loader",
-        (0.0, average.dataloader_ns),
-        _BASIS_WORKERS(),
-        (0.0, average.dataloader_ns),
-        {"loader": average.dataloader_ns},
-    )
-    code = f"DataLoader(dataset, num_workers={2 * workers}, prefetch_factor=4, persistent_workers=True)"
-    yield Draft((evidence,), change, {**params, "workers": workers}, advice=_ADVICE_WORKERS, code=code)
+    change = _loader.with_workers(average, _BASIS(contention=CONTENTION))
+    if made_by is not None:
+        params |= {"library": made_by.title}
+        yield Draft(tuple(evidence), change, params, advice=_ADVICE_LIBRARY, code=made_by.workers or "")
+        return
+    advice = _ADVICE_HOST if facts.resources.gpu_ns is None else None
+    yield Draft(tuple(evidence), change, params, advice=advice, code=_loader.starting_code(facts))
+
+
+def _of_workers(
+    facts: Facts, evidence: tuple[Evidence, ...], change: TimeSaved, params: dict[str, Any], summary: Text | None = None
+) -> Draft:
+    """There are workers already: how many of them would be enough, nothing tells."""
+    workers = _settings.workers(facts)
+    more = "workers" if workers is None else 2 * workers
+    code = f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)"
+    if workers is None:
+        code += "  # workers: more than now"
+        return Draft(evidence, change, params, summary=summary, advice=_ADVICE_SOME_WORKERS, code=code)
+    params = {**params, "workers": workers}
+    return Draft(evidence, change, params, summary=summary, advice=_ADVICE_WORKERS, code=code)
+
+
+def _in_process(facts: Facts, average: Average, limit: float) -> list[Evidence]:
+    """The part of the waiting in which the program itself prepares the batch."""
+    found = facts.find("dataloader", DataLoader)
+    loaders = list(found.loaders) if found else []
+    own, exposed = [row for row in loaders if row.in_process], sum(row.exposed_ns for row in loaders)
+    if not own or not exposed:
+        return []
+    part = sum(row.exposed_ns for row in own) / exposed * average.dataloader_ns / average.duration_ns
+    return [Evidence(_SUBJECT_OWN(), part, limit, "share", _loader.places(own))] if part > limit else []
 
 
 def _worst(steps: tuple[Step, ...]) -> tuple[CodePlace, ...]:
@@ -105,8 +137,12 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_dataloader(row) and row.self_cpu_ns]
     where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_SUBJECT_TABLE(), share, limits["host_share"], "share", where)
-    change = TimeSaved("loader", (loader, loader), _BASIS_TABLE(), claims={"loader": loader})
     params = {"wait": loader, "step": facts.step_ns, "share": share}
+    if _loader.has_workers(facts):
+        change = TimeSaved("loader", (0.0, loader), _BASIS_TABLE_WORKERS(), claims={"loader": loader})
+        yield _of_workers(facts, (evidence,), change, params, _SUMMARY_TABLE)
+        return
+    change = TimeSaved("loader", (loader, loader), _BASIS_TABLE(), claims={"loader": loader})
     yield Draft((evidence,), change, params, summary=_SUMMARY_TABLE)
 
 
@@ -123,6 +159,19 @@ _ADVICE_WORKERS = Text(
     one="The one worker of the loader cannot keep up. Add some if cores are free and look whether the step gets "
     "shorter; otherwise make a batch cheaper to load: smaller files, decoding and augmentation on the GPU, data that "
     "is prepared once.",
+)
+_ADVICE_SOME_WORKERS = Text(
+    "dataloader-bound-advice-some-workers",
+    "The loader's workers cannot keep up. Add some if cores are free and look whether the step gets shorter; otherwise "
+    "make a batch cheaper to load: faster decoding, augmentation on the GPU, faster storage, data that is prepared "
+    "once.",
+)
+_ADVICE_LIBRARY = Text(
+    "dataloader-bound-advice-library",
+    "The loader is made by {library}, and the program has no DataLoader to change. Make an input cheaper to prepare (a "
+    "faster processor, or one that works on the GPU), prepare once what several inputs share, and prepare the next "
+    "inputs in a thread while the GPU computes.",
+    note="library is a name such as transformers.pipeline",
 )
 _SUMMARY_TABLE = Text(
     "dataloader-bound-summary-table",

@@ -2,7 +2,8 @@
 
 What it detects:
     A `DataLoader` without worker processes (its iterator is `_SingleProcessDataLoaderIter`) that the program waits
-    for while no device works.
+    for while no device works. The rule is deprecated: it names the same time as dataloader-bound, whose finding now has
+    this cause as its evidence; it runs only where it is selected by name.
 
 Why it matters:
     Reading, decoding and transforming run between the steps instead of beside them.
@@ -28,11 +29,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
+from traceanalyzer.analyzers.dataloader import DataLoader, is_in_process
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _loader, _settings
+from traceanalyzer.rules import _loader, _owners
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -48,7 +49,7 @@ _BASIS = Text(
 )
 _BASIS_TABLE = Text(
     "dataloader-single-process-basis-table",
-    "at least the profiled time minus the larger of GPU time and other host time; at most all of this waiting",
+    "the profiled time minus the larger of GPU time and other host time, which remain",
 )
 
 
@@ -59,32 +60,20 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     exposed = sum(loader.exposed_ns for loader in loaders)
     if average is None or not average.duration_ns or not own or not exposed:
         return
+    if _owners.loads_in_pipeline(facts):
+        return  # what a pipeline's own loader does is the business of preprocessing-in-step
     part = sum(loader.exposed_ns for loader in own) / exposed
     wait = average.dataloader_ns * part
     share = wait / average.duration_ns
     if share <= limits["exposed_share"]:
         return
-    evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _places(own))
+    evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _loader.places(own))
     change = _loader.with_workers(average, _BASIS(contention=_loader.CONTENTION), part)
-    yield Draft((evidence,), change, {"wait": wait, "step": average.duration_ns, "share": share}, code=_code(facts))
-
-
-def _code(facts: Facts) -> str | None:
-    """Code with as many workers as the machine has cores for, if known, without settings that are already there."""
-    workers = _settings.starting_workers(facts)
-    is_on_host = facts.resources.gpu_ns is None
-    if workers is None:
-        return _loader.code_without_gpu() if is_on_host else None
-    pinning = "" if is_on_host or _settings.all_pinned(facts) else "pin_memory=True, "
-    return f"DataLoader(dataset, num_workers={workers}, {pinning}persistent_workers=True)"
-
-
-def _places(loaders: list[Loader]) -> tuple[CodePlace, ...]:
-    waits = [(wait, loader) for loader in loaders for wait in loader.longest]
-    waits.sort(key=lambda entry: (-entry[0].exposed_ns, entry[0].start_ns))
-    return tuple(
-        CodePlace("operator", loader.name, value=wait.exposed_ns, unit="ns", start_ns=wait.start_ns)
-        for wait, loader in waits[:5]
+    yield Draft(
+        (evidence,),
+        change,
+        {"wait": wait, "step": average.duration_ns, "share": share},
+        code=_loader.starting_code(facts),
     )
 
 
@@ -144,4 +133,5 @@ RULE = Rule(
     links=("https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",),
     trace=_trace,
     table=_table,
+    stage="deprecated",
 )

@@ -27,6 +27,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.device_copies import Conversion, Conversions
@@ -36,6 +37,7 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
+_RMS_NORM = re.compile("rms_?norm", re.IGNORECASE)
 _LEAST = 0.5
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
@@ -69,7 +71,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     first = churn[0]
     texts = {"one": _short(first.from_type), "other": _short(first.to_type), "caller": first.caller or ""}
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
-    yield Draft((evidence,), change, {**params, **texts}, summary=_SUMMARY_CALLER if first.caller else None)
+    summary = _SUMMARY_CALLER if first.caller else None
+    code = None if _RMS_NORM.search(first.caller or "") else ""
+    yield Draft((evidence,), change, {**params, **texts}, summary=summary, code=code)
 
 
 def _there_and_back(rows: Sequence[Conversion]) -> list[Conversion]:
@@ -147,5 +151,6 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html",
     ),
     trace=_trace,
+    part_of=("elementwise-fusion-chain",),
     no_table=_NO_TABLE(),
 )

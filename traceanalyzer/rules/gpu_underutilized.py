@@ -32,7 +32,7 @@ from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules import _idle, _owners
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -41,6 +41,9 @@ _ELSEWHERE = Text(
     "for most of the idle time the host waits for a GPU that does nothing: what it waits for was not recorded",
 )
 _SUBJECT = Text("gpu-underutilized-subject", "time in which device {device} works, share of the steps")
+_SUBJECT_OWNERS = Text(
+    "gpu-underutilized-subject-owners", "time in which device {device} does nothing, by part of the program"
+)
 _SUBJECT_TABLE = Text(
     "gpu-underutilized-subject-table", "time in which the device works, at most: share of the profiled time"
 )
@@ -71,6 +74,14 @@ _CAUSES = {
     "device_gap": Text("gpu-underutilized-device-gap", "pauses between queued kernels"),
     "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
+_UNSEEN = 0.5
+"""Share of the host time in rows that are not printed, from which on waiting for the device cannot be told from work
+(own choice)."""
+_HIDDEN = Text(
+    "gpu-underutilized-hidden",
+    "most of the host time is in rows that are not printed, and may be waiting for the device: raise row_limit",
+    note="row_limit is code",
+)
 _HIGH = 0.9
 _LOW = 0.1
 """Own choice: if parts of the recording are busy for less than the one share and others for more than the other, that
@@ -78,12 +89,13 @@ is not noise."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     if _waits_for_nothing(facts, found):
         raise Missing(_ELSEWHERE())
     for device in found.devices:
         if device.time_ns:
-            yield from _judge(device, found, limits)
+            yield from _judge(facts, device, found, limits)
 
 
 def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
@@ -94,7 +106,7 @@ def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
     return 2 * (waits.waiting_idle_ns or 0) > found.devices[0].time_ns - found.devices[0].busy_ns
 
 
-def _judge(device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy = device.busy_ns / device.time_ns
     if busy >= limits["busy_share"]:
         return
@@ -107,8 +119,14 @@ def _judge(device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) 
         "cause": _CAUSES[causes[0].cause](),
         "cause_share": causes[0].time_ns / device.time_ns,
     }
+    owners = _owners.places(facts, 5) if device is _idle.busiest(facts, found) else ()
+    parts = (
+        (Evidence(_SUBJECT_OWNERS(device=device.device), 1 - busy, 1 - limits["busy_share"], "share", owners),)
+        if owners
+        else ()
+    )
     yield Draft(
-        (evidence,),
+        (evidence, *parts),
         params=params,
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence=None if found.steps_from == "ProfilerStep" else "C",
@@ -120,6 +138,8 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     table = facts.table
     if table is None or table.device_share_at_most is None or not table.device_ns:
         raise Missing(_NO_DEVICE())
+    if (table.cpu_hidden_share or 0.0) > _UNSEEN:
+        raise Missing(_HIDDEN())
     busy = table.device_share_at_most
     if busy >= limits["busy_share"]:
         return
@@ -186,4 +206,5 @@ RULE = Rule(
     ),
     trace=_trace,
     table=_table,
+    sums_up_idle=True,
 )

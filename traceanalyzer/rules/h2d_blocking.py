@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies import Copies
+from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
@@ -52,13 +53,22 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
-    where = tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
+    where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
     evidence = Evidence(_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     claims = {f"copies:{row.name}": facts.host_per_step(row.avoidable_ns or 0) for row in rows}
     wait = facts.host_per_step(sum(row.synchronized_ns or 0 for row in rows))
     calls = sum(row.synchronized_calls or 0 for row in rows) / facts.steps
     params = {"calls": calls, "wait": wait, "gain": avoidable}
     yield Draft((evidence,), _waits.change(avoidable, claims), params, ceiling="medium")
+
+
+def _callers(facts: Facts) -> tuple[CodePlace, ...]:
+    """The parts of the program that wait for streams in copying operators, those first that could save most."""
+    waits = facts.find("synchronizations", Synchronizations)
+    rows = [row for row in waits.rows if row.owner and row.call in _SYNCHRONIZE and row.avoidable_ns] if waits else []
+    rows = [row for row in rows if "aten::copy_" in row.operators]
+    rows.sort(key=lambda row: -(row.avoidable_ns or 0))
+    return tuple(map(_waits.place, rows[:5]))
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

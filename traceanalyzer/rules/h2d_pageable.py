@@ -33,7 +33,7 @@ from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _copies, _settings
+from traceanalyzer.rules import _copies, _program, _settings
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -70,14 +70,15 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_SUBJECT(), share, limits["copy_share"], "share", tuple(map(_place, rows)))
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
     pinned = bool(_settings.all_pinned(facts))
+    own = _ADVICE_PINNED if pinned else None if _program.has_loader(facts) else _ADVICE_OWN
     yield Draft(
         (evidence,),
         change,
         params,
         ceiling="medium",
         confidence="A" if measured else "B",
-        advice=_ADVICE_PINNED if pinned else None,
-        code="x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'" if pinned else None,
+        advice=own,
+        code="x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'" if own else None,
     )
 
 
@@ -116,6 +117,12 @@ _ADVICE_PINNED = Text(
     "h2d-pageable-advice-pinned",
     "The DataLoader already pins its batches, so these copies are of something else, or of batches that are changed "
     "on the host first. Find what is copied, then create it on the GPU, or pin it and copy with non_blocking=True.",
+)
+_ADVICE_OWN = Text(
+    "h2d-pageable-advice-own",
+    "Find what is copied, then create it on the GPU, or keep it in pinned memory that is allocated once, and copy with "
+    "non_blocking=True: the copy is faster, and the host need not wait for it.",
+    note="non_blocking=True is code",
 )
 _SUMMARY_TABLE = Text(
     "h2d-pageable-summary-table",

@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import rank_headlines, special_headlines, typical_headline
+from traceanalyzer.rules import cpu_headline, rank_headlines, special_headlines, typical_headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
@@ -180,6 +180,8 @@ def _of_parts(facts: Facts) -> StepBound:
         return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = found.times[bound] / facts.step_ns
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
+    if bound == "host" and found.texts is _WITHOUT_GPU:
+        message = cpu_headline.with_operators(facts, message)
     said = _with_waiting(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
 

@@ -1,16 +1,18 @@
 """Between operators the host is busy with something else, and the GPU waits.
 
 What it detects:
-    Gaps longer than ten launches at the program's usual pace (at least 50 us), in which the host runs Python code,
-    operators that launch nothing, or something that left no event. If stacks were recorded, also Python code outside of
-    operators in any gap of 50 us or more. Together more than two percent of the typical step.
+    Gaps longer than ten launches take at the program's usual pace (at least 50 us) in which the host runs Python code,
+    operators that launch nothing, or something that left no event; where stacks were recorded, Python code outside of
+    operators in any gap of 50 us or more. More than two percent of the typical step. The owners of that time are
+    named: functions, marks and modules of the program before operators.
 
 Why it matters:
     The GPU has nothing to do while the host computes, logs, converts, or collects garbage.
 
 What to do:
-    Look at the named lines. Move work out of the step or into the loader's workers, log less often, keep data as
-    tensors, and turn off automatic garbage collection in the loop.
+    Look at the named owners. Move their work out of the step or behind the launches of the next one. Log less often,
+    write checkpoints in a thread, compile the model's own code; only where garbage collection was recorded, turn it
+    off in the loop.
 
 How the saving is estimated:
     At most all of these gaps in the typical step (the median of the steps except the first), and at least half of them.
@@ -18,9 +20,10 @@ How the saving is estimated:
     capture timed steps without the profiler, those decide how much of the gaps remains.
 
 When it is wrong:
-    The first step, the time before the first and after the last kernel, and what happens in fewer than half of the
-    steps do not count: recordings begin and end slowly, and some work, such as logging, is done only in some steps.
-    Without stacks it is unknown what code ran.
+    The first of several steps, the time after the last kernel, and what happens in fewer than half of the steps do
+    not count; the time before the very first kernel counts only where something recorded tells what it is: recordings
+    begin and end slowly, and logs are written now and then. Input preprocessing and DDP's broadcast of buffers have
+    rules of their own. Without stacks nothing tells what ran.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -31,10 +34,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, HostGap
+from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, GapOwner, HostGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _settings
+from traceanalyzer.rules import _idle, _owners, _settings
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -57,31 +61,52 @@ _UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the ho
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     if found.steps_from in ("whole-trace", "device-events", "host-annotations"):
         raise Missing(_NO_STEPS())
-    if device is None or not device.time_ns or not device.typical_host_gap_ns or not device.host_gaps:
+    if device is None or not device.time_ns or not device.typical_other_gap_ns:
         return
-    step = device.time_ns / found.steps
+    step, time = device.time_ns / found.steps, device.typical_other_gap_ns
     measured = _settings.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / _idle.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
-    share = most * device.typical_host_gap_ns / step
+    share = most * time / step
     if share <= limits["gap_share"]:
         return
-    interval = (least * device.typical_host_gap_ns, most * device.typical_host_gap_ns)
+    interval = (least * time, most * time)
     basis = (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most)
     change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
-    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", tuple(map(_place, device.host_gaps)))
-    longest = device.host_gaps[0]
-    params = {
-        "time": device.typical_host_gap_ns,
-        "step": step,
-        "share": device.typical_host_gap_ns / step,
-        "what": longest.python_line or longest.operator or longest.annotation or _UNKNOWN(),
-    }
-    known = any(row.python_line for row in device.host_gaps)
-    yield Draft((evidence,), change, params, ceiling="high", confidence=None if known else "C")
+    owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
+    where = tuple(_owners.place(row, row.time_ns / device.owner_steps, row.longest_start_ns) for row in owners[:5])
+    places = where or tuple(map(_place, device.host_gaps[:5]))
+    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", places)
+    first = owners[0] if owners else None
+    yield Draft(
+        (evidence,),
+        change,
+        {
+            "time": time,
+            "step": step,
+            "share": time / step,
+            "what": _UNKNOWN() if first is None else _owners.name(first),
+        },
+        ceiling="high",
+        confidence="C" if first is None or first.kind in ("operator", "call", "autograd") else None,
+        advice=_advice(first),
+        code=_CODE_GC if first is not None and first.role == "garbage-collection" else "",
+    )
+
+
+def _advice(owner: GapOwner | None) -> Text | None:
+    """What to do about an owner: by its role, else by what it is."""
+    if owner is None:
+        return _ADVICE_UNKNOWN
+    if owner.role in _BY_ROLE:
+        return _BY_ROLE[owner.role]
+    if owner.kind in ("module", "backward", "autograd"):
+        return _ADVICE_MODEL
+    return _ADVICE_UNKNOWN if owner.kind in ("operator", "call") else None
 
 
 def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
@@ -97,19 +122,60 @@ def _place(row: HostGap) -> CodePlace:
     return CodePlace(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
+_CODE_GC = "gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then"
+
+_BY_ROLE: Mapping[str | None, Text] = {
+    "sampling": Text(
+        "host-python-gap-advice-sampling",
+        "Choose the next tokens on the GPU without reading values back, and prepare the next step while the GPU works "
+        "on this one.",
+        note="advice to a server of language models",
+    ),
+    "garbage-collection": Text(
+        "host-python-gap-advice-garbage-collection",
+        "Turn automatic garbage collection off in the loop, freeze what is alive before it, and collect by hand now "
+        "and then.",
+    ),
+    "guards": Text(
+        "host-python-gap-advice-guards",
+        "Compiled code checks its guards at each call: compile larger parts at once, so that there are fewer of them, "
+        "and keep objects that do not change out of the arguments.",
+    ),
+    "checkpointing": Text(
+        "host-python-gap-advice-checkpointing",
+        "Save checkpoints less often, or copy the state and let a thread or process write it "
+        "(torch.distributed.checkpoint.async_save).",
+    ),
+    "logging": Text(
+        "host-python-gap-advice-logging",
+        "Log every hundred steps instead of each, keep the values on the GPU until then, and let a thread write them.",
+    ),
+    "sleep": Text("host-python-gap-advice-sleep", "Remove the sleep, or wait for what it is meant to wait for."),
+}
+_ADVICE_MODEL = Text(
+    "host-python-gap-advice-model",
+    "The model's own Python code takes longer than the GPU needs for its kernels. Compile it (torch.compile), move "
+    "what does not change out of the forward pass, or give the GPU more to do at once with a larger batch.",
+)
+_ADVICE_UNKNOWN = Text(
+    "host-python-gap-advice-unknown",
+    "Find out what the host does there: record again with with_stack=True, or put record_function marks around the "
+    "parts of the step. Then move it out of the step, behind the launches of the next one, or remove it.",
+)
+
 RULE = Rule(
     id="host-python-gap",
     title=Text("host-python-gap-title", "The GPU waits while the host does other work"),
     summary=Text(
         "host-python-gap-summary",
-        "For {time:ns} of a step of {step:ns} ({share:share}), in long gaps, the host launches nothing. Most of "
-        "that: {what}.",
-        note="what is a Python line, an operator, or the text that nothing was recorded",
+        "For {time:ns} of a step of {step:ns} ({share:share}), in long gaps, the host launches nothing. The largest "
+        "part of that: {what}.",
+        note="what is a function, mark, module or operator, or the text that nothing was recorded",
     ),
     advice=Text(
         "host-python-gap-advice",
-        "Move what the host does there out of the step: into the loader's workers or behind the launches of the next "
-        "step, or remove it. If nothing is named, record again with with_stack=True.",
+        "Move what the host does there out of the step, behind the launches of the next one or into a thread, do it "
+        "less often, or remove it.",
     ),
     not_when=Text(
         "host-python-gap-not-when",
@@ -129,10 +195,11 @@ RULE = Rule(
             "own choice, because a step varies by 1 to 2 % from run to run",
         ),
     ),
-    code="gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then",
+    code="",
     links=(
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
         "https://docs.python.org/3/library/gc.html#gc.freeze",
     ),
     trace=_trace,
+    is_rest=True,
 )

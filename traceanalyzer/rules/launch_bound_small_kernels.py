@@ -32,7 +32,7 @@ from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _settings
+from traceanalyzer.rules import _idle, _owners, _program, _settings
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -57,6 +57,7 @@ _BASIS_MEASURED = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     launches = facts.need("launches", LaunchFigures)
@@ -70,7 +71,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = most * total / (device.time_ns / found.steps)
     if share <= limits["gap_share"]:
         return
-    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", _kernels(launches))
+    where = _owners.places(facts, 5) or _kernels(launches)
+    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", where)
     interval = (least * total, most * total)
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
     if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
@@ -79,7 +81,19 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "host", interval, (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most), interval, claims
     )
     guessed = "C" if stacks and not measured else None
-    yield Draft((evidence,), change, _params(device, launches, found.steps, total), confidence=guessed)
+    params = _params(device, launches, found.steps, total)
+    yield Draft((evidence,), change, params, confidence=guessed, advice=_advice(facts, launches))
+
+
+def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
+    """What is left to do in this program; None: all of the rule's advice."""
+    if _program.serves(facts):
+        return _ADVICE_SERVING
+    if launches.graphs.launches:
+        return _ADVICE_GRAPHS
+    if _program.is_compiled(facts):
+        return _ADVICE_COMPILED
+    return None if _program.may_train(facts) else _ADVICE_INFERENCE
 
 
 def _params(device: DeviceInSteps, launches: LaunchFigures, steps: int, total: float) -> dict[str, float | None]:
@@ -96,6 +110,29 @@ def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
     rows = sorted(launches.by_kernel, key=lambda row: (-row.shorter_than_launch, row.name))
     return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 
+
+_ADVICE_SERVING = Text(
+    "launch-bound-small-kernels-advice-serving",
+    "Let the server capture its decode steps in graphs, for the batch sizes that occur: it does so by default unless "
+    "eager execution is asked for, or a batch is larger than the captured ones.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_ADVICE_GRAPHS = Text(
+    "launch-bound-small-kernels-advice-graphs",
+    "Graphs are in use already: capture what still runs beside them, or launch it less often.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_ADVICE_COMPILED = Text(
+    "launch-bound-small-kernels-advice-compiled",
+    "Part of the program is compiled already. Compile what still runs operator by operator, remove what breaks the "
+    'graphs, and let compiled code replay CUDA graphs (mode="reduce-overhead").',
+    note='mode="reduce-overhead" is code',
+)
+_ADVICE_INFERENCE = Text(
+    "launch-bound-small-kernels-advice-inference",
+    "Launch fewer and larger kernels: compile the model, best with CUDA graphs, and make the batch larger if memory "
+    "and response time allow it.",
+)
 
 RULE = Rule(
     id="launch-bound-small-kernels",
@@ -138,4 +175,5 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     ),
     trace=_trace,
+    is_rest=True,
 )

@@ -153,6 +153,7 @@ RULE = Rule(
         "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
     ),
+    part_of=("attention-unfused",),
     trace=_trace,
     no_table=_NO_TABLE(),
 )

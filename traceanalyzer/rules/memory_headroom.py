@@ -8,15 +8,15 @@ Why it matters:
     The work of the host per step does not depend on the batch size, so a larger batch spreads it over more samples.
 
 What to do:
-    Raise the batch size by the factor that fits, and the learning rate with it. In inference, batch requests.
+    Raise the batch size step by step, and the learning rate with it. In inference, batch requests.
 
 How the saving is estimated:
-    Not as time per step, because the step gets longer, while the idle time per sample shrinks by the factor. The
-    finding gives both.
+    Not as time of a step, which gets longer. The idle time per sample shrinks as far as it is spent once per step.
 
 When it is wrong:
-    Memory records cover only this process and the recorded window. A larger batch may converge worse, or answer too
-    late. A printed table has sums of allocations but no peak.
+    Work of the host that is done for each sample grows with the batch; where most of the idle time is host code outside
+    of operators, the rule says nothing. Memory records cover this process and the recorded window only. A larger batch
+    may converge worse, or answer too late. A printed table has sums of allocations and never a peak.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -33,8 +33,9 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_FILL = 0.8
-"""Share of the device's memory to fill; the rest is for fragmentation, workspaces and the context (own choice)."""
+_GROWING = 0.5
+"""Share of the idle time that host code outside of operators may have (own choice): what prepares samples there takes
+longer for more of them."""
 
 _PEAK = Text("memory-headroom-peak", "peak of allocated memory, share of the device's")
 _BUSY = Text("memory-headroom-busy", "time in which the GPU works, share of the step")
@@ -53,6 +54,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy, loader = resources.gpu_ns / resources.step_ns, resources.exposed_loader_ns / resources.step_ns
     if facts.is_startup or busy >= limits["busy_share"] or loader > limits["loader_share"]:
         return
+    if facts.idle_per_step("host_code") > _GROWING * (1 - busy) * resources.step_ns:
+        return
     for device in known:
         yield from _judge(device, busy, resources, limits)
 
@@ -60,10 +63,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _judge(device: DeviceMemory, busy: float, resources: StepResources, limits: Mapping[str, float]) -> Iterator[Draft]:
     peak, capacity = device.peak_allocated_bytes or 0, device.capacity_bytes or 0
     used = peak / capacity
-    factor = int(_FILL * capacity / peak)
-    if used >= limits["used_share"] or factor < 2:
+    if used >= limits["used_share"]:
         return
-    factor = 2 ** (factor.bit_length() - 1)
     where = (CodePlace("memory", device.device, value=peak, unit="bytes"),)
     yield Draft(
         (
@@ -77,7 +78,6 @@ def _judge(device: DeviceMemory, busy: float, resources: StepResources, limits: 
             "used": used,
             "busy": busy,
             "idle": resources.step_ns * (1 - busy),
-            "factor": factor,
         },
         severity="info",
     )
@@ -92,9 +92,10 @@ RULE = Rule(
         note="device is GPU0 and the like",
     ),
     advice=Text(
-        "memory-headroom-advice",
-        "Raise the batch size: by the memory alone, up to {factor:count} times as many samples fit. The {idle:ns} per "
-        "step in which the GPU does nothing would be shared by all of them.",
+        "memory-headroom-advice-shared",
+        "Raise the batch size step by step while the time per sample falls; memory does not stand in the way. More "
+        "samples share what the host does once per step, such as launching kernels: a good part of the {idle:ns} in "
+        "which the GPU does nothing. What it does for each sample, such as decoding or collating, they do not share.",
     ),
     not_when=Text(
         "memory-headroom-not-when",

@@ -1,22 +1,23 @@
 """The device's memory is nearly full.
 
 What it detects:
-    A peak of allocated or reserved memory above nine tenths of the device's memory, or an allocation that failed.
+    A peak of allocated memory above nine tenths of the device's memory. Reserved memory alone is the allocator's
+    cache, and does not count.
 
 Why it matters:
     A longer sequence, a larger last batch or a little fragmentation can end the run with an out-of-memory error. Before
     that, the allocator empties its cache and allocates from the driver again, which stalls the device.
 
 What to do:
-    Checkpoint activations, compute in bf16, accumulate gradients over smaller batches, shard optimizer state. If
-    reserved memory is far above allocated memory, it is fragmented: use expandable segments.
+    In training, checkpoint activations, compute in bf16, accumulate gradients over smaller batches, shard optimizer
+    state. In inference, drop gradients, use 16-bit weights and smaller batches.
 
 How the saving is estimated:
     Not at all: this is a risk, not time.
 
 When it is wrong:
-    Reserved memory is a cache: full is not the same as needed. Other processes on the device are not in the trace,
-    so the real level may be higher.
+    Servers take most of the memory in advance for their caches; they are not judged. Other processes on the device are
+    not in the trace, so the real level may be higher.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
@@ -30,33 +31,41 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules import _program
+from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _ALLOCATED = Text("memory-near-limit-allocated", "peak of allocated memory, share of the device's")
-_RESERVED = Text("memory-near-limit-reserved", "peak of reserved memory, share of the device's")
 _NO_TABLE = Text("memory-near-limit-no-table", "a printed table sums up allocations; it does not show the peak")
+_ON_PURPOSE = Text(
+    "memory-near-limit-on-purpose", "a server takes most of the memory in advance, for its caches: full is no risk"
+)
+_ADVICE_INFERENCE = Text(
+    "memory-near-limit-advice-inference",
+    "Make room before it fails: run under torch.inference_mode(), use 16-bit weights, and make the batch or the "
+    "longest input smaller.",
+    note="torch.inference_mode() is code",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    for device in facts.need("memory", MemoryUse).devices:
+    devices = facts.need("memory", MemoryUse).devices
+    if _program.serves(facts):
+        raise Missing(_ON_PURPOSE())
+    for device in devices:
         if device.capacity_bytes and not device.is_relative:
-            yield from _judge(device, device.capacity_bytes, limits["used_share"])
+            yield from _judge(facts, device, device.capacity_bytes, limits["used_share"])
 
 
-def _judge(device: DeviceMemory, capacity: int, limit: float) -> Iterator[Draft]:
-    peaks = ((_ALLOCATED, device.peak_allocated_bytes), (_RESERVED, device.peak_reserved_bytes))
-    evidence = tuple(
-        Evidence(
-            text(), peak / capacity, limit, "share", (CodePlace("memory", device.device, value=peak, unit="bytes"),)
-        )
-        for text, peak in peaks
-        if peak is not None and peak / capacity > limit
-    )
-    if evidence:
-        used = max(peak for _, peak in peaks if peak is not None)
-        params = {"device": device.device, "used": used, "capacity": capacity, "share": used / capacity}
-        yield Draft(evidence, params=params, severity="high")
+def _judge(facts: Facts, device: DeviceMemory, capacity: int, limit: float) -> Iterator[Draft]:
+    used = device.peak_allocated_bytes
+    if used is None or used <= limit * capacity:
+        return
+    where = (CodePlace("memory", device.device, value=used, unit="bytes"),)
+    evidence = Evidence(_ALLOCATED(), used / capacity, limit, "share", where)
+    params = {"device": device.device, "used": used, "capacity": capacity, "share": used / capacity}
+    advice = None if _program.may_train(facts) else _ADVICE_INFERENCE
+    yield Draft((evidence,), params=params, severity="high", advice=advice)
 
 
 RULE = Rule(
@@ -70,12 +79,11 @@ RULE = Rule(
     advice=Text(
         "memory-near-limit-advice",
         "Make room before it fails: checkpoint activations, use bf16, accumulate gradients over smaller batches, or "
-        "shard the optimizer's state. If much more is reserved than allocated, memory is fragmented: set "
-        "expandable_segments.",
+        "shard the optimizer's state.",
     ),
     not_when=Text(
         "memory-near-limit-not-when",
-        "The largest batch has already been seen, and what is reserved is only the allocator's cache.",
+        "The largest batch has already been seen, or the memory was taken in advance on purpose.",
     ),
     severity="high",
     confidence="A",
@@ -86,7 +94,7 @@ RULE = Rule(
             "used_share",
             0.9,
             "share",
-            "peak of allocated or reserved memory over the device's memory",
+            "peak of allocated memory over the device's memory",
             "as the TensorBoard plugin; a tenth is about what fragmentation and workspaces take",
         ),
     ),

@@ -75,7 +75,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in facts.need("optimizers", Optimizers).rows:
         host = facts.host_per_step(row.host_ns)
         launches, share = row.launches / row.calls, host / facts.step_ns
-        if launches < limits["launches"] or share <= limits["host_share"] or not _is_loop(row):
+        if launches < limits["launches"] or share <= limits["host_share"] or not is_loop(row):
             continue
         place = CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
         evidence = (
@@ -95,11 +95,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}
         advice = _ADVICE_REFUSED if _settings.refuses_lists(facts) else None
-        yield Draft(evidence, change, params, advice=advice, code=_code(row.name))
+        yield Draft(evidence, change, params, advice=advice, code=fused_code(row.name))
 
 
-def _is_loop(row: Optimizer) -> bool:
-    """Whether the optimizer does arithmetic on one parameter at a time and could do it on lists."""
+def is_loop(row: Optimizer) -> bool:
+    """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
     sparse = any(_SPARSE.search(entry.name) for entry in row.operators) or _SPARSE.search(row.name)
     return row.kind == "step" and not row.list_operators and arithmetic and not sparse
@@ -124,7 +124,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
     change = TimeSaved("host", (_LEAST * host, _MOST * host), _BASIS_TABLE(least=_LEAST, most=_MOST))
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
-    code = _code(rows[0].name)
+    code = fused_code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE, code=code)
 
 
@@ -138,11 +138,15 @@ def _has_lists(facts: Facts) -> bool:
     return any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
 
 
-def _code(call: str) -> str | None:
-    """Code for the optimizer that the program uses; None if it is not one of torch's."""
+def fused_code(call: str) -> str:
+    """Code for the optimizer that the program uses, which keeps its settings; empty where it is none of torch's."""
     found = _CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
-    return f"torch.optim.{found[1]}(model.parameters(), lr=lr, {option}=True)" if found and option else None
+    return (
+        f"torch.optim.{found[1]}(parameters, **settings, {option}=True)  # settings: as before"
+        if found and option
+        else ""
+    )
 
 
 _ADVICE_REFUSED = Text(
@@ -199,7 +203,7 @@ RULE = Rule(
             "own choice, because half of less is not above the noise of a step",
         ),
     ),
-    code="torch.optim.AdamW(model.parameters(), lr=lr, fused=True)",
+    code="torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before",
     links=(
         "https://docs.pytorch.org/docs/stable/optim.html",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",

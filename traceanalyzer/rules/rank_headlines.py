@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import _late_rank
+from traceanalyzer.rules._late_rank import LateRank
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.typical_headline import StepBound
 
@@ -24,6 +26,16 @@ _ALSO_LATE = Text(
     "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
 )
+_COSTS = Text(
+    "headline-late-rank-costs",
+    "Bound by one late rank: the others wait for rank {rank}, which makes each step of {step:ns} longer by {wait:ns} "
+    "({share:share}).",
+)
+_ALSO_COSTS = Text(
+    "headline-also-late-rank-costs",
+    "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
 _WAITS = Text(
     "headline-of-ranks-waits",
     "{headline} Of its communication, {part:part} is waiting for other ranks.",
@@ -40,31 +52,30 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         communication_ns: Time per step in which devices only communicate, mean over the ranks.
     """
     ranks = facts.find("ranks", Ranks)
-    late = late_rank(ranks, communication_ns) if ranks is not None else None
+    late = late_rank(facts, ranks, communication_ns) if ranks is not None else None
     step = ranks.mean_step_ns if ranks is not None else None
     if ranks is None or not step:
         return found
-    wait = 0.0 if late is None else _wait(ranks, late)
+    wait = 0.0 if late is None else late.wait_ns
     if late is not None and found.bound == "communication":
-        return StepBound(found.bound, _LATE_RANK(rank=late.rank, wait=wait, step=step, share=wait / step), wait / step)
+        return StepBound(
+            found.bound, _LATE_RANK(rank=late.row.rank, wait=wait, step=step, share=wait / step), wait / step
+        )
     message: Message = found.message
     if late is not None and wait >= _WORTH_SAYING * step:
-        message = _ALSO_LATE(headline=message, rank=late.rank, part=(wait, step))
+        text = _ALSO_COSTS if late.is_replayed else _ALSO_LATE
+        message = text(headline=message, rank=late.row.rank, part=(wait, step))
     elif found.bound == "communication" and ranks.exposed_wait_ns is not None and communication_ns:
         part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
         message = _WAITS(headline=message, part=part)
     return StepBound(found.bound, message, found.share)
 
 
-def late_rank(found: Ranks, communication_ns: float) -> Straggler | None:
+def late_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:
     """The rank that causes most of the waiting in most of the steps, if that is most of the communication."""
-    if found.is_on_host or len(found.ranks) < 2 or not found.counted_steps or not found.stragglers:
+    late = _late_rank.find(facts, found) if found.counted_steps and not found.is_on_host else None
+    if late is None:
         return None
-    late = found.stragglers[0]
-    is_late = late.share >= _MOST_WAITING and late.steps >= _MOST_STEPS * found.counted_steps
-    return late if is_late and late.caused_ns >= _MOST_WAITING * communication_ns else None
-
-
-def _wait(found: Ranks, late: Straggler) -> float:
-    """How long each other rank waits for the late one, in ns per step."""
-    return late.caused_ns * len(found.ranks) / (len(found.ranks) - 1)
+    row = late.row
+    is_late = row.share >= _MOST_WAITING and row.steps >= _MOST_STEPS * found.counted_steps
+    return late if is_late and row.caused_ns >= _MOST_WAITING * communication_ns else None

@@ -22,6 +22,9 @@ HEADINGS = (
 )
 """Headings of the docstring of a rule's module, which is its page in the documentation."""
 
+STAGES = ("preview", "stable", "deprecated")
+"""Life of a rule: tried, trusted, and replaced by another one."""
+
 
 @dataclass(frozen=True)
 class Threshold:
@@ -95,6 +98,15 @@ class Rule:
     """Why a trace cannot tell; needed where `trace` is None."""
     no_table: Message | None = None
     """Why a table cannot tell; the missing timeline by default."""
+    stage: str = "stable"
+    """`preview`: never seen to be right on a recording, shown as such and ignored by `--fail-on`; `stable`;
+    `deprecated`: runs only where it is selected by name, because another rule says the same better."""
+    part_of: tuple[str, ...] = ()
+    """Ids of rules that explain the same time better: a finding is left out where theirs claim most of its time."""
+    is_rest: bool = False
+    """Whether it is about time that no other rule explains: what others claim is taken off what it saves."""
+    sums_up_idle: bool = False
+    """Whether it only sums up idle time of the device: left out where other findings explain most of that."""
 
     @property
     def page(self) -> str:

@@ -12,9 +12,10 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules import check, repeated
+from traceanalyzer.rules import check, repeated, snippets
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
+from traceanalyzer.rules.distinct import distinct
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.headline import headline
 from traceanalyzer.rules.rule import Draft, Rule
@@ -51,6 +52,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Judged:
+    rule: Rule
     finding: Finding
     draft: Draft
 
@@ -72,7 +74,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
                 judged += _judged(entry, facts)
             except Missing as missing:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
-        ordered, combined = _ordered(facts, judged, first=len(findings))
+        ordered, combined = _ordered(facts, _distinct(facts, judged), first=len(findings))
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
@@ -141,6 +143,7 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
     budget = _budget(facts)
     saving = None if draft.change is None else budget.saving(draft.change)
     latent = saving is not None and _is_latent(saving, facts.step_ns)
+    code = rule.code if draft.code is None else draft.code
     finding = Finding(
         rule=rule.id,
         run=facts.run,
@@ -150,15 +153,26 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
         blocked_by=budget.blocker(draft.change) if latent and draft.change else None,
         title=rule.title(**draft.params),
         summary=(draft.summary or rule.summary)(**draft.params),
-        advice=(draft.advice or rule.advice)(**draft.params),
+        advice=snippets.with_version(facts, (draft.advice or rule.advice)(**draft.params), code),
         not_when=rule.not_when(**draft.params),
-        code=rule.code if draft.code is None else draft.code or None,
+        code=snippets.fitting(facts, code),
         links=rule.links,
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,
+        stage=rule.stage,
     )
     check.finding(finding)
-    return _Judged(finding, draft)
+    return _Judged(rule, finding, draft)
+
+
+def _distinct(facts: Facts, judged: Sequence[_Judged]) -> list[_Judged]:
+    """The findings without what others of them say better."""
+    kept = distinct(facts, [(entry.rule, entry.draft) for entry in judged])
+    return [
+        entry if draft is entry.draft else _finding(facts, entry.rule, draft)
+        for entry, draft in zip(judged, kept, strict=True)
+        if draft is not None
+    ]
 
 
 def _is_latent(saving: Saving, step_ns: float) -> bool:

@@ -16,7 +16,7 @@ from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import MODULES
-from traceanalyzer.rules.rule import Rule, Threshold
+from traceanalyzer.rules.rule import STAGES, Rule, Threshold
 
 GROUP = "traceanalyzer.rules"
 """Entry points of this group are objects of type `Rule`."""
@@ -71,6 +71,8 @@ def _problem(rule: Any) -> str | None:
     for name in ("title", "summary", "advice", "not_when"):
         if not isinstance(getattr(rule, name), Text):
             return f"has a {name} that is not a traceanalyzer.report.message.Text"
+    if rule.stage not in STAGES:
+        return f"has a stage that is none of {', '.join(STAGES)}"
     if not isinstance(rule.severity, str) or not isinstance(rule.thresholds, tuple):
         return "has no text as its severity, or no tuple as its thresholds"
     for limit in rule.thresholds:
@@ -95,7 +97,8 @@ def choose(config: Config) -> tuple[Chosen, ...]:
             if name not in rules:
                 near = hint(name, rules, "traceanalyzer rules lists them")
                 raise UsageError(f"{config.place(key, name)}: unknown rule {name}; {near}")
-    wanted = set(config.select or rules) - set(config.ignore)
+    current = [name for name, rule in rules.items() if rule.stage != "deprecated"]
+    wanted = set(config.select or current) - set(config.ignore)
     return tuple(Chosen(rule, _limits(rule, config)) for rule in rules.values() if rule.id in wanted)
 
 

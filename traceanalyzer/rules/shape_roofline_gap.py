@@ -32,12 +32,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._gaps import memory_bandwidth, printed, recorded
+from traceanalyzer.rules._gaps import Gap, memory_bandwidth, printed, recorded
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_COMMUTATIVE = frozenset({"mul", "add"})
 
 _SUBJECT_PEER = Text("shape-roofline-gap-subject-peer", "time of a call over that of a call of the same size")
 _SUBJECT_ROOF = Text("shape-roofline-gap-subject-roof", "time of a call over that of moving its bytes once")
@@ -94,9 +97,18 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
                 "share": share,
             },
             confidence=None if peer else "B",
+            code=_swapped(gap),
             summary=None if peer else _SUMMARY_ROOF,
             advice=None if peer else _ADVICE_ROOF,
         )
+
+
+def _swapped(gap: Gap) -> str:
+    """Code with the operands in the order of the faster call; empty where that is not the difference."""
+    base = gap.name.removeprefix("aten::")
+    own, other = parse(gap.shapes) or [], parse(gap.peer.input_shapes) or [] if gap.peer else []
+    swapped = base in _COMMUTATIVE and len(own) >= 2 and own[:2] == other[1::-1] != other[:2]
+    return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if swapped else ""
 
 
 RULE = Rule(
@@ -151,11 +163,11 @@ RULE = Rule(
             "own choice, because starting and ending a kernel takes 2 to 5 us",
         ),
     ),
-    code="y = (b * a).contiguous()",
     links=(
         "https://docs.pytorch.org/docs/stable/tensor_view.html",
         "https://docs.nvidia.com/deeplearning/performance/dl-performance-memory-limited/index.html",
     ),
+    part_of=("attention-unfused",),
     trace=_find,
     table=_find,
 )

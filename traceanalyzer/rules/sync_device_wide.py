@@ -54,6 +54,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _place(row: DeviceSync) -> CodePlace:
+    if row.owner is not None:
+        return _waits.owned(row.owner, row.call, row.avoidable_ns, row.longest_start_ns)
     kind, name = ("call", row.call) if row.python_line is None else ("python", row.python_line)
     return CodePlace(kind, name, value=row.avoidable_ns, unit="ns", start_ns=row.longest_start_ns)
 

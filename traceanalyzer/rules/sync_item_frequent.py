@@ -32,7 +32,7 @@ from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _waits
+from traceanalyzer.rules import _program, _waits
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -61,9 +61,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         evidence.append(Evidence(_CALLS(), part * calls, limits["calls_per_step"], "number", _places(rows)))
     if evidence:
         change = _waits.change(gain, {"operator:aten::item": gain, "idle:synchronization": gain})
-        yield Draft(
-            tuple(evidence), change, {"calls": part * calls, "gain": gain, "step": facts.step_ns}, ceiling="high"
-        )
+        params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
+        advice = None if _program.may_train(facts) else _ADVICE_INFERENCE
+        yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
 
 
 def _scaler_calls(facts: Facts) -> float:
@@ -97,6 +97,11 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
+_ADVICE_INFERENCE = Text(
+    "sync-item-frequent-advice-inference",
+    "Leave the values on the GPU: use torch.where instead of if, and read what must be read in one copy at the end.",
+    note="torch.where is code",
+)
 _SUMMARY_TABLE = Text(
     "sync-item-frequent-summary-table",
     "{calls:count} values per step are read from tensors, which takes {time:ns} of host time, waiting included.",

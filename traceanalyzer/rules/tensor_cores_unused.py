@@ -35,7 +35,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _settings
+from traceanalyzer.rules import _program, _settings
 from traceanalyzer.rules._precision import AMPERE, THRESHOLDS, VOLTA, Precision, fp32_products, precision
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
@@ -62,6 +62,17 @@ _ADVICE_AMPERE = Text(
     "Two steps, the cheaper one first: let fp32 products use TF32, which is one line at the start of the program; then "
     "run the forward pass and the loss under torch.autocast in bfloat16.",
 )
+_ADVICE_INFERENCE = Text(
+    "tensor-cores-unused-advice-inference",
+    "Run the model in 16 bits: float16 on Volta and Turing, bfloat16 from Ampere on, by converting it once or under "
+    "torch.autocast, and compare its results with those in fp32.",
+    note="torch.autocast is code",
+)
+_ADVICE_INFERENCE_TF32 = Text(
+    "tensor-cores-unused-advice-inference-tf32",
+    "Two steps, the cheaper one first: let fp32 products use TF32, which is one line at the start of the program; then "
+    "run the model in bfloat16, and compare its results.",
+)
 _CODE_BFLOAT16 = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
 _ADVICE_TF32_ALLOWED = Text(
     "tensor-cores-unused-advice-tf32-allowed",
@@ -85,6 +96,8 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     low, high = map(facts.gpu_per_step, products.saved_ns)
     summary, advice, code = _texts(facts, used)
+    if not _program.may_train(facts):
+        advice, code = _of_inference(advice, code)
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["product_share"], "share", products.places),),
         TimeSaved("gpu", (low, high), _BASIS(), claims=products.claims),
@@ -94,6 +107,16 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         advice=advice,
         code=code,
     )
+
+
+def _of_inference(advice: Text | None, code: str | None) -> tuple[Text | None, str | None]:
+    """Advice and code where there is no loss."""
+    if code is not None and code.startswith("torch."):
+        return _ADVICE_INFERENCE_TF32, code
+    if advice is None or advice is _ADVICE_TF32_ALLOWED:
+        kind = "bfloat16" if code == _CODE_BFLOAT16 else "float16"
+        return _ADVICE_INFERENCE, f"model = model.to(torch.{kind})  # and its inputs; or torch.autocast around the call"
+    return advice, code
 
 
 def _texts(facts: Facts, used: Precision) -> tuple[Text | None, Text | None, str | None]:

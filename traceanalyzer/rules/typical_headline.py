@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import owner_headlines
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 
@@ -19,6 +21,7 @@ _BUSY = 0.8
 """Share of a step that the device must work to bound it (own choice: four fifths)."""
 _WORTH = 0.2
 """Least share of a step that must be lost to a cause, known or unknown, before it is named."""
+_MOSTLY = 0.5
 _FEW_TOKENS = 100
 """Number of tokens per step below which products spend more time reading weights than computing.
 
@@ -113,6 +116,18 @@ _ALSO_UNEXPLAINED = Text(
     "{headline} Nothing recorded explains {part:part}.",
     note="headline is a sentence; part is idle time of the GPU of a step",
 )
+_ALSO_PENDING = Text(
+    "headline-also-pending",
+    "{headline} For {part:part} it does nothing while work that was launched long before waits for something that is "
+    "not in the recording.",
+    note="headline is a sentence; it is the GPU; part is idle time of the GPU of a step",
+)
+_GRAPHS = Text(
+    "headline-graphs",
+    "{headline} {kernels:count} of {all:count} recorded kernels were launched by graphs, so launching them is not what "
+    "takes the time.",
+    note="headline is a sentence; graphs are CUDA graphs or HIP graphs",
+)
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
@@ -166,9 +181,12 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
+    if bound in ("host", "input"):
+        message = (owner_headlines.of_host if bound == "host" else owner_headlines.of_input)(facts, message, step)
     unknown = _idle(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
-        message = _ALSO_UNEXPLAINED(headline=message, part=(unknown, step))
+        is_pending = 2 * _idle(typical, "pending") > unknown
+        message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
 
 
@@ -189,10 +207,19 @@ def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> St
     said |= {"part": (compute, step), "device": _rest(typical)}
     tokens = _decoded_tokens(recording)
     if tokens is not None and tokens < _FEW_TOKENS:
-        return StepBound("gpu-memory", _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens), compute / step)
+        message = _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens)
+        return StepBound("gpu-memory", _with_graphs(facts, message), compute / step)
     bound = gpu_bound(facts)
     text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
-    return StepBound("gpu-compute" if bound == UNNAMED else bound, text(**said), compute / step)
+    return StepBound("gpu-compute" if bound == UNNAMED else bound, _with_graphs(facts, text(**said)), compute / step)
+
+
+def _with_graphs(facts: Facts, message: Message) -> Message:
+    """With what spares a busy device the launches."""
+    figures = facts.find("launches", LaunchFigures)
+    if figures is None or (figures.graphs.kernel_share or 0.0) < _MOSTLY:
+        return message
+    return _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
 
 
 def _unit(recording: Recording) -> Message:

@@ -49,6 +49,7 @@ def test_a_gap_says_what_the_host_did_in_the_middle_of_its_longest_piece() -> No
         python_line="train.py(12): prepare",
         drained_by=None,
         next_event="second",
+        owner="train.py(12): prepare",
     )
 
 

@@ -38,6 +38,7 @@ def test_causes_that_occur_are_listed_the_greatest_first() -> None:
         84 * US,
         "Waiting for the DataLoader",
         LOADER,
+        LOADER,  # the owner
         "second",
     )
     assert streams.tables[0].rows == ((0, 7, 111 * US, 89 * US, 84 * US, 0, 0, 5 * US),)
@@ -51,8 +52,8 @@ def test_lines_have_a_column_where_there_are_some_and_gaps_without_anything_say_
     trace.launch_kernel("second", 80, 20, at=75)
     _, longest, _ = build(report_with("idle", idle.analyze(Context(read_built(trace)))), 5)
     assert [row[4:] for row in in_english(longest.tables[0].rows)] == [
-        ("(nothing recorded)", None, "(no further activity)"),
-        ("(nothing recorded)", "train.py(3): main", "second"),
+        ("(nothing recorded)", None, None, "(no further activity)"),
+        ("(nothing recorded)", "train.py(3): main", "train.py(3): main", "second"),
     ]
 
 

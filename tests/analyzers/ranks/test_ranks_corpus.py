@@ -9,6 +9,7 @@ import pytest
 from tests import corpus_files
 from traceanalyzer.analyzers.ranks import Ranks
 from traceanalyzer.analyzers.ranks.model import RankRange
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.multirank import join, measure_rank
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
@@ -69,3 +70,43 @@ def test_two_steps_are_too_few_to_blame_a_rank(corpus: Path) -> None:
 def test_the_run_is_bound_by_what_its_ranks_are_bound_by(corpus: Path) -> None:
     (headline,) = report(corpus).headlines
     assert headline.bound == "communication"
+
+
+def test_two_of_128_ranks_are_too_few_for_a_slowdown(corpus: Path) -> None:
+    found = report(corpus)
+    assert found.analyses["stragglers"] is None
+    assert "less than half" in {s.id: s.reason.text for s in found.skipped}["stragglers"]
+
+
+def of_field(corpus: Path, name: str, count: int) -> Stragglers:
+    members = {}
+    for rank in range(count):
+        trace = corpus_files.trace_of(corpus / "field" / "ranks" / f"{name}{rank}.json.gz")
+        assert isinstance(trace, Trace)
+        members[rank] = measure_rank(trace)
+    found = join({rank: member for rank, member in members.items() if member is not None}, name)
+    told = found.result("stragglers", Stragglers)
+    assert told is not None
+    return told
+
+
+def test_a_recommender_with_a_rank_that_stalls(corpus: Path) -> None:
+    """`SendRecv` kernels take 3073 ms in three steps on the other ranks, and 37 ms on rank 2."""
+    found = of_field(corpus, "torchrec_v100_stalled_", 4)
+    assert (found.late_rank, found.steps) == (2, 3)
+    assert found.late_ns_per_step == pytest.approx((3073 - 37) / 3 * 1e6, rel=0.05)
+    assert found.error_share < 0.001
+    assert max(found.by_kind, key=lambda row: row.slowdown).kind == "host"
+
+
+def test_a_recommender_without_a_stall(corpus: Path) -> None:
+    found = of_field(corpus, "torchrec_v100_plain_", 4)
+    assert found.late_ns_per_step is not None
+    assert found.late_ns_per_step < 50e6
+    assert found.slowdown < 1.2
+
+
+def test_a_language_model_with_a_late_rank(corpus: Path) -> None:
+    found = of_field(corpus, "nanogpt_h100_compiled_rank", 8)
+    assert found.late_rank == 1
+    assert found.late_ns_per_step == pytest.approx(10e6, rel=0.2)

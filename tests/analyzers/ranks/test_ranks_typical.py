@@ -45,9 +45,9 @@ def test_a_step_that_no_rank_keeps_is_not_judged() -> None:
     (headline,) = report.headlines
     assert headline.bound == "gpu-compute"
     assert headline.resources.step_ns == 1_375_000
-    assert "wait for rank 1, each for 300 of 1,375 us (22 %) of a step" in headline.message.text
+    assert "wait for rank 1, which costs 300 of 1,375 us (22 %) of a step" in headline.message.text
     (finding,) = (one for one in report.findings if one.rule == "comm-straggler")
-    assert "for rank 1, in 3 of 3 steps" in finding.summary.text
+    assert "most of the waiting in 3 of 3 steps" in finding.summary.text
 
 
 def test_the_table_of_ranks_keeps_all_steps() -> None:

@@ -125,7 +125,7 @@ def test_waits_are_grouped_by_place() -> None:
     assert (found.calls, found.calls_per_step) == (5, 4 / 3)
 
 
-def test_modules_between_operators_do_not_divide_groups() -> None:
+def test_modules_divide_groups_as_owners_but_are_no_operators() -> None:
     trace = TraceBuilder()
     for number in range(2):
         at = 100 * number
@@ -134,8 +134,11 @@ def test_modules_between_operators_do_not_divide_groups() -> None:
             trace.module("Linear_0", at + 5, 70)
         trace.op("aten::item", at + 10, 50)
         trace.launch("cudaStreamSynchronize", at + 20, 5)
-    (row,) = analyzed(trace).rows
-    assert (row.operators, row.calls) == (("outer", "aten::item"), 2)
+    rows = analyzed(trace).rows
+    assert {(row.operators, row.owner, row.calls) for row in rows} == {
+        (("outer", "aten::item"), None, 1),
+        (("outer", "aten::item"), "Linear", 1),
+    }
 
 
 def test_groups_tell_chains_of_different_length_apart() -> None:
@@ -227,7 +230,7 @@ def test_rows_sum_to_the_whole(plan: Plan) -> None:
     fields = ("calls", "waiting_ns", "waiting_idle_ns", "drains", "drained_ns", "drained_unexplained_ns")
     for field in fields:
         assert sum(getattr(row, field) for row in found.rows) == getattr(found, field)
-    places = [(row.call, row.operators, row.python_line) for row in found.rows]
+    places = [(row.call, row.operators, row.python_line, row.owner) for row in found.rows]
     assert len(set(places)) == len(places)
     for row in found.rows:
         assert 0 <= (row.waiting_idle_ns or 0) <= row.waiting_ns

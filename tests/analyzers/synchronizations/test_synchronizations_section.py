@@ -42,8 +42,8 @@ def test_python_lines_have_a_column_where_there_are_some() -> None:
     trace.python_function("train.py(3): main", 0, 200)
     (section,) = sections(trace)
     (table,) = section.tables
-    assert table.rows[0][2] == "train.py(3): main"
-    assert len(table.columns) == len(table.rows[0]) == 8
+    assert (table.rows[0][1], table.rows[0][3]) == ("train.py(3): main", "train.py(3): main"), "the owner and the line"
+    assert len(table.columns) == len(table.rows[0]) == 9
 
 
 def test_gaps_that_are_unknown_are_not_claimed() -> None:

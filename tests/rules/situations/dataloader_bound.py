@@ -7,7 +7,8 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.values import Time
 from tests.rules.judging import table
 
-LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
 def training(loader: Time, gpu: Time, *, steps: int = 3, wait_first: bool = True, name: str = LOADER) -> TraceBuilder:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.rules.judging import table
-from tests.rules.situations.dataloader_bound import LOADER as WORKERS
-from tests.rules.situations.dataloader_bound import training
+from tests.rules.situations.dataloader_bound import WORKERS, training
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 

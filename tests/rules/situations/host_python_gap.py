@@ -14,7 +14,7 @@ def pausing(pause: Callable[[int], int], *, frames: bool = True, steps: int = 6,
 
     def rest(host: Host, number: int) -> None:
         if frames:
-            with host.frame("train.py(40): augment"):
+            with host.frame("train.py(40): update_statistics"):
                 host.work(pause(number))
         else:
             host.work(pause(number))
@@ -70,9 +70,39 @@ def trap_first_step() -> TraceBuilder:
     return pausing(lambda number: 4000 if number == 0 else 1)
 
 
-def trap_before_the_first_kernel() -> TraceBuilder:
-    """A recording of one step begins while the program does something else."""
+def fires_before_the_first_kernel() -> TraceBuilder:
+    """The only step begins with 4 ms in a function of the program."""
     return pausing(lambda number: 4000, steps=1, first=True)
+
+
+def trap_before_the_first_kernel() -> TraceBuilder:
+    """A recording of one step begins while nothing tells what the program does."""
+    return pausing(lambda number: 4000, steps=1, first=True, frames=False)
+
+
+def trap_preprocessing() -> TraceBuilder:
+    """Each step prepares its inputs for 4 ms: a cause of its own."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.frame("train.py(40): preprocess_images"):
+            host.work(4000)
+        for _ in range(20):
+            compute(host, stream, 100)
+
+    return looping(step)
+
+
+def trap_events_are_missing() -> TraceBuilder:
+    """Kernels that were launched long before start late, and nothing recorded tells what they wait for."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(20):
+            stream.free_ns = max(stream.free_ns, host.now) + 1_000_000  # nobody recorded what ran
+            compute(host, stream, 100)
+        with host.frame("train.py(40): update_statistics"):
+            host.work(4000)
+
+    return looping(step)
 
 
 def trap_no_steps() -> TraceBuilder:

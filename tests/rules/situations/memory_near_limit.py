@@ -22,8 +22,8 @@ def training(allocated: float, reserved: float, *, kernel: int = 2000) -> TraceB
 
 
 def fires() -> TraceBuilder:
-    """The allocator holds nearly the whole device."""
-    return training(0.80, 0.97)
+    """Nearly the whole device is in use."""
+    return training(0.95, 0.97)
 
 
 def quiet() -> TraceBuilder:
@@ -37,4 +37,16 @@ def trap_cpu_memory() -> TraceBuilder:
     trace.step(0, 0, 100)
     trace.op("aten::empty", 10, 20)
     trace.memory(10 * CAPACITY, at=20, allocated=10 * CAPACITY)
+    return trace
+
+
+def trap_only_reserved() -> TraceBuilder:
+    """The allocator holds nearly the whole device, but half of that is its cache."""
+    return training(0.50, 0.97)
+
+
+def trap_a_server() -> TraceBuilder:
+    """Its caches take the memory on purpose."""
+    trace = training(0.95, 0.97)
+    trace.annotation("step[DECODE bs=8]", 5, 60)
     return trace

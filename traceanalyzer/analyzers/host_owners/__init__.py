@@ -16,7 +16,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.calls import OwnerCall, OwnerPart, largest_parts, longest_calls
-from traceanalyzer.analyzers.host_owners.costs import owner_costs, role_costs, thread_costs
+from traceanalyzer.analyzers.host_owners.costs import idle_in_loader, owner_costs, role_costs, thread_costs
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, OwnerTimeline, owner_index
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.tree import NO_PARENT
@@ -102,6 +102,9 @@ class RoleTimes(OwnerTimes, frozen=True, kw_only=True):
     """What the work is for, as in the owners."""
     owner: int
     """Position in the rows of the outermost owner of the role with the most time."""
+    idle_in_loader_ns: int | None = None
+    """Part of the idle time in ns in which the program waits for its loader, which does this work itself; null without
+    device events."""
 
 
 class OwnerOnThread(msgspec.Struct, frozen=True):
@@ -214,10 +217,12 @@ def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleT
     roles = sorted({own.role for own in index.owners if own.role})
     number = np.array([roles.index(own.role) if own.role else NO_PARENT for own in index.owners], np.int64)
     found, single = role_costs(context, number, len(roles)), context.once(owner_costs)
+    in_loader = idle_in_loader(context, number, len(roles))
     rows = []
     for role, name in enumerate(roles):
         members = [row for row, owner in enumerate(shown) if number[owner] == role]
         if members and (found.host[role] or found.calls[role]):
             most = max(members, key=lambda row: int(single.host[shown[row]]))
-            rows.append(RoleTimes(role=name, owner=most, **found.times([role])))
+            inside = None if in_loader is None else int(in_loader[role])
+            rows.append(RoleTimes(role=name, owner=most, idle_in_loader_ns=inside, **found.times([role])))
     return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.role)))

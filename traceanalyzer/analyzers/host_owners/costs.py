@@ -12,10 +12,12 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import contains, device_idle
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, owner_index
+from traceanalyzer.analyzers.host_owners.roles import ROLE_IDS
 from traceanalyzer.analyzers.modules.owners import device_time
 from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.knowledge.host_roles import LOADER
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 Measure = Callable[[I64, I64], I64]
@@ -92,6 +94,24 @@ def role_costs(context: Context, role: I64, count: int) -> Costs:
     """
     index = context.once(owner_index)
     return _costs(context, role[index.owner], count, role)
+
+
+def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
+    """Idle time of each role in ns that passes inside the program's loader; None without device events.
+
+    Args:
+        context: The trace.
+        role: For each owner the number of its role, -1 for none.
+        count: Number of roles.
+    """
+    index, parts = context.once(owner_index), context.once(_parts)
+    if parts.idle is None:
+        return None
+    nested, segments = index.nested, index.timeline
+    loader = nested.tree.nearest(nested.role == ROLE_IDS.index(LOADER))
+    inside = entries(loader, index.slice_at(segments.thread, segments.start_ns), NO_PARENT) != NO_PARENT
+    number = np.append(role, NO_PARENT)[segments.owner] % (count + 1)
+    return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
 
 
 def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> Costs:

@@ -50,6 +50,18 @@ class Owner:
     line: int | None = None
 
 
+_LEAVES = frozenset({"operator", "call"})
+
+
+def place(own: Owner) -> str | None:
+    """An owner in one line, as `train.py(12): step` or the name of a mark or module; None for operators and calls."""
+    if own.kind in _LEAVES:
+        return None
+    if own.file is not None and own.line is not None and own.kind in ("function", "library"):
+        return f"{own.file}({own.line}): {own.name}"
+    return own.name
+
+
 def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]:
     """The owners, and the number of the owner of each slice."""
     role = entries(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of what is around it

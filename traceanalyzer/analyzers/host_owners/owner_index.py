@@ -22,7 +22,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import Critical, critical
-from traceanalyzer.analyzers.host_owners.labels import Owner, labels
+from traceanalyzer.analyzers.host_owners.labels import Owner, labels, place
 from traceanalyzer.analyzers.host_owners.tree import OwnerTree, owner_tree
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -72,9 +72,16 @@ class OwnerIndex:
         return self.at(launches.thread[rows], launches.start_ns[rows])
 
     @cached_property
+    def places(self) -> tuple[str | None, ...]:
+        """Each owner in one line, None for operators and calls; one more None answers for the number -1."""
+        return (*map(place, self.owners), None)
+
+    @cached_property
     def timeline(self) -> OwnerTimeline:
         """The steps that count as segments with one owner each; they tile these steps."""
         found, tree = self.critical, self.nested.tree
+        if not found.kept:
+            return OwnerTimeline(*np.empty((4, 0), np.int64))
         own = np.isin(tree.thread, [thread for thread in (found.main, found.engine) if thread is not None])
         start, end = found.pieces(np.concatenate((tree.start_ns[own], tree.end_ns[own])))
         thread = found.at(start)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import host_activity, host_owners
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes, drains
@@ -19,6 +19,7 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SHOWN = 20
+_NOT_OF_HOST = frozenset({causes.UNRECORDED, causes.PENDING, causes.DEVICE, causes.UNKNOWN})
 _THREADS = 8
 """How many launching threads are examined, the busiest first."""
 
@@ -53,6 +54,10 @@ class LongGap(msgspec.Struct, frozen=True):
     """The waiting call that was open when the gap began, so that nothing was queued; null if there was none."""
     next_event: str | None
     """Name of the kernel, copy or fill that ended the gap; null after the last event."""
+    owner: str | None = None
+    """The part of the program that has most of the gap on the critical thread: `file.py(12): function`, a mark or a
+    module, as in the analysis `host_owners`; null outside of the steps that count, where the host is not to blame, or
+    where only operators and calls were recorded."""
 
 
 def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ...]:
@@ -88,9 +93,32 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
         *(named(codes) for codes in activity[1:]),
         named(call_name[drained]),
         named(event_name[gaps.next]),
+        _owners(context, gaps, main),
         strict=True,
     )
     return [LongGap(device, *values) for values in columns]
+
+
+def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
+    """The owner with most of each gap that the host is to blame for."""
+    if not causes.fed_late(context, gaps).any():
+        return [None] * len(gaps)
+    index = context.once(host_owners.owner_index)
+    segments = index.timeline
+    found: list[str | None] = []
+    for start, end, cause in zip(gaps.start_ns.tolist(), gaps.end_ns.tolist(), main.tolist(), strict=True):
+        low = int(np.searchsorted(segments.end_ns, start, side="right"))
+        high = int(np.searchsorted(segments.start_ns, end))
+        if cause in _NOT_OF_HOST or low >= high:
+            found.append(None)
+            continue
+        times: dict[str | None, int] = {}
+        for row in range(low, high):
+            name = index.places[segments.owner[row]]
+            length = min(end, int(segments.end_ns[row])) - max(start, int(segments.start_ns[row]))
+            times[name] = times.get(name, 0) + length
+        found.append(max(times, key=lambda name: times[name]))
+    return found
 
 
 def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:

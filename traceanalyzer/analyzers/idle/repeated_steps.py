@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import causes, gaps, longest
+from traceanalyzer.analyzers.idle import causes, gap_owners, gaps, longest
 from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
@@ -78,6 +78,25 @@ class HostGap(msgspec.Struct, frozen=True):
     """Start of that gap in ns since the first event."""
 
 
+class GapOwner(msgspec.Struct, frozen=True):
+    """Whose the time of such gaps is, as in the analysis `host_owners`."""
+
+    kind: str
+    """Kind of the owner: a mark, a module, a function, a backward pass, an operator, a call."""
+    name: str
+    """Name of the owner."""
+    role: str | None
+    """What the work is for; null if no name tells."""
+    file: str | None
+    """File of the function or module; null where no stack tells."""
+    line: int | None
+    """Line of the function in the file; null where no stack tells."""
+    time_ns: int
+    """Time of such gaps in ns that is the owner's, in the steps that count as typical."""
+    longest_start_ns: int
+    """Start of the gap in ns in which the owner has most, since the first event."""
+
+
 class DeviceInSteps(msgspec.Struct, frozen=True):
     """One device in the steady steps."""
 
@@ -106,6 +125,13 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     steady steps count, null if there is none."""
     high_busy_share: float | None
     """Busy share (0 to 1) that the busiest 5 % of these parts at least reach; null if there is no part."""
+    gap_owners: tuple[GapOwner, ...] = ()
+    """Whose the time of the gaps is in which the host did something else, the most time first, at most ten."""
+    typical_other_gap_ns: float | None = None
+    """As `typical_host_gap_ns`, without input preprocessing and DDP's broadcast of buffers, which are causes of their
+    own; null without a steady step."""
+    owner_steps: int = 0
+    """Number of steps that the times of `gap_owners` are about."""
 
 
 class StepIdle(msgspec.Struct, frozen=True):
@@ -189,7 +215,11 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
     sums, launching = (part.times.sum(axis=0, where=rows[:, None]) for rows in (counts, counts & short))
     late = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST] > 0
     other = np.where(short, _named(context, part), part.by_host)
-    long = counts & (other > 0) & part.gaps.has_previous
+    long = counts & (other > 0)
+    owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
+    # What comes before the first event of all counts if something recorded says what it is.
+    long &= part.gaps.has_previous | (2 * owned.known >= other)
+    rest = np.maximum(other - owned.elsewhere, 0)
     events = context.trace.device.start_ns[context.trace.device.device == part.device]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
     low, high = _busy_shares(context, steps, steady, part.device)
@@ -205,6 +235,12 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
         host_gaps=_host_gaps(context, part, np.flatnonzero(long), other),
         low_busy_share=low,
         high_busy_share=high,
+        gap_owners=tuple(
+            GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start)
+            for own, time, start in owned.largest(long, _SHOWN)
+        ),
+        typical_other_gap_ns=_typical(part.step[long], rest[long], steady),
+        owner_steps=owned.steps,
     )
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import host_activity, optimizers
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import owners
-from traceanalyzer.analyzers.optimizers import is_zero_grad, ranges
 from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -76,7 +75,7 @@ def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
     host, table = context.host, context.trace.host
     within = host.tree.nearest(context.once(owners).is_evaluation | (host.kind == NodeKind.DATALOADER))
     row = host.row[nodes]
-    call = host_activity.innermost(table, context.once(ranges), table.thread[row], table.start_ns[row])
+    call = host_activity.innermost(table, context.once(optimizers.ranges), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)
     return nodes[kept], sequence[kept]
 
@@ -84,10 +83,10 @@ def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
 def optimizer_starts(context: Context) -> tuple[I64, I64]:
     """Starts of the calls of `step`, and of `zero_grad`."""
     host, names = context.trace.host, context.trace.names
-    rows = context.once(ranges)
+    rows = context.once(optimizers.ranges)
     found = [
         np.sort(host.start_ns[rows[names.where(kind)[host.name[rows]]]])
-        for kind in (marks.is_optimizer_step, is_zero_grad)
+        for kind in (marks.is_optimizer_step, optimizers.is_zero_grad)
     ]
     return found[0], found[1]
 

@@ -8,6 +8,8 @@
 | `waits` | who waits for whom |
 | `rows`, `model`, `doubts` | the answer, and how far it can be trusted |
 | `typical` | the typical steps of all ranks as one |
+| `stragglers` | how much longer a step is than without slow ranks |
+| `meetings`, `joint_program`, `joint_replay` | where ranks meet, what each does, and a replay |
 | `totals` | what the same analyses of one trace would say of all ranks |
 """
 

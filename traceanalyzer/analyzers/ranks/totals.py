@@ -159,4 +159,5 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
         world_size=world_size,
         options=RecordingOptions(**options),
         steps_from=typical.common([one.steps_from for one in own]),
+        torch_version=typical.common([one.torch_version for one in own]),
     )

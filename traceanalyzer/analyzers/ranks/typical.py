@@ -107,10 +107,10 @@ def of_typical_steps(members: Mapping[int, Member]) -> Mapping[int, Member] | No
 def _typical_of(member: Member, names: frozenset[str]) -> Member:
     typical = member.recording.typical if member.recording is not None else None
     own = member.resources if typical is None else typical.resources
-    return replace(member, facts=_only(member.facts, names), resources=own)
+    return replace(member, facts=only(member.facts, names), resources=own)
 
 
-def _only(facts: RankFacts, names: frozenset[str]) -> RankFacts:
+def only(facts: RankFacts, names: frozenset[str]) -> RankFacts:
     """The same rank without some steps and their collectives; collectives between steps stay."""
     stays = [name in names for name in facts.steps.name]
     place = [number - 1 for number in accumulate(map(int, stays))]

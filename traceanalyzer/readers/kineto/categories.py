@@ -82,6 +82,9 @@ CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
     "trace": (TableGroup.SPAN, None),
 }
 
+OLD = frozenset({"Operator", "Runtime", "Kernel", "Memcpy", "Memset"})
+"""Names that no writer uses since 2022-04 (torch 1.12), in this very case."""
+
 _UNKNOWN = (TableGroup.UNKNOWN, None)
 
 

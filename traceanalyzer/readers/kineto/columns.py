@@ -10,7 +10,7 @@ import numpy as np
 
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
-from traceanalyzer.readers.kineto.categories import TableGroup, classify
+from traceanalyzer.readers.kineto.categories import OLD, TableGroup, classify
 from traceanalyzer.readers.kineto.codes import CodesOfTypes, ThreadsOfProcesses
 from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
@@ -114,6 +114,12 @@ class Collector:
         """Number of events by category that were set aside because nothing here understands them."""
         counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
         return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
+
+    @property
+    def has_old_categories(self) -> bool:
+        """Whether operators have the category that torch gave them until 1.11."""
+        counts = zip(self._categories.values(), self._by_category.tolist(), strict=True)
+        return any(count and name in OLD for name, count in counts)
 
     def _codes_of_categories(self, events: Sequence[Event]) -> I32:
         if is_general(events):

@@ -152,6 +152,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             backend=backend if isinstance(backend, str) else None,
             unsupported=unsupported,
             capture=header.capture(meta),
+            has_old_categories=collector.has_old_categories,
         ),
         names=Strings(collector.names.values()),
         shapes=shapes,

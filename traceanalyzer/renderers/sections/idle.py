@@ -55,6 +55,7 @@ _GAP_COLUMNS = (
     SectionColumn(Text("idle-gap-host", "Host was in"), "", is_name=True),
 )
 _LINE = SectionColumn(Text("idle-gap-line", "Python line"), "", is_name=True)
+_OWNER = SectionColumn(Text("idle-gap-owner", "Owner", "part of a program that takes time"), "", is_name=True)
 _NEXT = SectionColumn(Text("idle-gap-next", "Ended by"), "", is_name=True)
 _NOTHING_RECORDED = Text("idle-gap-nothing-recorded", "(nothing recorded)", "the host was in no operator and no call")
 _NO_MORE = Text("idle-gap-no-more", "(no further activity)", "of the GPU")
@@ -103,6 +104,7 @@ def _causes(idle: Idle, top: int) -> SectionTable:
 
 def _longest(idle: Idle, top: int) -> SectionTable:
     has_lines = any(gap.python_line is not None for gap in idle.longest_gaps)
+    has_owners = any(gap.owner is not None for gap in idle.longest_gaps)
     rows = tuple(
         (
             gap.device,
@@ -110,12 +112,13 @@ def _longest(idle: Idle, top: int) -> SectionTable:
             gap.duration_ns,
             word(CAUSE_LABELS, gap.cause),
             gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED,
+            *([gap.owner] if has_owners else []),
             *([gap.python_line] if has_lines else []),
             gap.next_event or _NO_MORE,
         )
         for gap in idle.longest_gaps[:top]
     )
-    columns = (*_GAP_COLUMNS, *([_LINE] if has_lines else []), _NEXT)
+    columns = (*_GAP_COLUMNS, *([_OWNER] if has_owners else []), *([_LINE] if has_lines else []), _NEXT)
     return SectionTable("idle_longest_gaps", columns, rows, len(idle.longest_gaps))
 
 

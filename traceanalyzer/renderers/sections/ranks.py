@@ -7,6 +7,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.ranks.doubts import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -99,6 +100,28 @@ _PARTS = {
     "idle": Text("ranks-part-idle", "idle GPU"),
 }
 
+_SLOWDOWN = Text(
+    "ranks-slowdown",
+    "Slowdown {slowdown:number}: a step takes {step:ns}; it would take {ideal:ns} if all work and transfers took no "
+    "longer than the median of their peers on other ranks.",
+)
+_SLOWDOWN_LATE = Text(
+    "ranks-slowdown-late", "If only the work of rank {rank} took no longer, a step would be {late:ns} shorter."
+)
+_SLOWDOWN_RANKS = SectionColumn(
+    Text("ranks-slowdown-alone", "Slowdown", "step over the step without what is slower than the median of its peers"),
+    "number",
+)
+_SLOWDOWN_TITLE = Text("ranks-slowdown-title", "Slowdown by slow ranks")
+_KIND = SectionColumn(Text("ranks-slowdown-kind", "Kind of work"), "")
+_KINDS = {
+    "host": Text("ranks-kind-host", "host"),
+    "loader": Text("ranks-kind-loader", "waiting for input"),
+    "compute": Text("ranks-kind-compute", "computation"),
+    "memory": Text("ranks-kind-memory", "copies and fills"),
+    "communication": Text("ranks-kind-communication", "transfers"),
+}
+
 _GROUPS = Text("ranks-groups-title", "Collectives of several ranks")
 _GROUP_COLUMNS = (
     (SectionColumn(Text("ranks-operation", "Collective"), ""), "operation"),
@@ -164,6 +187,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
     )
     if found.stragglers:
         yield Section("ranks-late", _LATE, tables=(_late(found, top),), topic=Topic.RANKS)
+    slowdown = report.result("stragglers", Stragglers)
+    if slowdown is not None:
+        yield _slowdown(slowdown, top)
     yield _detail("ranks-all", _ALL, _ALL_COLUMNS, found.ranks, top)
     if found.groups:
         yield _detail("ranks-groups", _GROUPS, _GROUP_COLUMNS, found.groups, top)
@@ -238,6 +264,35 @@ def _late(found: Ranks, top: int) -> SectionTable:
         ]
         rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
     return SectionTable("ranks_late", columns, tuple(rows), len(found.stragglers))
+
+
+def _slowdown(found: Stragglers, top: int) -> Section:
+    """What slow ranks cost, by rank and by kind of work, the largest first."""
+    messages = [_SLOWDOWN(slowdown=found.slowdown, step=found.step_ns, ideal=found.step_ns / found.slowdown)]
+    if found.late_rank is not None:
+        messages.append(_SLOWDOWN_LATE(rank=found.late_rank, late=found.late_ns_per_step))
+    ranks = sorted(found.by_rank, key=lambda row: (-row.slowdown, row.rank))
+    kinds = sorted(found.by_kind, key=lambda row: -row.slowdown)
+    return Section(
+        "ranks-slowdown",
+        _SLOWDOWN_TITLE,
+        messages=tuple(messages),
+        tables=(
+            SectionTable(
+                "ranks_slowdown",
+                (_RANK, _SLOWDOWN_RANKS),
+                tuple((row.rank, row.slowdown) for row in ranks[:top]),
+                len(ranks),
+            ),
+            SectionTable(
+                "ranks_slowdown_kinds",
+                (_KIND, _SLOWDOWN_RANKS),
+                tuple((word(_KINDS, row.kind), row.slowdown) for row in kinds),
+                len(kinds),
+            ),
+        ),
+        topic=Topic.RANKS,
+    )
 
 
 def _clocks(skewed: list[RankRow], top: int) -> SectionTable:

@@ -22,6 +22,7 @@ _UNEXPLAINED = Text(
     "without time in which a loader, collective, compilation, allocation or the profiler explains it",
 )
 _OPERATORS = SectionColumn(Text("synchronizations-operators", "Operators"), "", is_name=True)
+_OWNER = SectionColumn(Text("synchronizations-owner", "Owner", "part of a program that takes time"), "", is_name=True)
 _LINE = SectionColumn(Text("synchronizations-line", "Python line"), "", is_name=True)
 _FIGURES = (
     (SectionColumn(Text("synchronizations-column-calls", "Calls"), "count"), "calls"),
@@ -46,16 +47,24 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The sums, and one row per function, operators and Python line."""
+    """The sums, and one row per function, operators, Python line and owner."""
     waits = report.result("synchronizations", Synchronizations)
     if waits is None or not waits.rows:
         return
     has_lines = any(row.python_line is not None for row in waits.rows)
+    has_owners = any(row.owner is not None for row in waits.rows)
     call = SectionColumn(Text("synchronizations-call", "Call"), "", is_name=True)
-    columns = (call, _OPERATORS, *([_LINE] if has_lines else []), *(column for column, _ in _FIGURES))
+    columns = (
+        call,
+        *([_OWNER] if has_owners else []),
+        _OPERATORS,
+        *([_LINE] if has_lines else []),
+        *(column for column, _ in _FIGURES),
+    )
     rows = tuple(
         (
             row.call,
+            *([row.owner] if has_owners else []),
             " > ".join(row.operators) or None,
             *([row.python_line] if has_lines else []),
             *(getattr(row, field) for _, field in _FIGURES),

@@ -143,6 +143,12 @@ DOUBTS = (
         one="The trace has {count:count} kernel launch but no kernels: the device was not recorded. Check that the "
         "profiler may use CUPTI or roctracer, and that ProfilerActivity.CUDA is on.",
     ),
+    Text(
+        "q-gpu-not-recorded",
+        "{sign} tells that the program runs on a GPU, but the recording has no call and no event of it: record with "
+        "ProfilerActivity.CUDA (or XPU), and without a filter.",
+        note="sign is the name of an event, or a device",
+    ),
     Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),
     Text(
         "q-stack-overhead",

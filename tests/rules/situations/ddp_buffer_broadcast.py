@@ -1,0 +1,45 @@
+"""Forward passes of DistributedDataParallel that begin with a broadcast of buffers, or not."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+
+
+def parallel(flatten: int, *, kernel: int = 100, operators: bool = True, last: int = 100) -> TraceBuilder:
+    """Steps whose forward pass first copies buffers for so long, or does something else; then 20 kernels."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.annotation("DistributedDataParallel.forward"):
+            if operators:
+                host.leaf("aten::flatten_dense_tensors", flatten)
+                host.leaf("c10d::broadcast_", 20)
+                host.leaf("aten::unflatten_dense_tensors", flatten)
+            else:
+                host.leaf("aten::cat", 2 * flatten)
+            for _ in range(19):
+                compute(host, stream, kernel)
+            compute(host, stream, last)
+
+    return looping(step)
+
+
+def fires() -> TraceBuilder:
+    """Each forward pass copies buffers for 4 ms; the kernels of a step take 2 ms."""
+    return parallel(2000)
+
+
+def quiet() -> TraceBuilder:
+    """A model with a few buffers."""
+    return parallel(5)
+
+
+def trap_no_broadcast() -> TraceBuilder:
+    """The forward pass begins with 4 ms of something else."""
+    return parallel(2000, operators=False)
+
+
+def trap_hidden_by_the_gpu() -> TraceBuilder:
+    """Kernels of the step before run for 10 ms longer than the host needs."""
+    return parallel(2000, last=10_000)

@@ -1,0 +1,30 @@
+"""ddp-buffer-broadcast."""
+
+from __future__ import annotations
+
+from tests.rules.judging import findings, report
+from tests.rules.situations.ddp_buffer_broadcast import fires
+
+RULE = "ddp-buffer-broadcast"
+
+
+def test_is_worth_at_most_the_idle_time_of_the_broadcast() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert 2_000_000 < high < 4_030_000  # of 4,020 us, less what kernels of the step before hide
+    assert low == high, "no communication was recorded that could take its place"
+    assert finding.summary.params["operator"] in ("aten::flatten_dense_tensors", "aten::unflatten_dense_tensors")
+    assert "broadcast_buffers=False" in (finding.code or "")
+
+
+def test_counts_once_and_is_said_in_the_headline() -> None:
+    whole = report(fires())
+    assert "host-python-gap" not in [finding.rule for finding in whole.findings]
+    assert "the broadcast of DDP's buffers" in whole.headlines[0].message.text
+
+
+def test_edge_idle_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"idle_share": share}) == []
+    assert findings(fires(), RULE, {"idle_share": share - 1e-9})

@@ -1,0 +1,41 @@
+"""The rank that others wait for, and what it costs: one answer for the finding and the headline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
+from traceanalyzer.rules.facts import Facts
+
+
+@dataclass(frozen=True)
+class LateRank:
+    """A rank that others wait for."""
+
+    row: Straggler
+    wait_ns: float
+    """Time in ns by which it makes a step longer: from the replay of all ranks, else how long each other rank waits for
+    it."""
+    gap_ns: float
+    """Part of it in ns that surely goes away with this rank: by so much it is later than the next one."""
+    is_replayed: bool
+
+
+def find(facts: Facts, found: Ranks) -> LateRank | None:
+    """The late rank of a run; None if there is none, or the replay names one that causes no exposed waiting.
+
+    Of two ranks that are equally late neither makes a step longer alone: then it is the one waited for longest.
+    """
+    if len(found.ranks) < 2 or not found.stragglers:
+        return None
+    others = len(found.ranks) / (len(found.ranks) - 1)
+    replayed = facts.find("stragglers", Stragglers)
+    if replayed is None or replayed.late_rank is None:
+        row = found.stragglers[0]
+        return LateRank(row, row.caused_ns * others, min(row.gap_ns, row.caused_ns) * others, is_replayed=False)
+    late = next((row for row in found.stragglers if row.rank == replayed.late_rank), None)
+    wait = replayed.late_ns_per_step
+    if late is None or wait is None:
+        return None
+    return LateRank(late, wait, min(late.gap_ns * others, wait), is_replayed=True)
