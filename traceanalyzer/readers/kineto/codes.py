@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from traceanalyzer.readers.kineto.events import Event
 from traceanalyzer.trace.strings import StringPool
+from traceanalyzer.trace.table import I32
 
 
 class CodesOfTypes(dict[Any, int]):
@@ -29,6 +34,16 @@ class ThreadsOfProcesses(dict[Any, "ThreadsOfProcess"]):
     def __missing__(self, pid: Any) -> ThreadsOfProcess:
         threads = self[pid] = ThreadsOfProcess(self._pool, pid)
         return threads
+
+    def codes(self, events: Sequence[Event]) -> I32:
+        """Codes of the threads of some events."""
+        pids, tids = [e.pid for e in events], [e.tid for e in events]
+        try:
+            if pids and pids.count(pids[0]) == len(pids):  # nearly always
+                return np.fromiter(map(self[pids[0]].__getitem__, tids), np.int32, len(tids))
+            return self._pool.codes(zip(pids, tids, strict=True), len(events))
+        except TypeError:  # a list or an object where an id belongs
+            return self._pool.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
 
 
 class ThreadsOfProcess(dict[Any, int]):

@@ -177,13 +177,7 @@ class Collector:
         np.maximum(dur, 0, out=dur)
 
     def _threads(self, events: Sequence[Event]) -> I32:
-        pids, tids = [e.pid for e in events], [e.tid for e in events]
-        try:
-            if pids and pids.count(pids[0]) == len(pids):  # nearly always
-                return np.fromiter(map(self._threads_of[pids[0]].__getitem__, tids), np.int32, len(tids))
-            return self.threads.codes(zip(pids, tids, strict=True), len(events))
-        except TypeError:  # a list or an object where an id belongs
-            return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
+        return self._threads_of.codes(events)
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = args_of(events)
