@@ -88,7 +88,7 @@ class Answers:
         """The answer for each row of a column of codes."""
         if not self._complete:
             self._ask(codes)
-        found: Bool = self._answers[codes]
+        found: Bool = self._answers.take(codes)
         return found
 
     def _ask(self, codes: I32 | I64) -> None:

@@ -13,9 +13,13 @@ from itertools import pairwise
 import numpy as np
 
 from traceanalyzer.trace.distinct import ascending, stable_order
-from traceanalyzer.trace.table import I32, I64, Array, Bool
+from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 
 NO_PARENT = -1
+
+_STEPS_UP = 16
+"""Parents that are tried one after another before all levels are searched at once (own choice: most slices that have
+ended lie a few levels below one that has not)."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,17 @@ class Tree:
         rank_of = np.full(2 + max([*self.threads, int(thread.max(initial=0))]), NO_PARENT)  # the last is for -1
         rank_of[[*self.threads]] = np.arange(len(self.threads))
         asked = rank_of[thread]
-        known = asked != NO_PARENT
-        start, end = clock.at(rank, self.start_ns), clock.at(rank, self.end_ns)
-        found = np.full(len(times), NO_PARENT, np.int64)
-        found[known] = _innermost(start, end, self.depth, clock.at(asked[known], times[known]))
+        begins, at = clock.at(rank, self.start_ns), clock.at(asked, times)
+        found = np.searchsorted(begins, at, side="right") - 1  # the last that has started: it, or one around it
+        found[(asked == NO_PARENT) | (entries(rank, found, NO_PARENT) != asked)] = NO_PARENT
+        closed = np.flatnonzero(found != NO_PARENT)
+        for _ in range(_STEPS_UP):
+            closed = closed[self.end_ns[found[closed]] <= times[closed]]
+            if not len(closed):
+                return found
+            found[closed] = self.parent[found[closed]]
+            closed = closed[found[closed] != NO_PARENT]
+        found[closed] = _innermost(begins, clock.at(rank, self.end_ns), self.depth, at[closed])
         return found
 
     def nearest(self, marked: Bool) -> I64:
@@ -89,11 +100,11 @@ class Tree:
         Every slice points to its parent, a marked one to itself; each round follows two pointers at once, so that
         the rounds are as many as the levels have binary digits.
         """
-        own = np.arange(len(self))
         ends = marked | (self.parent == NO_PARENT)
-        pointer = np.where(ends, own, self.parent)
-        while not ends[pointer].all():
-            pointer = pointer[pointer]
+        pointer = np.where(ends, np.arange(len(self)), self.parent)
+        left = np.flatnonzero(~ends)
+        while len(left := left[~ends[pointer[left]]]):
+            pointer[left] = pointer[pointer[left]]
         return np.where(marked[pointer], pointer, NO_PARENT)
 
     def sums(self, values: I64) -> I64:

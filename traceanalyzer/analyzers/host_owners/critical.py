@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.resources import busiest
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
@@ -66,9 +67,9 @@ class Critical:
     def pieces(self, moments: I64) -> tuple[I64, I64]:
         """Starts and ends of the parts into which some moments cut the steps; one thread is critical in each."""
         parts = (moments, self.kept.start, self.kept.end, self.handed.start, self.handed.end)
-        bounds = np.unique(np.concatenate(parts))
+        bounds = ascending(np.concatenate(parts))
         start, end = bounds[:-1], bounds[1:]
-        inside = self.kept.within(start, start + 1) > 0
+        inside = (end > start) & (self.kept.within(start, start + 1) > 0)
         return start[inside], end[inside]
 
 
@@ -161,7 +162,7 @@ def _handed_over(context: Context, main: int, engine: int) -> tuple[Intervals, I
     if not works:
         return works, works
     starts, ends = works.end[:-1], works.start[1:]
-    moments = np.sort(
+    moments = ascending(
         np.concatenate(
             [
                 bound

@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.passes.marks import graph
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I32
 
 _OF_PROGRAM = (NodeKind.STEP, NodeKind.DATALOADER, NodeKind.OPTIMIZER)
@@ -61,5 +61,5 @@ def _threads(column: I32) -> list[int]:
 
 
 def _count(column: I32) -> Counter[int]:
-    numbers, counts = np.unique(column, return_counts=True)
-    return Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+    numbers, rank = ranked(column)
+    return Counter(dict(zip(numbers.tolist(), np.bincount(rank, minlength=len(numbers)).tolist(), strict=True)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -35,9 +35,10 @@ def _holes(context: Context) -> Intervals:
     tables = (trace.launches, trace.device, trace.frames)
     start = np.concatenate((tree.start_ns[leaves], *(table.start_ns for table in tables)))
     end = np.concatenate((tree.end_ns[leaves], *(table.end_ns for table in tables)))
-    covered = Intervals.union(start, np.maximum(end, start + 1))
-    if not covered:
+    end = np.maximum(end, start + 1)
+    if not len(start) or _is_covered(start, end):
         return Intervals.none()
+    covered = Intervals.union(start, end)
     span = int(covered.end[-1] - covered.start[0])
     begin, until = covered.end[:-1], covered.start[1:]
     long = until - begin >= max(_LEAST_NS, _LEAST_SHARE * span)
@@ -48,6 +49,21 @@ def _holes(context: Context) -> Intervals:
     ]
     bounds = np.array(found, np.int64).reshape(-1, 2)
     return Intervals.union(bounds[:, 0], bounds[:, 1])
+
+
+def _is_covered(start: I64, end: I64) -> bool:
+    """Whether so much is known of all parts of a time that nothing long enough to be looked at lies between intervals.
+
+    What is long enough contains one of the equal parts that are half as long. To count what runs in each takes no
+    sorting.
+    """
+    low, high = int(start.min()), int(end.max())
+    part = int(max(_LEAST_NS, _LEAST_SHARE * (high - low))) // 2
+    parts = (high - low) // part + 1
+    begins = np.bincount((start - low) // part, minlength=parts)
+    ends = np.bincount((end - 1 - low) // part, minlength=parts)
+    running = np.cumsum(begins) - np.append(0, np.cumsum(ends)[:-1])
+    return bool((running[: (high - low) // part] > 0).all())
 
 
 def _removed_calls(context: Context, begin: int, end: int) -> int:

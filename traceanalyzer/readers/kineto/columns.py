@@ -11,6 +11,7 @@ import numpy as np
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
 from traceanalyzer.readers.kineto.categories import OLD, TableGroup, classify
+from traceanalyzer.readers.kineto.codes import CodesOfTypes, ThreadsOfProcesses
 from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.readers.kineto.values import (
@@ -48,6 +49,7 @@ class Collector:
     def __init__(self) -> None:
         self.names: StringPool[str] = StringPool()
         self.threads: StringPool[tuple[Any, Any]] = StringPool()
+        self._threads_of = ThreadsOfProcesses(self.threads)
         self.shapes: StringPool[bytes] = StringPool(b"")
         self.types: StringPool[bytes] = StringPool(b"")
         self.dims: StringPool[bytes] = StringPool(b"")
@@ -81,7 +83,7 @@ class Collector:
             TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
         self._categories: StringPool[str] = StringPool()
-        self._codes_of_types: dict[Any, int] = {}
+        self._codes_of_types = CodesOfTypes(self._categories)
         self._groups: list[int] = []
         self._normalized: list[int] = []
         self._by_content: list[bool] = []
@@ -122,10 +124,7 @@ class Collector:
     def _codes_of_categories(self, events: Sequence[Event]) -> I32:
         if is_general(events):
             return self._categories.codes([event.cat for event in events], len(events))
-        kinds: list[Any] = list(map(type, events))
-        for kind in set(kinds).difference(self._codes_of_types):
-            self._codes_of_types[kind] = self._categories.encode(kind.cat)
-        return np.fromiter(map(self._codes_of_types.__getitem__, kinds), np.int32, len(kinds))
+        return np.fromiter(map(self._codes_of_types.__getitem__, map(type, events)), np.int32, len(events))
 
     def _classify_new(self) -> None:
         for name in self._categories.values()[len(self._groups) :]:
@@ -178,10 +177,7 @@ class Collector:
         np.maximum(dur, 0, out=dur)
 
     def _threads(self, events: Sequence[Event]) -> I32:
-        try:
-            return self.threads.codes(zip([e.pid for e in events], [e.tid for e in events], strict=True), len(events))
-        except TypeError:  # a list or an object where an id belongs
-            return self.threads.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
+        return self._threads_of.codes(events)
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = args_of(events)

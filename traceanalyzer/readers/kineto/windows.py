@@ -16,7 +16,7 @@ from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.header import find_events
 from traceanalyzer.readers.kineto.recovery import BORDER, recover
 
-WINDOW = 1 << 19
+WINDOW = 1 << 20
 """Bytes that are decoded at once. Windows that fit the processor's cache decode up to twice as fast."""
 
 _LARGEST_ELEMENT = 16 << 20
