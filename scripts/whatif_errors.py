@@ -1,12 +1,15 @@
-"""How far is the causal model from recordings? Prints a table for some traces, and what it predicts of their own steps.
+"""How far is the causal model from recordings? Writes docs/whatif.md, or prints the table for some traces.
 
-python scripts/whatif_errors.py TRACE...
+python scripts/whatif_errors.py            docs/whatif.md, of the traces in TRACEANALYZER_CORPUS
+python scripts/whatif_errors.py TRACE...   print the errors of these
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -31,39 +34,124 @@ def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Predicti
                 yield Path(path).name, replay_error.analyze(context), natural_experiments.predictions(context)
 
 
-def row(name: str, found: Replay) -> str:
-    """One line of the table of replay errors."""
+PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"
+TEXT = """# What if
+
+`traceanalyzer whatif` predicts what the typical step of a trace would take with some changes. It replays the
+dependencies in the recording: what each host thread does, what it launches, in which order streams run, and what waits
+for what. Without a change it ranks what would help most.
+
+    traceanalyzer whatif trace.json.gz
+    traceanalyzer whatif trace.json.gz --loader 0 --speedup "aten::convolution*=2" --no-sync aten::item
+    traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
+
+In Python: `traceanalyzer.whatif(trace, loader=0, speedup={"aten::convolution*": 2})`. `traceanalyzer whatif --help`
+says what a selector may be. In reports, `analyses.replay` has the error of the replay and `analyses.critical_path` what the
+step consists of; the savings of findings do not come from the replay yet, but from the totals of resources
+([savings](metrics/savings.md)).
+
+## What the figures mean
+
+The low and the high end of a prediction are replays with and without what the model does not explain of the recording
+(residuals). That is the error of the model, and no more: what the profiler adds to host time, workers that take cores
+from the program, and clocks that change are not part of the interval. Above an error of 5 % of the step the model
+abstains.
+
+What a replay cannot know: kernels that slow each other down when they run at the same time, fused kernels, caches,
+other processes, and control flow that depends on values. Of one rank, waiting for other ranks counts as the duration of
+its collectives.
+
+## Errors of the replay
+
+Written by `scripts/whatif_errors.py`, of traces of other people that are not part of the project. *Error* is the
+difference of the replayed and the recorded typical step, *worst* that of the step that is furthest off; *starts* is the
+difference of the starts of device events, median and 95th percentile; all are shares of the step. *Given* counts starts
+that are taken from the recording because nothing in it explains them: behind work from before the recording, without a
+launch, behind waits without a cause.
+
+"""
+EXPERIMENTS = """
+## Predictions of steps that were recorded
+
+Within one trace steps differ in their pauses: waits for the loader, synchronizations, logging. For each pair of steps
+with the same calls, the host's pauses of one (of at least 1 % of the step) are put into the other, and the result is
+compared with the recorded step. *Naive* is the other step plus the difference of the pauses.
+
+"""
+
+
+@dataclass
+class Errors:
+    """Errors of many traces."""
+
+    replays: list[Replay] = field(default_factory=list)
+    predictions: list[Prediction] = field(default_factory=list)
+
+    def add(self, found: Replay, predictions: Iterable[Prediction]) -> None:
+        """Count those of one more trace."""
+        self.replays.append(found)
+        self.predictions += predictions
+
+    def summary(self) -> str:
+        """One line on all replays."""
+        shares = [found.error_share for found in self.replays]
+        abstained = sum(found.abstained for found in self.replays)
+        return f"{len(shares)} traces: median {np.median(shares):.2%}, largest {max(shares):.2%}, {abstained} abstain"
+
+    def quartiles(self) -> Iterator[tuple[str, int, list[float]]]:
+        """Kind of prediction, how many, and the quartiles of their errors."""
+        model_errors = [each.error_share for each in self.predictions]
+        naive_errors = [each.naive_error_share for each in self.predictions]
+        for kind, shares in (("model", model_errors), ("naive", naive_errors)):
+            if shares:
+                yield kind, len(shares), [float(share) for share in np.percentile(shares, (25, 50, 75))]
+
+
+def cells(found: Replay) -> tuple[str, ...]:
+    """Steps, duration, errors and given starts of one trace, as text."""
     starts = [found.device_start_error_p50_share, found.device_start_error_p95_share]
     shares = [found.error_share, found.largest_step_error_share, *starts]
-    cells = ["     -" if share is None else f"{share:6.2%}" for share in shares]
-    inputs = f"{found.unrecorded_starts}/{found.unlinked_starts}/{found.unexplained_waits}"
-    step, steps = f"{found.recorded_ns / 1e6:10.3f} ms", f"{found.steps:3}"
-    return (
-        f"{name:46} {steps} {step}  {'  '.join(cells)}  {inputs:>9}  {'abstains' if found.abstained else ''}".rstrip()
+    inputs = f"{found.unrecorded_starts}, {found.unlinked_starts}, {found.unexplained_waits}"
+    texts = ["-" if share is None else f"{share:.2%}" for share in shares]
+    return str(found.steps), f"{found.recorded_ns / 1e6:.3f} ms", *texts, inputs, "abstains" if found.abstained else ""
+
+
+def write_page(folder: Path) -> None:
+    """Write the page, of all traces of a corpus."""
+    files = [*sorted((folder / "corpus").glob("*.json.gz")), *sorted((folder / "field").glob("*/*.json.gz"))]
+    errors, lines = Errors(), []
+    for name, found, predictions in measured([str(file) for file in files]):
+        errors.add(found, predictions)
+        lines.append(f"| {name.removesuffix('.json.gz')} | {' | '.join(cells(found))} |")
+    heads = "| trace | steps | typical step | error | worst | starts, median | starts, 95 % | given | |\n"
+    table = f"{heads}|---|--:|--:|--:|--:|--:|--:|--:|---|\n" + "\n".join(lines)
+    experiments = "| by | predictions | 25 % | median | 75 % |\n|---|--:|--:|--:|--:|\n" + "".join(
+        f"| {kind} | {count} | {' | '.join(f'{share:.2%}' for share in shares)} |\n"
+        for kind, count, shares in errors.quartiles()
     )
+    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}"
+    PAGE.write_text(text, encoding="utf-8")
 
 
 def main() -> int:
-    """Print the tables of errors of the given traces."""
+    """Write the page, or print the errors of the given traces."""
     if len(sys.argv) < 2:
-        print(__doc__)
-        return 2
-    errors, model_errors, naive_errors, abstained = [], [], [], 0
-    print(f"{'trace':46} steps  typical step    error   worst    p50     p95    inputs")
+        folder = os.environ.get("TRACEANALYZER_CORPUS")
+        if not folder:
+            print(__doc__)
+            return 2
+        write_page(Path(folder))
+        return 0
+    errors = Errors()
     for name, found, predictions in measured(sys.argv[1:]):
-        print(row(name, found), flush=True)
-        errors.append(found.error_share)
-        abstained += found.abstained
-        model_errors += [each.error_share for each in predictions]
-        naive_errors += [each.naive_error_share for each in predictions]
-    if errors:
-        print(f"{len(errors)} traces, median {np.median(errors):.2%}, largest {max(errors):.2%}, {abstained} abstain")
-    for kind, shares in (("model", model_errors), ("naive", naive_errors)):
-        if shares:
-            low, middle, high = np.percentile(shares, (25, 50, 75))
-            print(
-                f"steps predicted by the {kind}: {len(shares)}, error {low:.2%} / {middle:.2%} / {high:.2%} (quartiles)"
-            )
+        errors.add(found, predictions)
+        print(name, *cells(found), sep="  ", flush=True)
+    if errors.replays:
+        print(errors.summary())
+    for kind, count, shares in errors.quartiles():
+        print(
+            f"steps predicted by the {kind}: {count}, error {' / '.join(f'{share:.2%}' for share in shares)} (quartiles)"
+        )
     return 0
 
 
