@@ -46,8 +46,8 @@ for what. Without a change it ranks what would help most.
     traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
 
 In Python: `traceanalyzer.whatif(trace, loader=0, speedup={"aten::convolution*": 2})`. `traceanalyzer whatif --help`
-says what a selector may be. In reports, `analyses.replay` has the error of the replay and `analyses.critical_path` what the
-step consists of; the savings of findings do not come from the replay yet, but from the totals of resources
+says what a selector may be. In reports, `analyses.replay` has the error of the replay and `analyses.critical_path` what
+the step consists of; the savings of findings do not come from the replay yet, but from the totals of resources
 ([savings](metrics/savings.md)).
 
 ## What the figures mean
@@ -149,9 +149,8 @@ def main() -> int:
     if errors.replays:
         print(errors.summary())
     for kind, count, shares in errors.quartiles():
-        print(
-            f"steps predicted by the {kind}: {count}, error {' / '.join(f'{share:.2%}' for share in shares)} (quartiles)"
-        )
+        told = " / ".join(f"{share:.2%}" for share in shares)
+        print(f"steps predicted by the {kind}: {count}, error {told} (quartiles)")
     return 0
 
 

@@ -41,6 +41,7 @@ def test_a_wait_costs_the_gap_that_follows_it() -> None:
         drained_ns=36 * US,
         drained_unexplained_ns=36 * US,
         avoidable_ns=14 * US,  # without the wait the host is 14 us earlier, not 36
+        owner="train.py(3): main",
     )
     assert analyzed(trace) == Synchronizations(1, 1.0, 14 * US, 4 * US, 1, 36 * US, 36 * US, 14 * US, (wanted,), 0)
 
