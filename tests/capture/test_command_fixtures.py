@@ -70,11 +70,13 @@ def test_the_compiled_network_is_known_as_such() -> None:
 
 
 FOUND = {
+    "autocast_stacks": {"optimizer-expensive"},
     "command_rank0": {"ddp-sync-in-accumulation"},
     "command_rank1": {"ddp-sync-in-accumulation"},
-    "command_stacks": {"dataloader-bound"},
-    "command_workers": {"dataloader-bound"},
+    "command_stacks": {"dataloader-bound", "optimizer-expensive"},
+    "command_workers": {"dataloader-bound", "optimizer-expensive"},
     "training_workers": {"dataloader-bound"},
+    "two_threads": {"step-time-outliers"},
 }
 """What is wrong with the captured programs; with the others, nothing is."""
 

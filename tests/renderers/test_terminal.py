@@ -77,6 +77,9 @@ def kept(table: str) -> set[str]:
         "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
         "phases_kinds": {"phases-kind-host-median", "phases-kind-device-median"},
         "host_owners": {"owners-self", "owners-share"},
+        "kernel_classes": {"kernel-classes-total", "kernel-classes-share"},
+        "repeated_layers": {"repeated-layers-total", "repeated-layers-share"},
+        **{key: set[str]() for key in ("repeated_layers_first", "kernel_classes_unexplained")},  # may be left out
         "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
         **{key: set[str]() for key in ("graph_breaks", "compilations", "compiled_regions")},  # may be left out
         "accelerators": {
