@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.builders import A100, Device, TraceBuilder, distributed_info
 from tests.reading import read_built
 from traceanalyzer.comparison.measurement import Measurement, Ranked, StepRow
+from traceanalyzer.config import Config
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.comparability import Side
 from traceanalyzer.report.model import Report
@@ -52,9 +53,9 @@ def training(
     return trace
 
 
-def report(trace: TraceBuilder) -> Report:
-    """What is said about one of them."""
-    return analyze(read_built(trace))
+def report(trace: TraceBuilder, rules: tuple[str, ...] = ()) -> Report:
+    """What is said about one of them, by some rules or by all that are not deprecated."""
+    return analyze(read_built(trace), config=Config(select=rules))
 
 
 def written(trace: TraceBuilder, path: Path) -> Path:

@@ -67,7 +67,8 @@ def test_a_fixed_finding_is_compared_with_what_it_promised() -> None:
 
 
 def test_fixed_findings_about_one_wait_promise_it_once() -> None:
-    found = loader_fixed()
+    both = ("dataloader-bound", "dataloader-single-process")
+    found = diff(report(training(SLOW_LOADER, loader_us=41_000), both), report(training(), both))
     loader = [f for f in found.findings if f.status == "fixed" and f.resource == "loader"]
     assert len(loader) > 1
     assert found.prediction is not None

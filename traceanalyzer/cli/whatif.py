@@ -100,10 +100,10 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Predict what the step of a trace would take with some changes, all made together.
+    """Predict what a step would take with changes.
 
-    The dependencies of the recorded step are replayed with the changes. Without a change, a table says what would
-    help most.
+    The dependencies of the recorded step are replayed with all changes together. Without a change, a table says what
+    would help most.
 
     A SELECTOR is loader, gpu, host, communication, or the name of an operator, a kernel, a class of kernels
     (gemm, elementwise) or an owner of host time (a function or module), in this order; * and ? stand for anything,
@@ -114,13 +114,13 @@ def command(
     Examples:
       traceanalyzer whatif trace.json.gz
       traceanalyzer whatif trace.json.gz --loader 0
-      traceanalyzer whatif trace.json.gz --speedup "aten::convolution*=2" --no-sync aten::item
-      traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
+      traceanalyzer whatif trace.json.gz --speedup "aten::convolution*=2"
+      traceanalyzer whatif trace.json.gz --free class:elementwise -o whatif.html
 
     \b
     Exit codes:
       0    done
-      2    unusable input or usage, such as a selector that nothing in the trace has
+      2    unusable input or usage, such as a selector that finds nothing
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()

@@ -18,19 +18,15 @@ class LoaderMaker:
     """Code that asks it for worker processes; None where it has none, or they do not help."""
 
 
-def _path(*parts: str) -> re.Pattern[str]:
-    return re.compile(r"(?:^|[/\\])" + r"[/\\]".join(parts))
-
-
 LOADER_MAKERS = (
     # PipelineIterator over a DataLoader; pipelines that make several items of an input refuse more than one worker.
-    LoaderMaker("transformers.pipeline", _path("transformers", "pipelines", ""), None),
+    LoaderMaker("transformers.pipeline", re.compile(r"(?:^|[/\\])transformers[/\\]pipelines[/\\]"), None),
     LoaderMaker(
         "transformers.Trainer",
-        _path("transformers", r"(?:trainer|trainer_seq2seq)\.py"),
+        re.compile(r"(?:^|[/\\])transformers[/\\](?:trainer|trainer_seq2seq)\.py"),
         "TrainingArguments(output_dir, dataloader_num_workers=4, dataloader_persistent_workers=True)",
     ),
-    LoaderMaker("detectron2", _path("detectron2", "engine", ""), "cfg.DATALOADER.NUM_WORKERS = 4"),
+    LoaderMaker("detectron2", re.compile(r"(?:^|[/\\])detectron2[/\\]engine[/\\]"), "cfg.DATALOADER.NUM_WORKERS = 4"),
 )
 """By their sources: transformers/pipelines/base.py and trainer.py, detectron2/data/build.py."""
 
