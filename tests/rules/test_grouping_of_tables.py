@@ -116,6 +116,35 @@ def test_findings_do_not_depend_on_grouping_by_shape(rows: list[TableRow]) -> No
     assert ungrouped.headlines == grouped.headlines
 
 
+def test_an_operator_of_one_shape_is_told_without_it() -> None:
+    """Its sum over shapes is its only row, which must not look as if the shape had been asked for."""
+    times = {
+        "aten::item": (1, 0),
+        "aten::contiguous": (1, 1),
+        "Memcpy HtoD (Pageable -> Device)": (0, 1),
+        "aten::copy_": (1, 1),
+    }
+    shaped = [
+        TableRow(
+            line=1,
+            name=name,
+            self_cpu_ns=host * MS,
+            cpu_total_ns=host * MS,
+            self_device_ns=device * MS,
+            device_total_ns=device * MS,
+            self_device_mem_bytes=0,
+            calls=1,
+            input_shapes="[[8, 3]]" if host else "[]",
+        )
+        for name, (host, device) in times.items()
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunView, "by_shape", [])
+        ungrouped, grouped = report(table(flat(shaped))), report(table(shaped, "input_shapes"))
+    assert [finding.rule for finding in ungrouped.findings]
+    assert ungrouped.findings == grouped.findings
+
+
 @given(profiles())
 def test_a_flat_table_adds_nothing_to_one_that_is_grouped(rows: list[TableRow]) -> None:
     grouped, both = report(table(rows, "input_shapes")), report(table(flat(rows)), table(rows, "input_shapes"))

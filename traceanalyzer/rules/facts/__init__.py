@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -226,7 +226,7 @@ class Facts:
             Missing: There are none.
         """
         if self.view is not None:
-            found = tuple(_printed(row) for row in self.rows(RowKind.OPERATOR))
+            found = tuple(replace(_printed(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
         else:
             found = tuple(_recorded(row) for row in self.need("operators", operators.Operators).rows)
         if not found:
