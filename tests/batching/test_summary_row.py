@@ -68,3 +68,19 @@ def test_a_gpu_with_hardly_any_work_wastes_nothing() -> None:
     without.step(1, 0, 100)
     without.op("aten::mm", 10, 20)
     assert not row(without).is_hollow, "there is no GPU"
+
+
+def test_a_recording_without_a_step_of_the_program_wastes_nothing() -> None:
+    """Two kernels of 5 ms; what lies between them is loading of code, most of the recording, or part of the program."""
+
+    def recording(loading_us: int) -> TraceBuilder:
+        trace = TraceBuilder()
+        trace.op("aten::mm", 0, 100_000)
+        for number, start in enumerate((1_000, 90_000)):
+            trace.launch_kernel("ampere_sgemm_128x64_nn", start, 5_000, at=start - 10 + number)
+        trace.launch("cuModuleLoadData", 10_000, loading_us)
+        return trace
+
+    start_up, program = row(recording(70_000)), row(recording(10_000))
+    assert (start_up.has_typical_step, start_up.is_hollow) == (False, True)
+    assert (program.has_typical_step, program.is_hollow) == (True, False)

@@ -1,22 +1,21 @@
-"""Names of compiled regions and graphs."""
+"""Names of compiled regions."""
 
 from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.knowledge.compiled_code import compiled_graph, is_region, region_id
+from traceanalyzer.knowledge.compiled_code import is_region, region_id
 
 
 @pytest.mark.parametrize(
-    ("name", "region", "graph"),
+    ("name", "region"),
     [
-        ("Torch-Compiled Region: 0/1", "0/1", None),
-        ("## Call CompiledFxGraph fx4hd7k2lq ##", None, "fx4hd7k2lq"),
-        ("## forward ##", None, None),
-        ("aten::mm", None, None),
+        ("Torch-Compiled Region: 0/1", "0/1"),
+        ("## Call CompiledFxGraph fx4hd7k2lq ##", None),
+        ("## forward ##", None),
+        ("aten::mm", None),
     ],
 )
-def test_regions_and_graphs(name: str, region: str | None, graph: str | None) -> None:
+def test_regions(name: str, region: str | None) -> None:
     assert region_id(name) == region
     assert is_region(name) is (region is not None)
-    assert compiled_graph(name) == graph

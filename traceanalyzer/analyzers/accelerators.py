@@ -116,16 +116,6 @@ def devices(context: Context) -> tuple[AcceleratorDevice, ...]:
     return context.once(_devices)
 
 
-def busy_times(context: Context, device: AcceleratorDevice | None = None) -> Intervals:
-    """When work, a transfer or communication runs on a device, within the window.
-
-    Args:
-        context: The trace.
-        device: One of `devices`; the busiest one if None.
-    """
-    return times(context, BUSY, device)
-
-
 def times(context: Context, kinds: tuple[TaskKind, ...], device: AcceleratorDevice | None = None) -> Intervals:
     """When events of some kinds run on a device (the busiest one if None), within the window."""
     found = devices(context)

@@ -13,7 +13,6 @@ import re
 
 _ID = r"(?:!\d+/)?\d+/\d+"
 _REGION = re.compile(rf"Torch-Compiled Region(?:: ({_ID}))?$")
-_GRAPH = re.compile(r"## Call CompiledFxGraph (\S+) ##")
 _COMPILATION = re.compile(r"entire_(frame|backward)_compile$|_compile\.(<locals>\.)?compile_inner( \(dynamo_timed\))?$")
 _NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
 _RESUMED = "torch_dynamo_resume_in_"
@@ -30,12 +29,6 @@ def is_region(name: str) -> bool:
 def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None where older versions of torch do not say."""
     found = _REGION.match(name)
-    return found[1] if found else None
-
-
-def compiled_graph(name: str) -> str | None:
-    """The key of the compiled graph that a range runs, as Inductor's cache knows it; None for other names."""
-    found = _GRAPH.fullmatch(name)
     return found[1] if found else None
 
 

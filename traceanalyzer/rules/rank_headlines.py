@@ -26,11 +26,6 @@ _ALSO_LATE = Text(
     "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
 )
-_COSTS = Text(
-    "headline-late-rank-costs",
-    "Bound by one late rank: the others wait for rank {rank}, which makes each step of {step:ns} longer by {wait:ns} "
-    "({share:share}).",
-)
 _ALSO_COSTS = Text(
     "headline-also-late-rank-costs",
     "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",

@@ -6,7 +6,7 @@ thread belongs to the mark that is open, at its start, on the thread that trains
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -59,10 +59,6 @@ class Forest:
         nested = np.flatnonzero(self.parent != NO_PARENT)
         np.add.at(sums, self.parent[nested], values[nested])
         return sums
-
-    def renamed(self, code: I64) -> Forest:
-        """The same marks under other codes."""
-        return replace(self, name=code)
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time the innermost mark of its thread, -1 for none."""

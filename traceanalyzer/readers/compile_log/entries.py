@@ -47,11 +47,6 @@ class Damage:
         self.first = number if self.first is None else self.first
 
 
-def is_entry(line: bytes) -> bool:
-    """Whether a line begins an entry."""
-    return _HEAD.match(line) is not None
-
-
 def entries(source: Source, damage: Damage) -> Iterator[Entry]:
     """All entries of a log in order.
 
