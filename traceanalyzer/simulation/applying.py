@@ -9,7 +9,19 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by
-from traceanalyzer.simulation.edits import Bandwidth, Drop, Edits, Gathered, Host, Loader, Overlap, Relaunch, Scale
+from traceanalyzer.simulation import stand_ins
+from traceanalyzer.simulation.edits import (
+    Bandwidth,
+    Drop,
+    Edits,
+    Gathered,
+    Host,
+    Loader,
+    Overlap,
+    Relaunch,
+    Scale,
+    Shorter,
+)
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
@@ -54,7 +66,9 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
         case Overlap(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
         case Host(thread, start, end, factor):
-            _shrink(host, thread, start, end, factor, gathered)
+            _shrink(host, *stand_ins.of_times(context, host.thread, thread, start, end), factor, gathered)
+        case Shorter(thread, time, less):
+            _shorten(host, stand_ins.of_moments(context, host.thread, thread, time), time, less, gathered)
         case Relaunch(rows, cost):
             _relaunch(context, marks_ns, graph, rows, cost, gathered)
         case Drop(rows):
@@ -98,6 +112,21 @@ def _shrink(host: HostPoints, thread: I64, start: I64, end: I64, factor: float, 
             factors[own] *= np.where(host.is_judged[own], 1 - (1 - factor) * share, 1.0)
 
 
+def _shorten(host: HostPoints, thread: I64, time: I64, less: I64, gathered: Gathered) -> None:
+    """Take amounts of time off the host time in which their moments lie."""
+    handed = host.held_by_point != NOTHING
+    passed = np.append(host.time_ns, 0)[host.held_by_point]
+    for _, own in members(host.chain):
+        rows = np.flatnonzero(thread == host.thread[own[0]])
+        place = np.searchsorted(host.time_ns[own], time[rows], side="right")
+        rows, place = rows[place < len(own)], place[place < len(own)]
+        point = own[place]
+        counted = host.is_judged[point] & ~host.is_first[point]
+        np.add.at(gathered.less_ns, point[counted], less[rows[counted]])
+        later = counted & handed[point] & (time[rows] >= passed[point])
+        np.add.at(gathered.delay_less_ns, point[later], less[rows[later]])
+
+
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
     """Device events go away; calls and operators that launch nothing else take no time."""
     events = _events(context, graph.device, rows)
@@ -118,7 +147,8 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     empty = np.flatnonzero((left > 0) & (left == whole))
     tree = context.host.tree
     around, within = tree.start_ns[empty], tree.end_ns[empty]
-    _shrink(graph.host, tree.thread[empty].astype(np.int64), around, within, 0.0, gathered)
+    threads = tree.thread[empty].astype(np.int64)
+    _shrink(graph.host, *stand_ins.of_times(context, graph.host.thread, threads, around, within), 0.0, gathered)
 
 
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
@@ -157,8 +187,9 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
     factor = gathered.host_factor
     if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
         factor = factor * _loader_factor(host, gathered)
-    cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
-    delay = np.where(host.held_by_point != NOTHING, _times(host.delay_ns, gathered.delay_factor), host.delay_ns)
+    cost = np.where(host.is_first, cost, _times(np.maximum(cost - gathered.less_ns, 0), factor)) + gathered.added_ns
+    handed = np.maximum(host.delay_ns - gathered.delay_less_ns, 0)
+    delay = np.where(host.held_by_point != NOTHING, _times(handed, gathered.delay_factor), host.delay_ns)
     return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 

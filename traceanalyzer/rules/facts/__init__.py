@@ -22,6 +22,7 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Resources
 from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.document import TableRow
 
 R = TypeVar("R")
@@ -91,6 +92,9 @@ class Facts:
     """Results of the analyses by key."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
     """Why an analysis has no result, by its key."""
+
+    model: Model | None = None
+    """The causal model of the trace, for what changes are worth; None where there is none."""
 
     def find(self, key: str, kind: type[R]) -> R | None:
         """The result of an analysis by its key; None if the analysis was skipped."""
