@@ -113,7 +113,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
     members.sort(key=lambda row: (-row.operator.device_self_ns, row.operator.name, row.operator.shapes or ""))
     claims = {_key(row.operator): facts.gpu_per_step(row.operator.device_self_ns) for row in members}
-    change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), claims=claims)
+    change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), claims=claims, is_removed=True)
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
     evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", tuple(_place(facts, row) for row in members))
     shape = [largest.batch, largest.queries, largest.keys]

@@ -151,9 +151,9 @@ class Resolver:
         return np.concatenate(calls) if calls else np.empty(0, np.int64)
 
     def _starved(self, claims: Mapping[str, float]) -> HostTimes | None:
-        """Host time before launches that came too late for the device, for the claimed causes.
+        """Host time before launches that came too late for the device, mostly for the claimed causes.
 
-        The host would have to come to the launch that ends a gap earlier by up to the whole gap.
+        Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
         """
         columns = [CAUSES.index(key[5:]) for key in claims if key.startswith("idle:") and key[5:] in CAUSES]
         found = self._context.once(starvation)
@@ -165,7 +165,7 @@ class Resolver:
         end, thread = launches.start_ns[found.launch[rows]], launches.thread[found.launch[rows]].astype(np.int64)
         inside = self._window.within(end, end + 1) > 0
         rows, end, thread = rows[inside], end[inside], thread[inside]
-        return (thread, end - time[rows], end) if len(rows) else None
+        return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
 
     def _select(self, key: str) -> Selected | None:
         if key not in self._found:

@@ -149,9 +149,15 @@ def _budget(facts: Facts) -> Budget:
 
 def _prices(facts: Facts) -> Prices | None:
     """Prices by replays; None where no model says what a change does, so that the budget bounds it."""
-    if facts.model is None or facts.model.abstains or facts.resources.host_ns is None or facts.tells_little:
-        return None  # what is missing from a recording holds things up, too
-    return Prices(facts.model, facts.capture.control_step_ns if facts.capture else None)
+    if facts.model is None or not facts.is_replayed:
+        return None
+    return Prices(facts.model, _plain_ns(facts))
+
+
+def _plain_ns(facts: Facts) -> float | None:
+    """What the typical step takes without the profiler, where a capture timed steps with and without it."""
+    overhead = facts.capture.overhead_share if facts.capture else None
+    return None if overhead is None else facts.step_ns / (1 + overhead)
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:

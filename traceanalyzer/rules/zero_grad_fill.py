@@ -76,6 +76,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         _BASIS(loop=_LOOP),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
+        tuple(f"operator:{row.name}" for row in rows),
     )
     calls = sum(row.calls for row in rows)
     fills = round(sum(_fills(row) for row in rows) / calls)

@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.simulation import step_times
 from traceanalyzer.simulation.graph import NOTHING, Graph, shifted
-from traceanalyzer.simulation.longest_path import NEVER, Times
+from traceanalyzer.simulation.longest_path import NEVER, Times, running_maximum
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.trace.table import I64, Bool
 
@@ -55,6 +55,7 @@ def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
     nodes = np.flatnonzero(on_path)
     before = cause[nodes]
     linked = before != NOTHING
+    begin = _in_order(cause, nodes, begin)
     # events that overlap on one stream count until the next one of the path starts
     until = end.copy()
     np.minimum.at(until, before[linked], begin[nodes[linked]])
@@ -76,6 +77,29 @@ def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
         point=np.where(is_event, NOTHING, node),
         event=np.where(is_event, node - points, NOTHING),
     )
+
+
+def _in_order(cause: I64, nodes: I64, begin: I64) -> I64:
+    """When each node happens, but no later than what it causes on the path.
+
+    Clocks of host and device differ, so that work may seem to start before its launch; then the time of the path before
+    the launch ends where the work starts.
+    """
+    before = cause[nodes]
+    linked = nodes[before != NOTHING]
+    if (begin[cause[linked]] <= begin[linked]).all():
+        return begin
+    nobody = len(cause)
+    jump = np.append(np.where(cause == NOTHING, nobody, cause), nobody)
+    depth, root = np.append(cause != NOTHING, False).astype(np.int64), np.arange(nobody + 1)
+    while (jump[:-1] != nobody).any():
+        depth, root = depth + depth[jump], np.where(jump != nobody, root[jump], root)
+        jump = jump[jump]
+    backwards = nodes[np.lexsort((-depth[nodes], root[nodes]))]
+    group = np.cumsum(root[backwards] != shifted(root[backwards], NOTHING)) - 1
+    found = begin.copy()
+    found[backwards] = -running_maximum(-begin[backwards], group)
+    return found
 
 
 def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:

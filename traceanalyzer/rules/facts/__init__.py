@@ -213,6 +213,14 @@ class Facts:
         return float(sum(step.duration_ns for step in recording.steps))
 
     @property
+    def is_replayed(self) -> bool:
+        """Whether a model says what changes are worth; else bounds do.
+
+        It does not where what is missing from the recording holds things up, too.
+        """
+        return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
+
+    @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
         startup = self.idle_per_step("compilation", "allocation")
