@@ -26,6 +26,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _SYNCHRONIZATION = "idle:synchronization"
 _ON_DEVICE = ("operator:", "kernel:", "class:", "copies:")
+_ALL = 0.99
+"""Share of the exposed waiting from which on all of it is meant (own choice: less than its uncertainty)."""
 _ON_HOST = ("operator:", "owner:")
 
 HostTimes = tuple[I64, I64, I64]
@@ -41,22 +43,29 @@ class Resolver:
         self._steps = len(model.bounds.part)
         self._found: dict[str, Selected | None] = {}
 
-    def edits(self, change: TimeSaved, ns: float) -> tuple[Edit, ...]:
+    def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Edits that take away so much time per step of what a change is about.
 
         Args:
             change: The change.
             ns: Time in ns per step, within `change.removed`.
+            gone: By claim, time in ns per step that other edits have taken away.
         """
         if ns <= 0:
             return ()
         if change.resource == "loader":
-            return (edits.Loader(factor=_left(ns, self._loader_ns)),)
+            return self._loader(ns, gone.get("loader", 0.0))
         if change.resource == "communication" or "communication" in change.claims:
-            return self._communication(ns)
-        return self._on_device(change, ns) if change.resource == "gpu" else self._on_host(change, ns)
+            return self._communication(ns, gone.get("communication", 0.0))
+        return self._on_device(change, ns, gone) if change.resource == "gpu" else self._on_host(change, ns, gone)
 
-    def _communication(self, ns: float) -> tuple[Edit, ...]:
+    def _loader(self, ns: float, gone: float) -> tuple[Edit, ...]:
+        """Waits become shorter, all by the same share; if a device no longer waits at all, neither does the host."""
+        if ns + gone >= _ALL * self._exposed_loader_ns:
+            return (edits.Loader(factor=0.0),)
+        return (edits.Loader(factor=_left(ns, self._loader_ns - gone)),)
+
+    def _communication(self, ns: float, gone: float) -> tuple[Edit, ...]:
         """Collectives become shorter where nothing hides them, each by the same share of that time."""
         found = self._select("communication")
         if found is None:
@@ -67,19 +76,21 @@ class Resolver:
         busy = Intervals.union(device.start_ns[others], device.end_ns[others])
         exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
         total = float(exposed[self._counted[rows] > 0].sum()) / self._steps
-        left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns, total))).astype(np.int64)
+        left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
         return (edits.Scale(rows, 0.0, left),)
 
-    def _on_device(self, change: TimeSaved, ns: float) -> tuple[Edit, ...]:
+    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Kernels become shorter: those that are claimed, each by its part; all, if none is named."""
-        claims = [(each, claim) for each, claim in self._claimed(change, _ON_DEVICE) if claim > 0 and len(each.device)]
+        named = [(key, self._select(key), claim) for key, claim in change.claims.items() if key.startswith(_ON_DEVICE)]
+        claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
+        claims = [row for row in claims if len(row[1].device)]
         if not claims:
             rows = np.arange(len(self._context.trace.device))
             return (edits.Scale(rows, _left(ns, self._device_ns(rows))),)
-        total = sum(claim for _, claim in claims)
+        total = sum(claim for _, _, claim in claims)
         found: list[Edit] = []
-        for each, claim in claims:
-            left = _left(ns * claim / total, self._device_ns(each.device))
+        for key, each, claim in claims:
+            left = _left(ns * claim / total, self._device_ns(each.device) - gone.get(key, 0.0))
             found.append(edits.Scale(each.device, left))
             if change.is_removed:
                 found.append(edits.Host(*self._host_side(each), left))
@@ -93,7 +104,7 @@ class Resolver:
 
     def _unheld_copies(self, change: TimeSaved) -> tuple[Edit, ...]:
         """Calls that copy no longer hold the host, nor does it wait for what they copied."""
-        copies = [each.device for each, _ in self._claimed(change, ("copies:",))]
+        copies = self._copies(change)
         if not copies:
             return ()
         rows = np.concatenate(copies)
@@ -109,10 +120,10 @@ class Resolver:
         launches = self._context.trace.launches
         return launches.thread[calls].astype(np.int64), launches.start_ns[calls], launches.end_ns[calls]
 
-    def _claimed(self, change: TimeSaved, kinds: tuple[str, ...]) -> list[tuple[Selected, float]]:
-        """What the claims of some kinds name, with the time that each claims."""
-        found = [(self._select(key), ns) for key, ns in change.claims.items() if key.startswith(kinds)]
-        return [(each, ns) for each, ns in found if each is not None]
+    def _copies(self, change: TimeSaved) -> list[I64]:
+        """The device events of copies that a change claims."""
+        found = [self._select(key) for key in change.claims if key.startswith("copies:")]
+        return [each.device for each in found if each is not None]
 
     def _waits_for(self, rows: I64) -> I64:
         """Calls that return when one of some device events has ended."""
@@ -120,24 +131,26 @@ class Resolver:
         held = (host.held_by >= 0) & np.isin(np.append(device.row, NO_PARENT)[host.held_by], rows)
         return host.call[held]
 
-    def _on_host(self, change: TimeSaved, ns: float) -> tuple[Edit, ...]:
+    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Waits go away, or host time: that which is named, else that for which the device waits, else all."""
-        copies = [each.device for each, _ in self._claimed(change, ("copies:",))]
+        copies = self._copies(change)
         if copies:
             return (edits.Unblock(self._waits_for(np.concatenate(copies))),)
         if is_about_waits(change.claims):
             return (edits.Unblock(self._waits(change.claims)),)
         named = change.within or tuple(key for key in change.claims if key.startswith(_ON_HOST))
+        missing = sum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self._select, named) if each is not None and len(each.thread)]
         if parts:
             thread, start, end = (
                 np.concatenate([getattr(each, name) for each in parts]) for name in ("thread", "start_ns", "end_ns")
             )
-            return (edits.Host(thread, start, end, _left(ns, self._host_ns(thread, start, end))),)
+            return (edits.Host(thread, start, end, _left(ns, self._host_ns(thread, start, end) - missing)),)
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
         if starved is not None:
-            return (edits.Host(*starved, _left(least, self._host_ns(*starved))),)
+            missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
+            return (edits.Host(*starved, _left(least, self._host_ns(*starved) - missing)),)
         every = self._select("host")
         if every is None:
             return ()
@@ -223,6 +236,14 @@ class Resolver:
     def _loader_ns(self) -> float:
         host = self._model.graph.host
         return float(host.cost_ns[host.in_loader & host.is_judged].sum()) / self._steps
+
+    @cached_property
+    def _exposed_loader_ns(self) -> float:
+        """Time in ns per step in which the host waits for the loader and no device works."""
+        host, device = self._context.trace.host, self._context.trace.device
+        rows = self._context.kind == NodeKind.DATALOADER
+        waits = self._window & Intervals.union(host.start_ns[rows], host.end_ns[rows])
+        return (waits - Intervals.union(device.start_ns, device.end_ns)).length / self._steps
 
     @cached_property
     def _working_ns(self) -> float:

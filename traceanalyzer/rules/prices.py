@@ -9,7 +9,7 @@ what makes the replayed step as long, and a saving is its share of the replayed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -184,16 +184,22 @@ class Prices:
         return basis if self.plain_ns is None else _WITHOUT_PROFILER(basis=basis, plain=self.plain_ns)
 
 
-def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float]:
-    """A change without what those before it claimed, and its time at one end in ns per step; it is taken now."""
-    whole, most = _ENDS[end](change.removed), max(change.removed)
+def _unclaimed(
+    change: TimeSaved, end: str, taken: dict[str, float]
+) -> tuple[TimeSaved, float, Mapping[str, float]]:
+    """A change without what those before it claimed, its time at one end in ns per step, and what they took.
+
+    What it claims itself is taken now.
+    """
+    whole, most, gone = _ENDS[end](change.removed), max(change.removed), dict(taken)
     if is_about_waits(change.claims):  # a wait that another change removes, too, is not there twice
-        return change, whole
-    own = {key: ns * whole / most if most else 0.0 for key, ns in change.claims.items()}
-    left = {key: ns - min(ns, taken.get(key, 0.0)) for key, ns in own.items()}
+        return change, whole, gone
+    claims = {key: most / len(change.within) for key in change.within} or change.claims
+    own = {key: ns * whole / most if most else 0.0 for key, ns in claims.items()}
+    left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
     taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
     rest = max(0.0, whole - sum(own.values()) + sum(left.values()))
-    return (replace(change, claims=left) if any(left.values()) else change), rest
+    return (replace(change, claims=left) if not change.within and any(left.values()) else change), rest, gone
 
 
 _ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: sum(ends) / 2, "high": max}
