@@ -80,7 +80,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
         claims["idle:host_code"] = most * gaps["host_code"]
     change = TimeSaved(
-        "host", interval, (_BASIS_MEASURED if measured and most < 1 else _BASIS)(least=least, most=most), interval, claims
+        "host",
+        interval,
+        (_BASIS_MEASURED if measured and most < 1 else _BASIS)(least=least, most=most),
+        interval,
+        claims,
     )
     guessed = "C" if stacks and not measured else None
     params = _params(device, launches, found.steps, total)

@@ -184,9 +184,7 @@ class Prices:
         return basis if self.plain_ns is None else _WITHOUT_PROFILER(basis=basis, plain=self.plain_ns)
 
 
-def _unclaimed(
-    change: TimeSaved, end: str, taken: dict[str, float]
-) -> tuple[TimeSaved, float, Mapping[str, float]]:
+def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float, Mapping[str, float]]:
     """A change without what those before it claimed, its time at one end in ns per step, and what they took.
 
     What it claims itself is taken now.
