@@ -19,7 +19,7 @@ from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.rules.selection import builtin
 
 OF_A_LOOP = re.compile(
-    r"\b(optimizers?|loss|checkpointing|use_reentrant|DataLoader|DistributedDataParallel|num_workers|batch size|epoch)\b",
+    r"\b(optimizers?|loss|checkpointing|DataLoader|DistributedDataParallel|num_workers|batch size|epoch)\b",
     re.IGNORECASE,
 )
 """Words about a training loop, which the users of a server do not have."""

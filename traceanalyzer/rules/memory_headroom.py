@@ -16,7 +16,8 @@ How the saving is estimated:
 When it is wrong:
     Work of the host that is done for each sample grows with the batch; where most of the idle time is host code outside
     of operators, the rule says nothing. Memory records cover this process and the recorded window only. A larger batch
-    may converge worse, or answer too late. Servers are left out. A printed table has sums of allocations and never a peak.
+    may converge worse, or answer too late. Servers are left out. A printed table has sums of allocations and never a
+    peak.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
