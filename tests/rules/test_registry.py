@@ -39,6 +39,7 @@ def test_files_and_ids_agree() -> None:
         "claimed",
         "prices",
         "rank_headlines",
+        "run_headlines",
         "cpu_headline",
         "distinct",
         "snippets",
