@@ -154,10 +154,8 @@ class Translated(Language):
             return str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
-        if unit == "part":
-            return self._part(value)
-        if unit in ("estimate", "estimated_share"):
-            return self._estimate(*units.estimate_numbers(value, unit))
+        if unit in ("part", "estimate", "estimated_share"):
+            return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
         number, symbol = units.amount(value, unit)
         number = number.translate(self._digits)
         if symbol == units.PERCENT:

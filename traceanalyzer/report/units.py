@@ -79,7 +79,8 @@ def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str
     factor, symbol = next((each for each in scale if abs(most) >= each[0]), scale[-1])
     digits = 0 if symbol == _TIME[-1][1] or abs(most) >= 10 * factor else 1 if abs(most) >= factor else 2
     shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
-    return shown[0] or "0", shown[1], shown[2] or "0", symbol
+    least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
+    return least, shown[1], shown[2] or "0", symbol
 
 
 def is_zero(number: str) -> bool:

@@ -24,7 +24,7 @@ _BASIS = Text(
 )
 _REPLAYED = Text(
     "waits-replayed",
-    "what a step takes if the host goes on at once at these waits, and everything else depends on what it depended on",
+    "a replay of the step in which the host goes on at once at these waits",
 )
 _BASIS_TABLE = Text(
     "waits-basis-table",

@@ -114,7 +114,8 @@ class Resolver:
     def _launches(self, rows: I64) -> I64:
         """Rows of the launch table that put some device events there."""
         launch = self._context.links.launch[rows]
-        return launch[launch != NO_PARENT]
+        found: I64 = launch[launch != NO_PARENT]
+        return found
 
     def _times_of_calls(self, calls: I64) -> HostTimes:
         launches = self._context.trace.launches
@@ -129,7 +130,8 @@ class Resolver:
         """Calls that return when one of some device events has ended."""
         host, device = self._model.graph.host, self._model.graph.device
         held = (host.held_by >= 0) & np.isin(np.append(device.row, NO_PARENT)[host.held_by], rows)
-        return host.call[held]
+        calls: I64 = host.call[held]
+        return calls
 
     def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Waits go away, or host time: that which is named, else that for which the device waits, else all."""

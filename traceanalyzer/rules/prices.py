@@ -32,8 +32,8 @@ _TRIALS = 3
 """Replays that find the cost of recording that explains how much longer recorded steps are."""
 _WITHOUT_PROFILER = Text(
     "saving-without-profiler",
-    "{basis}; of a step without the profiler, which takes {plain:ns}, it is the share that it is of the recorded step",
-    note="basis says how the saving was estimated, without a full stop; it is the saving",
+    "{basis}; the same share of a step without the profiler, which takes {plain:ns}",
+    note="basis says how the saving was estimated, without a full stop",
 )
 
 

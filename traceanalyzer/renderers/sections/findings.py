@@ -32,9 +32,9 @@ _TERMS = (
         Text("define-saving", "Saving"),
         Text(
             "define-saving-estimate",
-            "How much shorter a step gets by this fix alone: most likely, and in brackets at least and at most. It comes "
-            "from a replay of what waited for what in the recording; where that is not possible, the total times of the "
-            "other resources limit it, and only the interval is known.",
+            "How much shorter a step gets by this fix alone: most likely, and in brackets at least and at most. It "
+            "comes from a replay of what waited for what in the recording. Where that is not possible, only the "
+            "interval is known, from the total times of the other resources.",
         ),
     ),
     Term(
