@@ -147,16 +147,23 @@ class Resolver:
             thread, start, end = (
                 np.concatenate([getattr(each, name) for each in parts]) for name in ("thread", "start_ns", "end_ns")
             )
-            return (edits.Host(thread, start, end, _left(ns, self._host_ns(thread, start, end) - missing)),)
+            there = max(0.0, self._host_ns(thread, start, end) - missing)
+            found = edits.Host(thread, start, end, _left(ns, there))
+            # what goes away beyond what is named is time around it: of a loop, what is between its calls
+            return (found, *self._any_host_time(ns - there, there)) if ns > there and not change.within else (found,)
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
         if starved is not None:
             missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
             return (edits.Host(*starved, _left(least, self._host_ns(*starved) - missing)),)
+        return self._any_host_time(least, 0.0)
+
+    def _any_host_time(self, ns: float, named: float) -> tuple[Edit, ...]:
+        """Host time that is not named becomes shorter, all by the same share."""
         every = self._select("host")
         if every is None:
             return ()
-        return (edits.Host(every.thread, every.start_ns, every.end_ns, _left(least, self._working_ns)),)
+        return (edits.Host(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
 
     def _waits(self, claims: Mapping[str, float]) -> I64:
         """The calls that wait no more: those in the claimed operators, or else those that wait for a whole device."""
