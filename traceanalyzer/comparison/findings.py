@@ -113,7 +113,7 @@ def _change(status: str, finding: Finding, own: Resources | None, measured: floa
 
 
 def _of_recorded_step(saving: Saving, own: Resources | None) -> Interval:
-    """What was predicted, of a recorded step, as all that is compared; a capture states it of one without the profiler."""
+    """What was predicted of a recorded step, as all that is compared; a capture tells it without the profiler."""
     if saving.step_ns is None or own is None:
         return saving.wall_ns_per_step
     low, high = saving.wall_share

@@ -16,16 +16,21 @@ from traceanalyzer.simulation.edits import (
     Edits,
     Gathered,
     Host,
+    HostTimes,
     Loader,
     Overlap,
     Relaunch,
     Scale,
-    Shorter,
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
+
+_DIGITS = 9
+"""Of a share of time: so many digits are exact in floating point, whatever the order of edits."""
+_NO_TIMES = np.empty(0, np.int64)
 
 
 def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[Graph, I64 | None]:
@@ -45,6 +50,7 @@ def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[
     gathered = Gathered(len(graph.host), len(graph.device))
     for edit in edits:
         _gather(context, marks_ns, graph, edit, gathered)
+    _shrunk(graph.host, gathered)
     return _changed(graph, gathered)
 
 
@@ -66,9 +72,7 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
         case Overlap(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
         case Host(thread, start, end, factor):
-            _shrink(host, *stand_ins.of_times(context, host.thread, thread, start, end), factor, gathered)
-        case Shorter(thread, time, less):
-            _shorten(host, stand_ins.of_moments(context, host.thread, thread, time), time, less, gathered)
+            gathered.host_times.append((*stand_ins.of_times(context, host.thread, thread, start, end), factor))
         case Relaunch(rows, cost):
             _relaunch(context, marks_ns, graph, rows, cost, gathered)
         case Drop(rows):
@@ -97,34 +101,41 @@ def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
     return found
 
 
-def _shrink(host: HostPoints, thread: I64, start: I64, end: I64, factor: float, gathered: Gathered) -> None:
-    """Multiply host time that lies in some intervals."""
+def _shrunk(host: HostPoints, gathered: Gathered) -> None:
+    """Multiply host time by the factors of the times in which it lies; where several overlap, by all of them."""
     before = np.where(host.is_first, host.time_ns - host.cost_ns, shifted(host.time_ns, 0))
     handed = np.where(host.held_by_point != NOTHING, np.append(host.time_ns, 0)[host.held_by_point], host.time_ns)
     for _, own in members(host.chain):
-        rows = np.flatnonzero(thread == host.thread[own[0]])
-        times = Intervals.union(start[rows], end[rows])
-        if not times:
+        edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
+        if not len(edges):
             continue
+        left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
         for since, factors in ((before, gathered.host_factor), (handed, gathered.delay_factor)):
-            length = np.maximum(host.time_ns[own] - since[own], 0)
-            share = times.within(since[own], host.time_ns[own]) / np.maximum(length, 1)
-            factors[own] *= np.where(host.is_judged[own], 1 - (1 - factor) * share, 1.0)
+            remains = _remaining(edges, factor, left, host.time_ns[own]) - _remaining(edges, factor, left, since[own])
+            share = np.round(remains / np.maximum(host.time_ns[own] - since[own], 1), _DIGITS)
+            factors[own] = np.where(host.is_judged[own] & (host.time_ns[own] > since[own]), share, 1.0)
 
 
-def _shorten(host: HostPoints, thread: I64, time: I64, less: I64, gathered: Gathered) -> None:
-    """Take amounts of time off the host time in which their moments lie."""
-    handed = host.held_by_point != NOTHING
-    passed = np.append(host.time_ns, 0)[host.held_by_point]
-    for _, own in members(host.chain):
-        rows = np.flatnonzero(thread == host.thread[own[0]])
-        place = np.searchsorted(host.time_ns[own], time[rows], side="right")
-        rows, place = rows[place < len(own)], place[place < len(own)]
-        point = own[place]
-        counted = host.is_judged[point] & ~host.is_first[point]
-        np.add.at(gathered.less_ns, point[counted], less[rows[counted]])
-        later = counted & handed[point] & (time[rows] >= passed[point])
-        np.add.at(gathered.delay_less_ns, point[later], less[rows[later]])
+def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
+    """Where the factor of a thread's time changes, ascending, and its value from there to the next."""
+    parts = []
+    for threads, start, end, factor in times:
+        rows = np.flatnonzero(threads == thread)
+        parts.append((Intervals.union(start[rows], end[rows]), factor))
+    edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
+    factors = np.ones(len(edges))
+    for part, factor in parts:
+        begun, over = (np.searchsorted(bound, edges, side="right") for bound in (part.start, part.end))
+        factors[begun > over] *= factor
+    return edges, factors
+
+
+def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
+    """How much time remains from the first edge to each time; before the first edge less than 0."""
+    piece = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 1)
+    passed = times - edges[piece]
+    remains: F64 = left[piece] + np.where(passed > 0, passed * factor[piece], passed)
+    return remains
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
@@ -137,7 +148,7 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     gone = np.bincount(gone[gone != NO_PARENT], minlength=len(launches))
     calls = np.flatnonzero((gone > 0) & (gone == every))
     start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
-    _shrink(graph.host, thread.astype(np.int64), start, end, 0.0, gathered)
+    gathered.host_times.append((thread.astype(np.int64), start, end, 0.0))
     gathered.unblocked |= _ends(context, graph.host, calls)
     nodes = links.node[calls]
     size = len(context.host.tree)
@@ -148,7 +159,7 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     tree = context.host.tree
     around, within = tree.start_ns[empty], tree.end_ns[empty]
     threads = tree.thread[empty].astype(np.int64)
-    _shrink(graph.host, *stand_ins.of_times(context, graph.host.thread, threads, around, within), 0.0, gathered)
+    gathered.host_times.append((*stand_ins.of_times(context, graph.host.thread, threads, around, within), 0.0))
 
 
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
@@ -163,7 +174,7 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
     key = host.chain[marked] * (len(marks_ns) + 1) + step
     firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
     thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
-    _shrink(host, thread, start, end, 0.0, gathered)
+    gathered.host_times.append((thread, start, end, 0.0))
     passed = np.append(0, np.cumsum(host.cost_ns))
     # the launches in between happen at once, so that the cost comes after all of them
     removed = passed[lasts + 1] - passed[firsts + 1]
@@ -187,9 +198,8 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
     factor = gathered.host_factor
     if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
         factor = factor * _loader_factor(host, gathered)
-    cost = np.where(host.is_first, cost, _times(np.maximum(cost - gathered.less_ns, 0), factor)) + gathered.added_ns
-    handed = np.maximum(host.delay_ns - gathered.delay_less_ns, 0)
-    delay = np.where(host.held_by_point != NOTHING, _times(handed, gathered.delay_factor), host.delay_ns)
+    cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
+    delay = np.where(host.held_by_point != NOTHING, _times(host.delay_ns, gathered.delay_factor), host.delay_ns)
     return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 
@@ -220,8 +230,13 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
 
 
 def _times(values: I64, factor: F64) -> I64:
-    """Products, rounded down so that a factor below 1 never lengthens; what is negative stays."""
-    return np.where((factor == 1) | (values < 0), values, np.floor(values * factor).astype(np.int64))
+    """Products, rounded down so that a factor below 1 never lengthens; what is negative stays.
+
+    What is missing of a whole number by the last digits of the factor is not.
+    """
+    missing = 10.0**-_DIGITS * np.maximum(values, 0) + 10.0**-_DIGITS
+    products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
+    return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
 
 
 def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:

@@ -1,8 +1,8 @@
 """What a fix changes in a program, as data. Rows are those of the trace's tables.
 
-Edits are gathered before any of them is applied: fixed amounts are added up and taken off first, factors are
-multiplied, of floors the highest counts, and what is dropped or no longer waits is so for all. So their order does not
-matter, and one that only shortens durations or removes causes never makes a replay longer, alone or beside others.
+Edits are gathered before any of them is applied: factors are multiplied where they meet, of floors the highest counts,
+and what is dropped or no longer waits is so for all. So their order does not matter, and one that only shortens
+durations or removes causes never makes a replay longer, alone or beside others.
 """
 
 from __future__ import annotations
@@ -66,18 +66,6 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Shorter:
-    """Host time becomes shorter by fixed amounts, before anything else changes it; it never becomes negative."""
-
-    thread: I64
-    """Rows of the threads, shape (moments,)."""
-    time_ns: I64
-    """When the time goes away, shape (moments,)."""
-    less_ns: I64
-    """How much of it, 0 or more, shape (moments,)."""
-
-
-@dataclass(frozen=True)
 class Relaunch:
     """One launch for many, as of a CUDA graph: no host time passes from the first to the last launch of a step."""
 
@@ -105,8 +93,11 @@ class Bandwidth:
     """New duration over old, 0 or more."""
 
 
-Edit = Loader | Scale | Drop | Unblock | Host | Shorter | Relaunch | Overlap | Bandwidth
+Edit = Loader | Scale | Drop | Unblock | Host | Relaunch | Overlap | Bandwidth
 Edits = Sequence[Edit]
+
+HostTimes = tuple[I64, I64, I64, float]
+"""Thread, start and end of host times, and the factor of them all."""
 
 
 @dataclass
@@ -119,14 +110,12 @@ class Gathered:
     """What a wait for the loader takes at most; None does not limit them."""
     loader_factor: float = 1.0
     """Of each wait for the loader."""
+    host_times: list[HostTimes] = field(default_factory=list)
+    """Host times with their factors."""
     host_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
     """Of the host time before each point."""
     delay_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
     """Of the host time between each point and the point of another thread that hands over to it."""
-    less_ns: I64 = field(init=False)
-    """Host time before each point that goes away before factors apply."""
-    delay_less_ns: I64 = field(init=False)
-    """The same between each point and the point of another thread that hands over to it."""
     added_ns: I64 = field(init=False)
     """Host time before each point that comes in place of what went away."""
     unblocked: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
@@ -141,8 +130,6 @@ class Gathered:
     def __post_init__(self) -> None:
         self.host_factor = np.ones(self.points)
         self.delay_factor = np.ones(self.points)
-        self.less_ns = np.zeros(self.points, np.int64)
-        self.delay_less_ns = np.zeros(self.points, np.int64)
         self.added_ns = np.zeros(self.points, np.int64)
         self.unblocked = np.zeros(self.points, np.bool_)
         self.device_factor = np.ones(self.events)

@@ -14,22 +14,24 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import operator_rows
+from traceanalyzer.analyzers.sums import members
 from traceanalyzer.knowledge.profiler_overhead import EventCost, overheads
-from traceanalyzer.simulation.edits import Shorter
+from traceanalyzer.simulation.edits import Host
 from traceanalyzer.simulation.window import Window
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import F64, I64
 
 
-def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -> Shorter:
-    """The edit that takes the cost of recording off the host's time.
+def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -> Host:
+    """The edit that takes the cost of recording off the host's time: from the start of each event on.
+
+    Where events begin so fast that their costs would overlap, each follows the one before.
 
     Args:
         context: The trace.
         windows: The parts that are modelled; events outside of them do not matter.
         scale: How many times the measured cost an event cost here, 0 or more.
     """
-    trace = context.trace
-    operators = operator_rows(context)
+    trace, operators = context.trace, operator_rows(context)
     cost = np.where(operators, _median("operator"), _median("range"))
     cost += np.where(operators & (trace.host.shapes > 0), _median("shapes"), 0.0)
     tables = (
@@ -39,12 +41,17 @@ def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -
     )
     parts = [_within(windows, table.thread.astype(np.int64), table.start_ns, costs) for table, costs in tables]
     thread, time, costs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return Shorter(thread, time, np.rint(scale * costs).astype(np.int64))
+    less = np.rint(scale * costs).astype(np.int64)
+    order = np.argsort(time, kind="stable")
+    thread, time, less = thread[order], time[order], less[order]
+    end = np.empty(len(time), np.int64)
+    for _, rows in members(thread):
+        passed = np.cumsum(less[rows])
+        end[rows] = passed + np.maximum.accumulate(time[rows] - (passed - less[rows]))
+    return Host(thread, end - less, end, 0.0)
 
 
-def _within(
-    windows: tuple[Window, ...], thread: I64, time: I64, costs: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> tuple[I64, I64, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def _within(windows: tuple[Window, ...], thread: I64, time: I64, costs: F64) -> tuple[I64, I64, F64]:
     """What lies in the windows."""
     inside = np.zeros(len(time), np.bool_)
     for window in windows:

@@ -10,7 +10,6 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners import owner_index
-from traceanalyzer.analyzers.host_owners.critical import contains
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
@@ -36,16 +35,6 @@ def of_times(context: Context, followed: I64, thread: I64, start_ns: I64, end_ns
         np.concatenate((start_ns[own], moved.start)),
         np.concatenate((end_ns[own], moved.end)),
     )
-
-
-def of_moments(context: Context, followed: I64, thread: I64, time_ns: I64) -> I64:
-    """The thread of each moment, or the thread that waits for autograd's at that moment."""
-    engine = _engine(context, followed, thread)
-    if engine is None:
-        return thread
-    found = context.once(owner_index).critical
-    moved: I64 = np.where((thread == engine) & contains(found.handed, time_ns), found.main, thread)
-    return moved
 
 
 def _engine(context: Context, followed: I64, thread: I64) -> int | None:
