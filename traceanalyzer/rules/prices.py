@@ -28,6 +28,8 @@ _MATTERS = 0.005
 """Share of the step: if recording costs less, it is not replayed without that (own choice; texts have two digits)."""
 _MOST_TIMES = 5.0
 """By at most this factor an event costs more than it did where its cost was measured (own choice)."""
+_FEW = 8
+"""Up to so many changes are tried one by one, although the last ones may add nothing (own choice)."""
 _TRIALS = 3
 """Replays that find the cost of recording that explains how much longer recorded steps are."""
 _WITHOUT_PROFILER = Text(
@@ -60,6 +62,8 @@ class Prices:
     """Steps that were replayed: by changes and scenario."""
     _changes: dict[int, TimeSaved] = field(init=False, default_factory=dict)
     """By their ids, so that no other object gets one of them."""
+    _recording: dict[float, Edit] = field(init=False, default_factory=dict)
+    """By cost, the edits that take the cost of recording away."""
     _scenarios: tuple[_Scenario, ...] = field(init=False)
     """Low, point and high; then the uncertainties of the recording."""
 
@@ -74,7 +78,7 @@ class Prices:
 
     def saving(self, change: TimeSaved, budget: Budget) -> Saving:
         """What a change is worth alone."""
-        gains = self._gains((change,), self._scenarios)
+        gains = self._gains((change,), self._around((change,)))
         wall = min(gains), max(gains)
         return msgspec.structs.replace(
             budget.saving(change),
@@ -97,15 +101,14 @@ class Prices:
 
         In each of the first three scenarios the rows add up to the total. None if nothing saves anything.
         """
-        order = sorted(fixes, key=lambda fix: (-self._gains((fix.change,), self._scenarios)[1], -fix.change.direct[1]))
+        order = sorted(fixes, key=lambda fix: (-self._gain((fix.change,), self._scenarios[1]), -fix.change.direct[1]))
         changes = [fix.change for fix in order]
-        count = self._needed(changes)
-        if not count:
+        totals = self._totals(changes)
+        if len(totals) == 1:
             return None
-        order, changes = order[:count], changes[:count]
-        totals = [self._gains(changes[:place], self._scenarios[:3]) for place in range(count + 1)]
+        order, changes = order[: len(totals) - 1], changes[: len(totals) - 1]
         rows = [[after - before for before, after in zip(*pair, strict=True)] for pair in pairwise(totals)]
-        gains = self._gains(changes, self._scenarios)
+        gains = self._gains(changes, self._around(changes))
         wall = min(gains), max(gains)
         return Combined(
             fixes=tuple(
@@ -121,15 +124,39 @@ class Prices:
             step_ns=self.plain_ns,
         )
 
+    def _totals(self, changes: Sequence[TimeSaved]) -> list[list[float]]:
+        """What the first changes save together, for each number of them, without the last ones if they add nothing."""
+        count = len(changes)
+        if count > _FEW:
+            count = self._needed(changes)
+        totals = [self._gains(changes[:number], self._scenarios[:3]) for number in range(count + 1)]
+        while len(totals) > 1 and totals[-1] == totals[-2]:
+            totals.pop()
+        return totals
+
     def _needed(self, changes: Sequence[TimeSaved]) -> int:
-        """How many of the changes it takes until the others add nothing in any scenario."""
-        wanted = self._gains(changes, self._scenarios)
+        """How many of the changes it takes until the others add nothing."""
+        wanted = self._gains(changes, self._scenarios[:3])
         low, high = 0, len(changes)
         while low < high:  # gains never get less with more changes
             middle = (low + high) // 2
-            found = self._gains(changes[:middle], self._scenarios)
+            found = self._gains(changes[:middle], self._scenarios[:3])
             low, high = (low, middle) if found == wanted else (middle + 1, high)
         return high
+
+    def _around(self, changes: Sequence[TimeSaved]) -> list[_Scenario]:
+        """The scenarios between which changes lie.
+
+        Host time is worth most as recorded, all other time if recording took much of the host's.
+        """
+        ends = {"low" if change.resource == "host" else "high" for change in changes}
+        likely = self._scenarios[1].cost
+        found = []
+        for scenario in self._scenarios:
+            end = scenario.end if scenario.cost >= likely else {"low": "high", "high": "low"}[scenario.end]
+            if scenario.cost == likely or end in ends:
+                found.append(scenario)
+        return found
 
     def _gains(self, changes: Sequence[TimeSaved], scenarios: Sequence[_Scenario]) -> list[float]:
         """Time in ns by which the program's step gets shorter with some changes, in each scenario."""
@@ -157,7 +184,10 @@ class Prices:
         return [*found, *self._without_recording(scenario.cost)]
 
     def _without_recording(self, cost: float) -> tuple[Edit, ...]:
-        return (recording_cost.without(self.model.context, self.model.windows, cost),) if cost else ()
+        """The edit that takes the cost of recording off the host's time; nothing if it cost nothing."""
+        if cost and cost not in self._recording:
+            self._recording[cost] = recording_cost.without(self.model.context, self.model.windows, cost)
+        return (self._recording[cost],) if cost else ()
 
     def _measured_cost(self) -> float:
         """1 if the step would be noticeably shorter without what recording cost elsewhere, else 0."""

@@ -103,17 +103,26 @@ def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
 
 def _shrunk(host: HostPoints, gathered: Gathered) -> None:
     """Multiply host time by the factors of the times in which it lies; where several overlap, by all of them."""
-    before = np.where(host.is_first, host.time_ns - host.cost_ns, shifted(host.time_ns, 0))
-    handed = np.where(host.held_by_point != NOTHING, np.append(host.time_ns, 0)[host.held_by_point], host.time_ns)
     for _, own in members(host.chain):
         edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
         if not len(edges):
             continue
         left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
-        for since, factors in ((before, gathered.host_factor), (handed, gathered.delay_factor)):
-            remains = _remaining(edges, factor, left, host.time_ns[own]) - _remaining(edges, factor, left, since[own])
-            share = np.round(remains / np.maximum(host.time_ns[own] - since[own], 1), _DIGITS)
-            factors[own] = np.where(host.is_judged[own] & (host.time_ns[own] > since[own]), share, 1.0)
+        time, judged = host.time_ns[own], host.is_judged[own]
+        begin = np.append(time[0] - host.cost_ns[own[0]], time[:-1])
+        remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
+        gathered.host_factor[own] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
+        handed = np.flatnonzero(judged & (host.held_by_point[own] != NOTHING))
+        if len(handed):
+            since = host.time_ns[host.held_by_point[own[handed]]]
+            remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
+            gathered.delay_factor[own[handed]] = _shares(remains, time[handed] - since)
+
+
+def _shares(remains: F64, length: I64) -> F64:
+    """The share of some times that remains; all of those without length."""
+    found: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), _DIGITS), 1.0)
+    return found
 
 
 def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
@@ -125,8 +134,10 @@ def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
     edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
     factors = np.ones(len(edges))
     for part, factor in parts:
-        begun, over = (np.searchsorted(bound, edges, side="right") for bound in (part.start, part.end))
-        factors[begun > over] *= factor
+        change = np.zeros(len(edges) + 1, np.int64)
+        change[np.searchsorted(edges, part.start)] += 1  # both are distinct, and no start of a part is an end of it
+        change[np.searchsorted(edges, part.end)] -= 1
+        factors[np.cumsum(change)[:-1] > 0] *= factor
     return edges, factors
 
 
