@@ -16,8 +16,6 @@ from traceanalyzer.rewrite.trim import trim
 FOLDER = Path(__file__).parents[2] / "fixtures" / "lab"
 LARGEST = 150_000
 """Bytes of a trace that is kept."""
-_STEPS = (6, 5, 4, 3, 2, 1)
-"""How many to keep: the first number with which all traces of a fault at one size are small enough."""
 
 
 def keep(traces: Path, target: Path, sizes: Collection[str]) -> list[Path]:
@@ -29,7 +27,7 @@ def keep(traces: Path, target: Path, sizes: Collection[str]) -> list[Path]:
             sources = {key: of_rank(traces / fault.name, key[1]) / size / key[0] for key in _keys(fault)}
             if not all(folder.is_dir() for folder in sources.values()):
                 continue
-            short = _shortest({key: newest(folder) for key, folder in sources.items()})
+            short = _shortest({key: newest(folder) for key, folder in sources.items()}, fault.kept_steps)
             if short is None:
                 sys.stderr.write(f"{fault.name} {size}: the traces are too large\n")
                 continue
@@ -44,9 +42,9 @@ def _keys(fault: Fault) -> list[tuple[str, int]]:
     return [(side, rank) for side in SIDES for rank in range(fault.ranks)]
 
 
-def _shortest(traces: Mapping[tuple[str, int], Path]) -> dict[tuple[str, int], bytes] | None:
+def _shortest(traces: Mapping[tuple[str, int], Path], most: int) -> dict[tuple[str, int], bytes] | None:
     """All traces of a fault at one size with as many steps as fit; None if not even one step does."""
-    for steps in _STEPS:
+    for steps in range(most, 0, -1):
         short = {key: _short(path, steps) for key, path in traces.items()}
         if max(map(len, short.values())) <= LARGEST:
             return short

@@ -23,6 +23,7 @@ from traceanalyzer.analyzers import (
     device_wide_syncs,
     gpu,
     graph_join,
+    host_collectives,
     host_origins,
     host_owners,
     idle,
@@ -30,6 +31,7 @@ from traceanalyzer.analyzers import (
     kernels,
     kernels_by_shape,
     launches,
+    loader_epochs,
     memory,
     missing,
     modules,
@@ -93,6 +95,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     ),
     Analyzer("copies", copies.Copies, copies.analyze, copies.missing),
     Analyzer("dataloader", dataloader.DataLoader, dataloader.analyze, dataloader.missing),
+    Analyzer("loader_epochs", loader_epochs.LoaderEpochs, loader_epochs.analyze, loader_epochs.missing),
     Analyzer("device_syncs", device_wide_syncs.DeviceSyncs, device_wide_syncs.analyze, device_wide_syncs.missing),
     Analyzer("runtime_calls", runtime_calls.RuntimeCalls, runtime_calls.analyze, runtime_calls.missing),
     Analyzer("compilation", compilation.CompiledCode, compilation.analyze, compilation.missing),
@@ -107,6 +110,9 @@ ANALYZERS: tuple[Analyzer, ...] = (
     ),
     Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("communication", communication.Communication, communication.analyze, communication.missing),
+    Analyzer(
+        "host_collectives", host_collectives.HostCollectives, host_collectives.analyze, host_collectives.missing
+    ),
     Analyzer("rank_facts", rank_facts.RankFacts, rank_facts.analyze, rank_facts.missing),
     Analyzer("memory", memory.MemoryUse, memory.analyze, memory.missing),
     Analyzer("modules", modules.Modules, modules.analyze, modules.missing),
