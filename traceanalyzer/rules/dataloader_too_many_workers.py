@@ -25,8 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.analyzers.dataloader import DataLoader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _loader
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -47,9 +49,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     wait = average.dataloader_ns / average.duration_ns
     if workers <= limits["per_core"] * known.host.cpus or wait > limits["wait_share"]:
         return
+    found = facts.find("dataloader", DataLoader)
+    where = _loader.places(list(found.loaders) if found else [])
     evidence = (
-        Evidence(_SUBJECT(), workers / known.host.cpus, limits["per_core"], "number", ()),
-        Evidence(_WAIT(), wait, limits["wait_share"], "share", ()),
+        Evidence(_SUBJECT(), workers / known.host.cpus, limits["per_core"], "number", where),
+        Evidence(_WAIT(), wait, limits["wait_share"], "share", where),
     )
     fewer = max(1, known.host.cpus // 2)
     params = {"workers": workers, "cores": known.host.cpus}

@@ -94,7 +94,8 @@ def _on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = time / facts.step_ns
     if share <= limits["idle_share"]:
         return
-    evidence = Evidence(_SUBJECT_HOST(), share, limits["idle_share"], "share", ())
+    where = (_owners.place(owners.rows[role.owner], time),) if owners else ()
+    evidence = Evidence(_SUBJECT_HOST(), share, limits["idle_share"], "share", where)
     change = TimeSaved("host", (_KEPT * time, time), _BASIS_HOST(least=_KEPT * time), claims={"buffers": time})
     params = {"host": time, "step": facts.step_ns, "share": share}
     yield Draft((evidence,), change, params, summary=_SUMMARY_HOST, ceiling="high", code=_CODE_HOST)
