@@ -17,8 +17,8 @@ FETCH_NS = 1_500_000
 """Time in ns in which the program fetches a batch that a worker has ready: 0.1 to 1.5 ms in those recordings, 1.2 to
 2.0 ms in the lab on two cores. Sending it costs the worker about as much."""
 
-READY_NS = 2_000_000
-"""Wait in ns up to which a batch of a worker was ready: the longest of these."""
+READY_NS = 2 * FETCH_NS
+"""Wait in ns up to which a batch of a worker was ready (own choice: twice what fetching it usually takes)."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Room:
     busy: int
     """Of them, those that the program keeps busy."""
     is_free: bool
-    """Whether each worker has a core of its own. Two hardware threads of one core share its units, so half of them count.
+    """Whether a worker has a core of its own. Two hardware threads of one core share its units, so half of them count.
     Without a figure: a program on a GPU leaves cores free, one on the CPU uses all of them."""
 
 
@@ -84,8 +84,7 @@ def room(facts: Facts) -> Room:
     if cores is None:
         return Room(None, 1, not on_host)
     busy = (threads or cores) if on_host else 1
-    workers = _settings.starting_workers(facts) or FEW_WORKERS
-    return Room(cores, min(busy, cores), 2 * (busy + workers) <= cores)
+    return Room(cores, min(busy, cores), 2 * (busy + 1) <= cores)
 
 
 def is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:

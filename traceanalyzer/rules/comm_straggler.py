@@ -138,7 +138,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share, in_steps = row.caused_ns / found.mean_step_ns, row.steps / found.counted_steps
     if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
         return
-    if found.is_on_host and _of_steps(late, found)[0] < limits["host_least"] * late.wait_ns:
+    if found.is_on_host and not _is_steady(late, found, limits):
         return
     evidence = (
         Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(row)),
@@ -184,6 +184,12 @@ def _change(late: LateRank, found: Ranks) -> TimeSaved:
     one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
     basis = one() if late.gap_ns > 0 else two()
     return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
+
+
+def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
+    """Whether the rank is about equally late in all steps, and there are enough of them."""
+    least, _ = _of_steps(late, found)
+    return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
 
 
 def _of_steps(late: LateRank, found: Ranks) -> tuple[float, float]:
@@ -261,6 +267,13 @@ RULE = Rule(
             "count",
             "steps with matched collectives",
             "own choice: of fewer steps, one rank is the later one in all of them by chance",
+        ),
+        Threshold(
+            "host_steps",
+            5,
+            "count",
+            "steps with matched collectives, where collectives run on the CPU",
+            "own choice: ranks that share cores come late by chance more often, in all of three steps once in four runs",
         ),
         Threshold(
             "host_least",

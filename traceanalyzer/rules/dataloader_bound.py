@@ -229,7 +229,7 @@ RULE = Rule(
             READY_NS,
             "ns",
             "exposed waiting per step with workers: up to this their batches are ready, and only fetched",
-            "the longest wait for a ready batch in recordings with workers (0.1 to 2.0 ms)",
+            "own choice: twice the usual wait for a ready batch, which is 0.1 to 2.0 ms in recordings with workers",
         ),
         Threshold(
             "host_share",

@@ -81,7 +81,7 @@ def trap_hidden_waiting() -> Run:
     return run(4, [meeting(always(2), hidden=2000)])
 
 
-def over_gloo(late: Callable[[int, int], int], steps: int = 4) -> Run:
+def over_gloo(late: Callable[[int, int], int], steps: int = 6) -> Run:
     """Two ranks on the CPU that compute for 3 ms and meet for 500 us; somebody comes late."""
     ranks = []
     for rank in range(2):
@@ -98,10 +98,10 @@ def over_gloo(late: Callable[[int, int], int], steps: int = 4) -> Run:
 
 
 def fires_over_gloo() -> Run:
-    """Rank 1 sleeps for 2.0 to 2.3 ms in each step."""
+    """Rank 1 sleeps for 2.0 to 2.5 ms in each step."""
     return over_gloo(lambda rank, step: (2000 + 100 * step) * rank)
 
 
 def trap_turns_over_gloo() -> Run:
     """Rank 1 is late in most steps, by very different times: the ranks share cores."""
-    return over_gloo(lambda rank, step: (100, 3000, 200, 2500)[step] * rank)
+    return over_gloo(lambda rank, step: (100, 3000, 200, 2500, 150, 2800)[step] * rank)
