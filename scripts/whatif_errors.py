@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import traceanalyzer
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
 from traceanalyzer.simulation import model, natural_experiments, replay_error
 from traceanalyzer.simulation.natural_experiments import Prediction
 from traceanalyzer.simulation.replay_error import Replay
@@ -80,6 +81,21 @@ compared with the recorded step. *Naive* is the other step plus the difference o
 """
 
 
+WORKERS = """
+## What workers of a loader cost
+
+Workers take cores and memory bandwidth from the program. How much, two pairs of recordings tell: ResNet-50 on a V100,
+with no workers and with four. *Loads* is what making a batch takes; *rest* is the step without exposed waiting for the
+loader; *slowdown* is by how much the rest gets longer, per time that is loaded. Each pair is predicted with the
+slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not. Findings take
+the least and the largest of these (`traceanalyzer/knowledge/loader_workers.py`).
+
+"""
+PAIRS = ("golden", "memory")
+"""Names of the two pairs."""
+STEPS = ("typical", "all")
+
+
 @dataclass
 class Errors:
     """Errors of many traces."""
@@ -129,8 +145,44 @@ def write_page(folder: Path) -> None:
         f"| {kind} | {count} | {' | '.join(f'{share:.2%}' for share in shares)} |\n"
         for kind, count, shares in errors.quartiles()
     )
-    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}"
+    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{WORKERS}{workers(folder)}"
     PAGE.write_text(text, encoding="utf-8")
+
+
+def workers(folder: Path) -> str:
+    """The slowdown by workers of each pair, and the error of its prediction from the other one, as a table."""
+    loaded = {
+        (pair, count, which): steps
+        for pair in PAIRS
+        for count in (0, 4)
+        for which, steps in _loaded(folder / "corpus" / f"resnet50_v100_workers{count}_{pair}.json.gz").items()
+    }
+    lines = [
+        "| pair | steps | loads | rest, 0 workers | rest, 4 workers | slowdown | step, 4 workers | predicted | error |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for which in STEPS:
+        for pair, other in zip(PAIRS, reversed(PAIRS), strict=True):
+            alone, beside = loaded[pair, 0, which], loaded[pair, 4, which]
+            share = slowdown(loaded[other, 0, which], loaded[other, 4, which])
+            predicted = with_workers(alone, share, 4)
+            times = [alone.full_ns, alone.rest_ns, beside.rest_ns, beside.step_ns, predicted]
+            loads, rest, rest_beside, step, told = (f"{time / 1e6:.1f} ms" for time in times)
+            error = f"{predicted / beside.step_ns - 1:+.1%}"
+            own = f"{slowdown(alone, beside):.2f}"
+            lines.append(f"| {pair} | {which} | {loads} | {rest} | {rest_beside} | {own} | {step} | {told} | {error} |")
+    return "\n".join(lines) + "\n"
+
+
+def _loaded(path: Path) -> dict[str, LoadedSteps]:
+    """The typical step and the mean of all steps of a recording."""
+    report = traceanalyzer.analyze(traceanalyzer.load(path))
+    recording, breakdown = report.analyses["recording"], report.analyses["step_breakdown"]
+    parts = {"typical": recording.typical.parts, "all": breakdown.average}
+    return {
+        which: LoadedSteps(part.duration_ns, part.dataloader_ns, part.dataloader_full_ns)
+        for which, part in parts.items()
+    }
 
 
 def main() -> int:

@@ -110,9 +110,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     ),
     Analyzer("roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("communication", communication.Communication, communication.analyze, communication.missing),
-    Analyzer(
-        "host_collectives", host_collectives.HostCollectives, host_collectives.analyze, host_collectives.missing
-    ),
+    Analyzer("host_collectives", host_collectives.HostCollectives, host_collectives.analyze, host_collectives.missing),
     Analyzer("rank_facts", rank_facts.RankFacts, rank_facts.analyze, rank_facts.missing),
     Analyzer("memory", memory.MemoryUse, memory.analyze, memory.missing),
     Analyzer("modules", modules.Modules, modules.analyze, modules.missing),

@@ -104,8 +104,8 @@ class RankCollectives(msgspec.Struct, frozen=True):
     duration_ns: tuple[int, ...]
     """Duration of each collective in ns."""
     exposed_ns: tuple[int | None, ...]
-    """Part of each duration in ns in which no other kernel runs; on the host, in which no other thread runs an operator.
-    Null on the host in reports of old versions."""
+    """Part of each duration in ns in which no other kernel runs; on the host, in which no other thread runs an
+    operator. Null on the host in reports of old versions."""
     compute_before_ns: tuple[int, ...] = ()
     """Time in ns before the start of each collective in which a kernel that is not a collective runs: since the last
     start or end of another collective in its step, else since the start of the step. 0 between steps; empty in reports

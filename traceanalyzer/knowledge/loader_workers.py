@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 SLOWDOWN = (0.0, 0.31)
 """Time that the rest of a step loses per time that workers load, at least and at most: two pairs of recordings of
-ResNet-50 on a V100, with 0 and 4 workers, their typical steps (0.00 and 0.09) and the means of all (0.08 and 0.31)."""
+ResNet-50 on a V100, with 0 and 4 workers, their typical steps (0.00 and 0.09) and the means of all (0.09 and 0.31)."""
 
 FETCH_NS = 1_500_000
 """Time in ns in which the program fetches a batch that a worker has ready: 0.1 to 1.5 ms in those recordings, 1.2 to

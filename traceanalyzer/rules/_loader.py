@@ -142,11 +142,11 @@ _BUSY = Text(
 )
 _UNKNOWN = Text(
     "loader-basis-unknown",
-    "at most the waiting that nothing hides; at least nothing, because the program computes on the CPU and may keep all "
-    "cores busy",
+    "at most the waiting that nothing hides; at least nothing, because the program computes on the CPU and may keep "
+    "all cores busy",
 )
 _ASLEEP = Text(
     "loader-basis-asleep",
-    "at most the waiting that nothing hides; at least the part that needs no core ({share:share} is waiting for files, a "
-    "network or a clock), less {fetch:ns} to fetch a batch from a worker",
+    "at most the waiting that nothing hides; at least the part that needs no core ({share:share} is waiting for files, "
+    "a network or a clock), less {fetch:ns} to fetch a batch from a worker",
 )

@@ -91,7 +91,11 @@ def _on_host(facts: Facts, found: HostCollectives, limits: Mapping[str, float]) 
     calls, size = row.calls / passes.backward_passes, row.total_bytes / passes.backward_passes
     surplus = calls - max(1.0, -(-size // _BUCKET_BYTES)) - 1  # the first bucket of DDP is small by design
     exposed = facts.host_per_step(row.exposed_ns)
-    if surplus < limits["surplus"] or size >= calls * limits["bytes"] or exposed <= limits["exposed_share"] * facts.step_ns:
+    if (
+        surplus < limits["surplus"]
+        or size >= calls * limits["bytes"]
+        or exposed <= limits["exposed_share"] * facts.step_ns
+    ):
         return
     shortest = float(row.min_ns)
     fewer = surplus * passes.backward_passes / facts.steps

@@ -69,8 +69,8 @@ _REPLAYED_TWO = Text(
 )
 _ON_HOST_BASIS = Text(
     "comm-straggler-basis-host",
-    "at most the waiting of another rank for this one in the step with most of it; at least that in the step with least "
-    "of it, less the difference of the two, by which ranks that share cores differ anyway",
+    "at most the waiting of another rank for this one in the step with most of it; at least that in the step with "
+    "least of it, less the difference of the two, by which ranks that share cores differ anyway",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
@@ -200,7 +200,7 @@ def _of_steps(late: LateRank, found: Ranks) -> tuple[float, float]:
         for step in found.steps
         if step.wait_ns is not None
     ]
-    return min(min(times), late.gap_ns), max(times)
+    return min(*times, late.gap_ns), max(times)
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:
@@ -273,7 +273,7 @@ RULE = Rule(
             5,
             "count",
             "steps with matched collectives, where collectives run on the CPU",
-            "own choice: ranks that share cores come late by chance more often, in all of three steps once in four runs",
+            "own choice: of two ranks that share cores, one is late in all of three steps once in four runs",
         ),
         Threshold(
             "host_least",

@@ -15,8 +15,8 @@ What to do:
 
 How the saving is estimated:
     At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
-    the slower of the two; the lower end is what that saves, less what a worker costs: 1.5 ms to fetch a batch, and up to
-    0.31 of the time that it loads, by which the rest of the step was longer in two pairs of recordings
+    the slower of the two; the lower end is what that saves, less what a worker costs: 1.5 ms to fetch a batch, and up
+    to 0.31 of the time that it loads, by which the rest of the step was longer in two pairs of recordings
     (docs/whatif.md). It is nothing where a worker has no core of its own (by a capture: hardware threads and threads of
     the program; a program on the CPU is taken to use all), except for waiting that needs no core, which stacks show;
     where there are workers already; and below a millisecond per step. If all cores are in use and a batch takes less

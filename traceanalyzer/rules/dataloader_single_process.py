@@ -13,8 +13,8 @@ What to do:
 
 How the saving is estimated:
     As for dataloader-bound, of which this is the cause; both findings claim the same time, which counts once. At most
-    the exposed waiting; at least what one worker saves, less what it costs, and nothing where it has no core of its own.
-    In a table, at least the profiled time minus the larger of GPU time and remaining host time.
+    the exposed waiting; at least what one worker saves, less what it costs, and nothing where it has no core of its
+    own. In a table, at least the profiled time minus the larger of GPU time and remaining host time.
 
 When it is wrong:
     For small data that is already in memory, starting workers and sending batches between processes costs more than it

@@ -66,8 +66,8 @@ RULE = Rule(
     title=Text("dataloader-too-many-workers-title", "The loader has more workers than there are cores"),
     summary=Text(
         "dataloader-too-many-workers-summary",
-        "{workers:count} worker processes share {cores:count} hardware threads with the program, which hardly waits for "
-        "them.",
+        "{workers:count} worker processes share {cores:count} hardware threads with the program, which hardly waits "
+        "for them.",
     ),
     advice=Text(
         "dataloader-too-many-workers-advice",

@@ -44,8 +44,8 @@ _BASIS = Text(
 )
 _ONCE = Text(
     "dataloader-workers-restarted-basis-once",
-    "at most the recorded change of epochs but two usual waits; at least nothing, because how often epochs change is not "
-    "recorded",
+    "at most the recorded change of epochs but two usual waits; at least nothing, because how often epochs change is "
+    "not recorded",
 )
 _NO_SIGN = Text(
     "dataloader-workers-restarted-no-sign",

@@ -13,7 +13,8 @@ What to do:
 
 How the saving is estimated:
     At most the GPU's idle time in these functions. At least what preparing inputs beside the rest of the step saves,
-    less 31 % because workers share cores and memory; half of that where stacks were recorded, which slow Python code down.
+    less 31 % because workers share cores and memory; half of that where stacks were recorded, which slow Python code
+    down.
 
 When it is wrong:
     What the program's own DataLoader does is the business of dataloader-bound: its time does not count here, unless
