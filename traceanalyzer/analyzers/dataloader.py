@@ -91,7 +91,8 @@ class DataLoader(msgspec.Struct, frozen=True):
 
 
 _WAITING = re.compile(
-    r"^<built-in (?:function (?:sleep|select|read|recv)\b|method (?:sleep|poll|select|read\w*|recv\w*|acquire) of )"
+    r"^<built-in (?:function (?:sleep|select|read|recv)>|method (?:sleep|poll|select|acquire|recv|recv_into) of "
+    r"|method (?:read|read1|readinto|readline|readall) of _io\.(?:FileIO|Buffered\w+|TextIOWrapper) )"
 )
 """Built-in functions in which a process waits: for a clock, files, sockets, locks."""
 
