@@ -87,8 +87,8 @@ WORKERS = """
 Workers take cores and memory bandwidth from the program. How much, two pairs of recordings tell: ResNet-50 on a V100,
 with no workers and with four. *Loads* is what making a batch takes; *rest* is the step without exposed waiting for the
 loader; *slowdown* is by how much the rest gets longer, per time that is loaded. Each pair is predicted with the
-slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not. Findings take
-the least and the largest of these (`traceanalyzer/knowledge/loader_workers.py`).
+slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not.
+Findings take the least and the largest of these slowdowns (`traceanalyzer/knowledge/loader_workers.py`).
 
 """
 PAIRS = ("golden", "memory")

@@ -87,7 +87,9 @@ def _of_the_lab(path: Path) -> Fixture:
     fault = BY_NAME[name]
     shows = f"{fault.fault[0].upper()}{fault.fault[1:]}." if side == "before" else f"The fix: {fault.fix}."
     expect = "see docs/lab.md"
-    return Fixture(f"lab/{path.name}", f"{shows} At the {size} size{f', rank {rank}' if rank else ''}.", expect, LAB, None)
+    return Fixture(
+        f"lab/{path.name}", f"{shows} At the {size} size{f', rank {rank}' if rank else ''}.", expect, LAB, None
+    )
 
 
 def _malformed(file: Malformed) -> Fixture:
