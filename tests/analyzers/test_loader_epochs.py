@@ -29,6 +29,7 @@ def test_two_changes_of_38_ms_18_of_which_are_waits() -> None:
     assert (epochs.turns, epochs.usual_ns) == (2, 1_000_000)
     assert (epochs.total_ns, epochs.wait_ns) == (2 * 38_000_000, 2 * 18_000_000)
     assert [turn.starts_processes for turn in epochs.longest] == [None, None]
+    assert epochs.excess_ns == pytest.approx(2 * 37_000_000, rel=0.001), "steps of 42 ms among others of 5"
 
 
 def test_the_longest_comes_first() -> None:
@@ -36,7 +37,8 @@ def test_the_longest_comes_first() -> None:
 
 
 def test_without_other_waits_nothing_is_usual() -> None:
-    assert found(training((0,), steps=1)).usual_ns == 0
+    alone = found(training((0,), steps=1))
+    assert (alone.usual_ns, alone.excess_ns) == (0, None)
 
 
 @pytest.mark.parametrize(("frame", "starts"), [(STARTING, True), ("train.py(12): save_checkpoint", False)])

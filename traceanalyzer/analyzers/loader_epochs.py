@@ -52,6 +52,9 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
     """Part of it in ns in waits for the loader."""
     usual_ns: float
     """Median of all other waits of these loaders in ns; 0 without any."""
+    excess_ns: float | None
+    """Time in ns by which the steps with changes are longer than the median of the other steps; null without others.
+    After a change a step computes longer, too: new workers start beside it, and its memory is shared with them."""
     longest: tuple[EpochTurn, ...]
     """The longest changes, at most five."""
 
@@ -76,6 +79,7 @@ def analyze(context: Context) -> LoaderEpochs:
         total_ns=int(length.sum()),
         wait_ns=int(waits.sum()),
         usual_ns=float(np.median(others)) if len(others) else 0.0,
+        excess_ns=_excess(context, start[last]),
         longest=tuple(map(EpochTurn, *(column.tolist() for column in columns), told)),
     )
 
@@ -101,6 +105,16 @@ def _turns(context: Context) -> tuple[I64, I64]:
     launched = np.diff(np.searchsorted(np.sort(context.trace.launches.start_ns), np.stack((since, until))), axis=0)[0]
     found = np.flatnonzero((gap >= _LEAST_NS) & (work <= _WORK * gap) & (launched <= 0))
     return found, found + 1
+
+
+def _excess(context: Context, turns: I64) -> float | None:
+    """By how much the steps in which some changes begin are longer than others; None without others."""
+    steps, own = context.steps, context.steps.at(turns)
+    length = steps.end_ns - steps.start_ns
+    others = np.delete(length, own)
+    if not len(others):
+        return None
+    return float(np.maximum(0.0, length[np.unique(own)] - np.median(others)).sum())
 
 
 def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:

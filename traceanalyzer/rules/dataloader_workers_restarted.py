@@ -14,9 +14,11 @@ What to do:
     Pass `persistent_workers=True`, and keep one `DataLoader` for all epochs: the workers belong to it.
 
 How the saving is estimated:
-    Time of the changes of epochs per step of the recording. At most all of it but two usual waits; at least the two
-    waits beyond their usual length, because the rest may be the program's own work between epochs. If only one change
-    was recorded, how often they come is unknown, and nothing is promised.
+    Time of the changes of epochs per step of the recording. At most all of it but two usual waits, or, if that is more,
+    the time by which steps with a change are longer than others: beside workers that start, and with memory that they
+    share, a step computes longer. At least the two waits beyond their usual length, because the rest may be the
+    program's own work between epochs. If only one change was recorded, how often they come is unknown, and nothing is
+    promised.
 
 When it is wrong:
     A recording that happens to hold the change between two long epochs: per epoch it costs as little as it takes once.
@@ -40,12 +42,13 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _SUBJECT = Text("dataloader-workers-restarted-subject", "changes of epochs, share of the recorded steps")
 _BASIS = Text(
     "dataloader-workers-restarted-basis",
-    "at most the changes of epochs but two usual waits each; at least the waits in them beyond the usual",
+    "at most the time by which steps with a change of epochs are longer than others; at least the waits in them beyond "
+    "the usual",
 )
 _ONCE = Text(
     "dataloader-workers-restarted-basis-once",
-    "at most the recorded change of epochs but two usual waits; at least nothing, because how often epochs change is "
-    "not recorded",
+    "at most the time by which the step with the change of epochs is longer than others; at least nothing, because how "
+    "often epochs change is not recorded",
 )
 _NO_SIGN = Text(
     "dataloader-workers-restarted-no-sign",
@@ -61,7 +64,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if starts is None:
         raise Missing(_NO_SIGN())
     usual = 2 * found.turns * found.usual_ns
-    most = max(0.0, facts.host_per_step(found.total_ns - usual))
+    most = facts.host_per_step(max(0.0, found.total_ns - usual, found.excess_ns or 0.0))
     least = min(max(0.0, facts.host_per_step(found.wait_ns - usual)), most)
     share = most / facts.step_ns
     if not starts or share <= limits["share"]:
@@ -72,7 +75,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     is_frequent = found.turns >= _FEW
     interval = (least if is_frequent else 0.0), most
     change = TimeSaved("host", interval, (_BASIS if is_frequent else _ONCE)(), claims={"loader:epochs": most})
-    params = {"turns": found.turns, "each": found.total_ns / found.turns, "share": share}
+    params = {"turns": found.turns, "each": most * facts.steps / found.turns, "share": share}
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", where)
     yield Draft((evidence,), change, params, ceiling="critical" if is_frequent else "medium")
 
@@ -94,9 +97,9 @@ RULE = Rule(
     title=Text("dataloader-workers-restarted-title", "The loader's workers start anew with each epoch"),
     summary=Text(
         "dataloader-workers-restarted-summary",
-        "Between {turns:count} pairs of epochs, worker processes end and others start, {each:ns} each time: "
-        "{share:share} of the recorded steps.",
-        one="Between two epochs, worker processes end and others start, which takes {each:ns}: {share:share} of the "
+        "Between {turns:count} pairs of epochs, worker processes end and others start, which costs {each:ns} each "
+        "time: {share:share} of the recorded steps.",
+        one="Between two epochs, worker processes end and others start, which costs {each:ns}: {share:share} of the "
         "recorded steps.",
     ),
     advice=Text(
@@ -118,7 +121,7 @@ RULE = Rule(
             "share",
             0.03,
             "share",
-            "changes of epochs, without two usual waits each, over the recorded steps",
+            "time of changes of epochs beyond the usual, over the recorded steps",
             "own choice, as for dataloader-bound: a step varies by 1 to 2 % from run to run",
         ),
     ),
