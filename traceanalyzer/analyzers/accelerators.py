@@ -22,7 +22,7 @@ from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Vendor
 
 _NO_EVENTS = Text(
-    "skip-no-accelerator", "the trace has no events of a device that is no GPU", note="such as MTIA, NPU, HPU"
+    "skip-no-accelerator", "the trace has no events of accelerators other than GPUs", note="such as MTIA, NPU, HPU"
 )
 _KINDS = tuple(TaskKind)
 

@@ -42,12 +42,12 @@ _MOST = 0.9
 _SUBJECT = Text("collectives-many-subject", "collectives per step")
 _BASIS = Text(
     "collectives-many-basis",
-    "at most {most:share} of what nothing hides, as with a tenth of the messages; at least nothing, because waiting "
-    "for a late rank does not end",
+    "at most {most:share} of their exposed time, as with a tenth of the messages; at least nothing, because waiting "
+    "for a late rank remains",
 )
 _NO_TABLE = Text("collectives-many-no-table", "a printed table does not show what runs at the same time")
 _NO_GRADIENTS = Text(
-    "collectives-many-inference", "without gradients, collectives stand between layers and cannot be joined"
+    "collectives-many-inference", "without gradients, collectives run between layers and cannot be merged"
 )
 
 
@@ -79,7 +79,8 @@ RULE = Rule(
     title=Text("collectives-many-title", "Many short collectives instead of a few long ones"),
     summary=Text(
         "collectives-many-summary",
-        "A step has {calls:count} collectives of {mean:ns} on average; nothing hides {exposed:ns} of them.",
+        "A step has {calls:count} collectives of {mean:ns} on average; {exposed:ns} of their time does not overlap "
+        "with computation.",
     ),
     advice=Text(
         "collectives-many-advice",

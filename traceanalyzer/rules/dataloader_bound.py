@@ -45,15 +45,15 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader that nothing hides, share of the step")
+_SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader while nothing else runs, share of the step")
 _SUBJECT_OWN = Text(
     "dataloader-bound-subject-own", "waiting while the program itself prepares the batch, share of the step"
 )
 _SUBJECT_TABLE = Text("dataloader-bound-subject-table", "waiting for the DataLoader, share of the host time")
 _BASIS = Text(
     "dataloader-bound-basis",
-    "at most the waiting that nothing hides; at least what one worker saves, less {contention:share} because workers "
-    "share the cores",
+    "at most the waiting in which nothing else runs; at least what one worker saves, less {contention:share} because "
+    "workers share the cores",
 )
 _BASIS_TABLE = Text(
     "dataloader-bound-basis-table",
@@ -66,8 +66,8 @@ _BASIS_TABLE_WORKERS = Text(
 )
 _BASIS_WORKERS = Text(
     "dataloader-bound-basis-workers",
-    "at most the waiting that nothing hides; at least nothing, because storage or cores may hold up the existing "
-    "workers",
+    "at most the waiting in which nothing else runs; at least nothing, because storage or cores may hold up the "
+    "existing workers",
 )
 
 

@@ -44,8 +44,8 @@ _SUBJECT_TABLE = Text(
 )
 _BASIS = Text(
     "dataloader-single-process-basis",
-    "at most the waiting that nothing hides; at least what one worker saves, less {contention:share} because workers "
-    "share the cores",
+    "at most the waiting in which nothing else runs; at least what one worker saves, less {contention:share} because "
+    "workers share the cores",
 )
 _BASIS_TABLE = Text(
     "dataloader-single-process-basis-table",

@@ -40,7 +40,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _KEPT = 0.5
 """Share of the idle time that surely goes away (own choice, as for other waits of the host)."""
 
-_NO_OWNERS = Text("ddp-buffer-broadcast-no-owners", "nothing tells which part of the program the GPU waits for")
+_NO_OWNERS = Text("ddp-buffer-broadcast-no-owners", "it is unknown which part of the program the GPU waits for")
 _SUBJECT = Text("ddp-buffer-broadcast-subject", "broadcast of buffers while the GPU waits, share of the step")
 _BASIS = Text(
     "ddp-buffer-broadcast-basis",

@@ -45,15 +45,15 @@ _NARROW = ("Half", "BFloat16", "Float8")
 _SUBJECT = Text("gemm-below-roof-subject", "speed of large matrix products, share of the device's dense peak")
 _BASIS = Text(
     "gemm-below-roof-basis",
-    "at most down to {best:percent} of the peak; at least nothing, because only measuring tells whether there is a "
-    "faster kernel",
+    "at most down to {best:percent} of the peak; at least nothing, because only a measurement shows whether there is "
+    "a faster kernel",
 )
 _NO_ROOF = Text("gemm-below-roof-no-roof", "the limits of this GPU are unknown: add them to the configuration")
 _NO_TABLE = Text("gemm-below-roof-no-table", "a printed table does not show the types of inputs")
 _ADVICE_AMD = Text(
     "gemm-below-roof-advice-amd",
     "Let the libraries choose their kernels by measurement: switch TunableOp on for a run, and keep the file that it "
-    "writes; or let products go through hipBLASLt. See first whether the clocks fall under load.",
+    "writes; or let products go through hipBLASLt. Check first whether the clocks drop under load.",
 )
 
 
@@ -112,7 +112,7 @@ RULE = Rule(
     advice=Text(
         "gemm-below-roof-advice",
         "Let the compiler choose kernels by measurement (max-autotune), and give the sides lengths that are multiples "
-        "of 64. See first whether the clocks fall under load.",
+        "of 64. Check first whether the clocks drop under load.",
         note="max-autotune is code",
     ),
     not_when=Text(

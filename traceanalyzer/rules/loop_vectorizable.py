@@ -46,7 +46,7 @@ _BASIS = Text(
 )
 _NO_TABLE = Text(
     "loop-vectorizable-no-table",
-    "a printed table counts operators but does not tell whether the program loops over them",
+    "a printed table counts operators but does not show whether the program loops over them",
 )
 
 

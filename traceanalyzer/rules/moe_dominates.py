@@ -61,7 +61,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _ADVICE_TRAINING = Text(
     "moe-dominates-advice-training",
-    "See whether the tokens are spread evenly over the experts, and whether a grouped product does all experts of a "
+    "Check whether the tokens are spread evenly over the experts, and whether a grouped product does all experts of a "
     "layer in one kernel; larger batches give each expert more tokens.",
 )
 

@@ -39,7 +39,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _STACKS = 0.5
 """What is left at least of a host's time that was recorded with stacks (own choice; C code is not slowed down)."""
 
-_NO_OWNERS = Text("preprocessing-in-step-no-owners", "nothing tells which part of the program the GPU waits for")
+_NO_OWNERS = Text("preprocessing-in-step-no-owners", "it is unknown which part of the program the GPU waits for")
 _SUBJECT = Text("preprocessing-in-step-subject", "input preprocessing while the GPU waits, share of the step")
 _BASIS = Text(
     "preprocessing-in-step-basis",

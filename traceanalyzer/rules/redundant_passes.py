@@ -43,7 +43,7 @@ _LEAST = 0.9
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
 
 _DISCARDED = Text("redundant-passes-discarded", "backward passes whose gradients zero_grad throws away")
-_UNUSED = Text("redundant-passes-unused", "updates before which outputs reach no backward pass")
+_UNUSED = Text("redundant-passes-unused", "updates before which some outputs reach no backward pass")
 _NO_TABLE = Text("redundant-passes-no-table", "a printed table does not show the order of passes")
 _BASIS = Text("redundant-passes-basis", "the time of these passes; at least {least:share} of it")
 

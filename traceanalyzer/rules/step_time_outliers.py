@@ -42,9 +42,9 @@ _REASONS = {
     "loader": Text("step-time-outliers-loader", "it waits longer for its batch", note="it is a step"),
     "other-phase": Text("step-time-outliers-phase", "it does other work than the typical ones", note="it is a step"),
 }
-_UNKNOWN = Text("step-time-outliers-unknown", "nothing recorded tells why", note="after: the longest takes 182 ms")
+_UNKNOWN = Text("step-time-outliers-unknown", "the recording does not show why", note="after: the longest takes 182 ms")
 _SUBJECT = Text("step-time-outliers-subject", "the longest step, as a multiple of the typical step")
-_FEW = Text("step-time-outliers-few", "too few steps are marked to tell usual ones from unusual ones: record more")
+_FEW = Text("step-time-outliers-few", "too few steps are marked to say which are unusual: record more")
 _NO_TABLE = Text("step-time-outliers-no-table", "a printed table does not show single steps")
 
 
@@ -92,7 +92,7 @@ RULE = Rule(
     ),
     advice=Text(
         "step-time-outliers-advice",
-        "Compare a long step with a typical one, for instance with --steps: memory that is taken, code that is "
+        "Compare a long step with a typical one, for instance with --steps: memory that is allocated, code that is "
         "compiled, a longer input, garbage collection. In a run of several ranks, a long step of one delays all.",
         note="--steps is an option of the program",
     ),

@@ -27,7 +27,7 @@ from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 
 _NO_KERNELS = Text(
-    "skip-step-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown"
+    "skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"
 )
 _NO_STEPS = Text(
     "skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"

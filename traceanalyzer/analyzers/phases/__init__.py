@@ -28,7 +28,7 @@ PLACES = 400
 
 _NO_MARKS = Text(
     "skip-no-marks",
-    "the trace has no ranges that people or frameworks set, and no training whose passes could be inferred",
+    "the trace has no ranges set by the program or a framework, and no training passes that could be inferred",
 )
 
 
