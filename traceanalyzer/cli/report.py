@@ -100,7 +100,7 @@ def command(
     key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
     of its only run. A saved report is shown as it is, like render does.
 
-    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it tells which
+    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it shows which
     operators, modules and lines they belong to. In a folder it is found by itself.
 
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the

@@ -13,12 +13,12 @@ What to do:
     collective over a list. Read metrics in one message per step.
 
 How the saving is estimated:
-    At most nine tenths of what is exposed, as with a tenth of the messages; at least nothing, because ranks that wait
-    for a late one wait in fewer messages as well.
+    At most nine tenths of the exposed time, as with a tenth of the messages; at least nothing, because ranks that wait
+    for a late rank also wait if there are fewer messages.
 
 When it is wrong:
-    Tensor parallelism needs two collectives per layer, one after the other; those cannot be joined. They are told by
-    their number: where compute stands between each pair of them, fused or custom kernels are what helps.
+    Tensor parallelism needs two collectives per layer, one after the other; those cannot be merged. If computation
+    runs between every two collectives, fused or custom kernels help instead.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/ddp.html

@@ -180,7 +180,7 @@ RULE = Rule(
             0.01,
             "share",
             "compiling and loading over the recorded steps but the first",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
         Threshold(
             "only_share",

@@ -14,7 +14,7 @@ What to do:
     transform less or on the GPU, or store the data so that it can be read sequentially.
 
 How the saving is estimated:
-    At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
+    At most the exposed waiting. With one worker, loading runs during the rest of the step, so a step takes as long as
     the slower of the two; the lower end is what that saves, less a fifth, because workers compete with the program for
     cores and memory. Where there are workers already (by a capture, or by the name of the iterator), and below a
     millisecond per step, at least nothing. In a table, the profiled time without the larger of GPU and remaining host
@@ -214,7 +214,7 @@ RULE = Rule(
             0.05,
             "share",
             "waiting over all host time, in a table",
-            "as the TensorBoard plugin, because a table does not tell which waiting is hidden",
+            "as the TensorBoard plugin, because a table does not show which waiting is hidden",
         ),
     ),
     code="DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True)",

@@ -131,7 +131,7 @@ RULE = Rule(
             0.01,
             "share",
             "exposed time beyond the median, per step, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="DataLoader(dataset, num_workers=8, prefetch_factor=4, persistent_workers=True)",

@@ -11,8 +11,8 @@ What to do:
     Run all backward passes except the last one under `model.no_sync()`.
 
 How the saving is estimated:
-    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at least
-    half of that, because in them ranks also wait for each other, and may then wait in the last one instead.
+    The all-reduces of the early passes are saved. A step gains at most their time in which no other kernel runs; at
+    least half of that, because in them ranks also wait for each other, and may then wait in the last one instead.
 
 When it is wrong:
     Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do

@@ -14,7 +14,7 @@ What to do:
 
 How the saving is estimated:
     At most the time of the casts. At least half of it: a kernel that reads the narrow type and computes in the wide one
-    needs neither cast, but if only one of the two goes away, half of the time remains.
+    needs neither cast, but if only one of the two is removed, half of the time remains.
 
 When it is wrong:
     Autocast casts each weight once per step and direction, which is normal and does not count. Parts that compute in

@@ -171,7 +171,7 @@ RULE = Rule(
             0.01,
             "share",
             "time of kernels in fp64 over all time on the GPU",
-            "own choice, because less than one percent of a step cannot be told from noise",
+            "own choice, because less than one percent of a step is within noise",
         ),
     ),
     code="x = torch.from_numpy(array).float()",

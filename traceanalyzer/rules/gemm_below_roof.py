@@ -6,15 +6,15 @@ What it detects:
 
 Why it matters:
     Where the GPU is busy with large products, their kernels are what is left to improve. Well-tuned libraries reach
-    about 60 to 75 % of the dense peak; clocks that fall under load take the rest.
+    about 60 to 75 % of the dense peak; clocks that drop under load cost the rest.
 
 What to do:
     Let the library choose its kernels by measurement: on AMD, TunableOp or hipBLASLt; on NVIDIA, torch.compile with
     max-autotune. Sides that are multiples of 64 fill whole tiles. Look at clocks and power before anything else.
 
 How the saving is estimated:
-    At most down to 60 % of the peak, or to the best large product of the run. At least nothing: whether there is a
-    faster kernel, only measuring tells.
+    At most down to 60 % of the peak, or to the best large product of the run. At least nothing: only a measurement
+    shows whether there is a faster kernel.
 
 When it is wrong:
     The peaks of data sheets hold at the highest clocks. Products with small sides cannot fill the device, and are not

@@ -108,7 +108,7 @@ RULE = Rule(
             0.01,
             "share",
             "host time of all turns but one, and of their backward pass, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="y = torch.vmap(f)(x)  # instead of torch.stack([f(row) for row in x])",

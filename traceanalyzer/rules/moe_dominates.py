@@ -13,7 +13,7 @@ What to do:
     the batch and the device; store expert weights in fewer bits; distribute experts over GPUs.
 
 How the saving is estimated:
-    Not at all: the names do not tell how many tokens each expert had.
+    Not at all: the names do not show how many tokens each expert had.
 
 When it is wrong:
     With thousands of tokens per expert (prefill, training) arithmetic bounds these products, and a larger batch does

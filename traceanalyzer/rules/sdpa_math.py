@@ -1,4 +1,4 @@
-"""Scaled dot-product attention runs as its parts, because no fused kernel takes its inputs.
+"""Scaled dot-product attention runs as its parts, because no fused kernel supports its inputs.
 
 What it detects:
     Calls of `scaled_dot_product_attention` that go to `_scaled_dot_product_attention_math` on the GPU, and take a
@@ -13,7 +13,7 @@ What to do:
     a mask of an odd form, an input that needs a second derivative, or a backend that was switched off.
 
 How the saving is estimated:
-    At most what the fallback takes, at least nothing: some inputs no fused kernel takes.
+    At most what the fallback takes, at least nothing: no fused kernel supports some inputs.
 
 When it is wrong:
     In fp32 without a mask, the memory-efficient kernel does run on NVIDIA GPUs; if the fallback was asked for, to

@@ -6,18 +6,18 @@ What it detects:
 
 Why it matters:
     In a run of thousands of steps, rare long ones add up; in a run of several ranks, each of them makes all others
-    wait. A mean over a few steps that has one of them in it says little.
+    wait. A mean over a few steps that includes one of them says little.
 
 What to do:
-    Look at what a long step has that the others do not: memory that is taken, code that is compiled, an evaluation, a
-    longer input, garbage collection, another program on the machine.
+    Look at what a long step has that the others do not: memory that is allocated, code that is compiled, an evaluation,
+    a longer input, garbage collection, another program on the machine.
 
 How the saving is estimated:
     Not at all: the savings of all findings are about the typical step.
 
 When it is wrong:
-    Batches of unequal length take unequal time for a good reason. A handful of steps does not tell how often a long one
-    comes.
+    Batches of unequal length take unequal time for a good reason. A handful of steps does not show how often a long one
+    occurs.
 
 References:
     https://docs.pytorch.org/docs/stable/profiler.html
@@ -110,14 +110,14 @@ RULE = Rule(
             1.2,
             "number",
             "duration of a step over the typical step",
-            "the same fifth by which a step is told from typical ones (docs/metrics/recording.md)",
+            "the same fifth by which a step differs from typical ones (docs/metrics/recording.md)",
         ),
         Threshold(
             "steps",
             5,
             "count",
             "steps that must be marked",
-            "own choice, because of fewer nobody can say which are the usual ones",
+            "own choice, because fewer steps do not show which are usual",
         ),
     ),
     links=(

@@ -145,7 +145,7 @@ RULE = Rule(
             0.01,
             "share",
             "what would go away, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="running_loss += loss.detach()  # and running_loss.item() every hundred steps",

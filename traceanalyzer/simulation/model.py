@@ -153,7 +153,7 @@ def require(context: Context) -> Model:
     """
     found = of(context)
     if found is None:
-        raise ValueError("no step has any length")
+        raise ValueError("no step is longer than 0")
     return found
 
 

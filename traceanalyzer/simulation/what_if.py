@@ -124,7 +124,7 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     """
     found = model.of(context)
     if found is None:
-        raise UsageError("the trace has no step of any length, so nothing can be predicted")
+        raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
     every = [edit for _, _, own in resolved for edit in own]
     saving = _saving(found, every)
