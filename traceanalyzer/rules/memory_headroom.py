@@ -47,7 +47,7 @@ _NO_TABLE = Text("memory-headroom-no-table", "a printed table sums up allocation
 
 
 _SERVES = Text(
-    "memory-headroom-serving", "a server's batch is what its requests make it, and its memory is set aside for them"
+    "memory-headroom-serving", "the batch size of a server depends on its requests, and its memory is reserved for them"
 )
 
 
