@@ -30,8 +30,6 @@ from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
 from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
-from traceanalyzer.simulation import what_if
-from traceanalyzer.simulation.what_if import ChangeAsked, WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
@@ -154,45 +152,6 @@ def _analyze(measured: Trace | TableDocument, steps: StepChoice | None, config: 
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
     return _analyze_document(measured, config)
-
-
-def whatif(
-    measured: Trace,
-    *,
-    loader: float | None = None,
-    speedup: Mapping[str, float] | None = None,
-    free: Sequence[str] = (),
-    no_sync: Sequence[str] = (),
-    bandwidth: float | None = None,
-    overlap: bool = False,
-    graphs: bool = False,
-    steps: StepChoice | None = None,
-) -> WhatIf:
-    """What the typical step would take with some changes together; without a change, what would help most.
-
-    Args:
-        measured: A trace that `load` returned.
-        loader: What a wait for the loader takes at most, in ms; 0 for no waits.
-        speedup: By selector how many times as fast; 0 for no time at all. `simulation.selectors` says what they mean.
-        free: Selectors of what takes no time.
-        no_sync: Calls that no longer wait for the device: `*`, functions of the runtime, or operators around them.
-        bandwidth: How many times as fast collectives are.
-        overlap: Whether collectives run beside computation.
-        graphs: Whether one graph launches all kernels of a step.
-        steps: The steps that count; all by default.
-
-    Raises:
-        UsageError: Not a trace, no step, a selector that means nothing in the trace, or a negative factor.
-    """
-    if not isinstance(measured, Trace):
-        raise UsageError(f"{getattr(measured, 'name', 'this')}: only a trace can be replayed")
-    asked = [] if loader is None else [ChangeAsked("loader", factor=loader * 1e6)]
-    asked += [ChangeAsked("speedup", name, factor) for name, factor in (speedup or {}).items()]
-    asked += [ChangeAsked("free", name, 0.0) for name in free]
-    asked += [ChangeAsked("no-sync", name) for name in no_sync]
-    asked += [] if bandwidth is None else [ChangeAsked("bandwidth", factor=bandwidth)]
-    asked += [ChangeAsked(kind) for kind, wanted in (("overlap", overlap), ("graphs", graphs)) if wanted]
-    return what_if.ask(context_of(measured, steps, None), asked)
 
 
 def report_on(

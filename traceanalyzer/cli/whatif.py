@@ -15,7 +15,8 @@ from traceanalyzer.cli.parameters import ParamType
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening
-from traceanalyzer.pipeline import StepChoice, whatif
+from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.prediction import whatif
 from traceanalyzer.renderers import what_if as formats
 from traceanalyzer.trace.model import Trace
 
