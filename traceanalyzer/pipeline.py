@@ -280,6 +280,6 @@ def summary_of(trace: Trace, context: Context) -> TraceSummary:
 
 
 def _torch_version(info: TraceInfo) -> str | None:
-    """The version of torch that ran, as far as the file tells."""
+    """The version of torch that ran, as far as the file shows."""
     recorded = info.capture.versions.torch if info.capture else None
     return recorded or ("<1.12" if info.has_old_categories else None)

@@ -1,4 +1,4 @@
-"""`traceanalyzer diff`: compares two traces, reports, folders or runs, and tells changes from noise."""
+"""`traceanalyzer diff`: compares two traces, reports, folders or runs, and distinguishes changes from noise."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _WORTH = 0.1
 _LONG = 0.3
 """Share of a step from which on a single call is named."""
 _MUCH = 0.2
-"""Share of a step from which on time that has no owner is told."""
+"""Share of a step from which on time without an owner is mentioned."""
 _OWN_RULES = frozenset({"loader", "compilation"})
 """Roles that the sentence names by itself."""
 

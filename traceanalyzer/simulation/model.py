@@ -62,7 +62,7 @@ class Model:
 
     @property
     def modelled_ns(self) -> float:
-        """The same in the unchanged replay without residuals."""
+        """The same times in the unchanged replay without residuals."""
         return float(self.durations_ns(self.times).mean())
 
     @property

@@ -83,7 +83,7 @@ class WhatHelps(msgspec.Struct, frozen=True):
     free_ns: PredictedNs
     """Time in ns by which the step gets shorter if it takes no time: low, point and high."""
     half_ns: PredictedNs | None
-    """The same if it takes half as long; null where half makes no sense."""
+    """The same if it takes half as long; null if that makes no sense."""
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -197,7 +197,7 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
 
 
 def _share(factor: float) -> float:
-    """New time over old where something is so many times as fast; 0 stands for free."""
+    """New time divided by old time for something that is this many times as fast; 0 stands for free."""
     return 1 / factor if factor else 0.0
 
 

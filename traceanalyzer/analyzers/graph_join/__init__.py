@@ -1,8 +1,8 @@
 """Which operators, modules and lines does the work of graphs belong to, if their capture was recorded, too?
 
-Nobody launches the kernels of a graph one by one, so a trace of its replay has their times and nothing else. A
+The kernels of a graph are not launched one by one, so a trace of its replay has their times but not their operators. A
 recording of the capture has the operators, inputs, modules and lines of every node, and no times. Matched node by node,
-the two tell where the time of the graph goes. A capture that does not agree is refused.
+the two show where the time of the graph goes. A capture that does not agree is refused.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def analyze(facts: Mapping[int, RankFacts], world_size: int | None = None) -> St
         world_size: Number of ranks of the run, if it is known.
 
     Returns:
-        The slowdown, or why it cannot be told.
+        The slowdown, or why it is unknown.
     """
     ranks = sorted(facts)
     own = _in_common([facts[rank] for rank in ranks])

@@ -33,7 +33,7 @@ _EARLIER = Text(
     note="below the shares of time for which kernels run on each GPU",
 )
 _DIFFERS = 0.1
-"""Difference between a GPU's utilization and its share of a typical step from which on a text tells why."""
+"""Difference between a GPU's utilization and its share of a typical step from which on a text shows why."""
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
 

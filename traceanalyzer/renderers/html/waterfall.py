@@ -37,7 +37,7 @@ TONES = {
     "other": Text("waterfall-annotation", "Annotation, Python"),
     "waiting": Text("waterfall-waiting", "Waiting of a queue"),
 }
-"""Meanings of the colours, as far as names tell."""
+"""Meanings of the colours, as far as names show."""
 
 _TASK_TONES = {
     TaskKind.WORK: "kernel",

@@ -145,7 +145,7 @@ def _table(name: str, phases: Phases, rows: Sequence[Phase | PhasePlace], total:
 
 
 def _kinds(kinds: Sequence[StepKind]) -> SectionTable:
-    """One row per kind of step, with what some mark tells."""
+    """One row per kind of step, with what some mark shows."""
     columns = [(column, field) for column, field in _KINDS if any(getattr(kind, field) is not None for kind in kinds)]
     head = SectionColumn(Text("phases-kind", "Kind of step"), "")
     rows = tuple((_kind(kind.kind), *(getattr(kind, field) for _, field in columns)) for kind in kinds)

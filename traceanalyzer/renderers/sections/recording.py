@@ -148,7 +148,7 @@ def _reason(evidence: WorkloadEvidence) -> Message | Text:
 
 
 def _steps(found: Recording, top: int) -> SectionTable | None:
-    """The steps, where one is left out, or marks tell more than their length; without columns that nothing fills."""
+    """The steps, where one is left out, or marks show more than their length; without columns that nothing fills."""
     if not any(step.reason or step.phase for step in found.steps):
         return None
     rows = tuple(map(_row, found.steps[:top]))

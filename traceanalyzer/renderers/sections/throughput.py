@@ -115,7 +115,7 @@ _Row = tuple[Text | Message, float, Message]
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """What a trace tells where it is certain, and what a text says of itself."""
+    """What a trace shows where it is certain, and what a text says of itself."""
     found = report.result("throughput", ThroughputFigures)
     if found is not None:
         tables = (
