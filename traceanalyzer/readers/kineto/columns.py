@@ -10,8 +10,9 @@ import numpy as np
 
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
-from traceanalyzer.readers.kineto.categories import OLD, TableGroup, classify
-from traceanalyzer.readers.kineto.codes import CodesOfTypes, ThreadsOfProcesses
+from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.readers.kineto.codes import ThreadsOfProcesses
+from traceanalyzer.readers.kineto.counts import CategoryCounts
 from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.readers.kineto.values import (
@@ -82,23 +83,16 @@ class Collector:
             TableGroup.SYNC: self._add_syncs,
             TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
         }
-        self._categories: StringPool[str] = StringPool()
-        self._codes_of_types = CodesOfTypes(self._categories)
-        self._groups: list[int] = []
-        self._normalized: list[int] = []
-        self._by_content: list[bool] = []
-        self._by_category = np.zeros(0, np.int64)
+        self.categories = CategoryCounts()
 
     def add(self, events: Sequence[Event]) -> None:
         """Add one window of events."""
         self.elements += len(events)
         if not events:
             return
-        categories = self._codes_of_categories(events)
-        self._classify_new()
-        self._count(categories)
-        groups = np.array(self._groups, np.uint8)[categories]
-        if (unclear := np.array(self._by_content)[categories]).any():
+        categories = self.categories.codes(events)
+        groups = np.array(self.categories.groups, np.uint8)[categories]
+        if (unclear := np.array(self.categories.by_content)[categories]).any():
             groups = accelerators.told_apart(events, groups, unclear)
         slices = groups <= TableGroup.OVERHEAD
         self._add_slices(where(slices, events), groups[slices], categories[slices])
@@ -109,35 +103,6 @@ class Collector:
         if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
             self._find_profiler_start(where(spans, events))
 
-    @property
-    def unsupported(self) -> dict[str, int]:
-        """Number of events by category that were set aside because nothing here understands them."""
-        counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
-        return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
-
-    @property
-    def has_old_categories(self) -> bool:
-        """Whether operators have the category that torch gave them until 1.11."""
-        counts = zip(self._categories.values(), self._by_category.tolist(), strict=True)
-        return any(count and name in OLD for name, count in counts)
-
-    def _codes_of_categories(self, events: Sequence[Event]) -> I32:
-        if is_general(events):
-            return self._categories.codes([event.cat for event in events], len(events))
-        return np.fromiter(map(self._codes_of_types.__getitem__, map(type, events)), np.int32, len(events))
-
-    def _classify_new(self) -> None:
-        for name in self._categories.values()[len(self._groups) :]:
-            group, category = classify(name)
-            self._groups.append(group)
-            self._normalized.append(0 if category is None else category)
-            self._by_content.append(name.lower() in accelerators.BY_CONTENT)
-
-    def _count(self, categories: I32) -> None:
-        counts = np.bincount(categories, minlength=len(self._groups))
-        counts[: len(self._by_category)] += self._by_category
-        self._by_category = counts
-
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
         if is_general(events) and any(event.ph != SLICE for event in events):
             kept = np.array([event.ph == SLICE for event in events])
@@ -146,7 +111,7 @@ class Collector:
         start, dur = self._times(events), durations(events)
         valid = start != INVALID
         self._settle(dur)
-        normalized = np.array(self._normalized, np.uint8)[categories]
+        normalized = np.array(self.categories.normalized, np.uint8)[categories]
         for group, fill in self._fill.items():
             rows = (groups == group) & valid
             if rows.any():

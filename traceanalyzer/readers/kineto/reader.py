@@ -73,7 +73,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
     if not any(len(buffer) for buffer in filled):
         raise UnusableInputError(
             f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
-            f"list, {sum(collector.unsupported.values()):,} of them of unknown categories; "
+            f"list, {sum(collector.categories.unsupported.values()):,} of them of unknown categories; "
             "record at least one step between prof.start() and prof.stop()"
         )
 
@@ -87,7 +87,7 @@ def _losses(
     ]
     losses += [Loss(loss, count) for loss, count in collector.losses.items()]
     losses += source.losses
-    losses += _unsupported(collector.unsupported)
+    losses += _unsupported(collector.categories.unsupported)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
@@ -118,7 +118,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     dims, dim_codes = _texts(collector.dims)
     strides, stride_codes = _texts(collector.strides)
     concrete, concrete_codes = _texts(collector.concrete)
-    unsupported = collector.unsupported
+    unsupported = collector.categories.unsupported
     host = collector.host.finish()
     launches = collector.launches.finish()
     device, crowds_lost = crowds.bounded(collector.device.finish())
@@ -152,7 +152,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             backend=backend if isinstance(backend, str) else None,
             unsupported=unsupported,
             capture=header.capture(meta),
-            has_old_categories=collector.has_old_categories,
+            has_old_categories=collector.categories.has_old,
         ),
         names=Strings(collector.names.values()),
         shapes=shapes,
