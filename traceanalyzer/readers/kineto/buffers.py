@@ -27,6 +27,10 @@ class Buffer(Generic[T]):
         for name, values in self._columns.items():
             values.frombytes(np.ascontiguousarray(columns[name], self._dtypes[name]).data.cast("B"))
 
+    def columns(self) -> dict[str, Array]:
+        """What the columns hold; nothing can be appended while somebody looks at them."""
+        return {name: _as_numpy(values, self._dtypes[name]) for name, values in self._columns.items()}
+
     def __len__(self) -> int:
         return len(self._columns["start_ns"])
 

@@ -50,7 +50,7 @@ class Collector:
     def __init__(self) -> None:
         self.names: StringPool[str] = StringPool()
         self.threads: StringPool[tuple[Any, Any]] = StringPool()
-        self._threads_of = ThreadsOfProcesses(self.threads)
+        self.threads_of = ThreadsOfProcesses(self.threads)
         self.shapes: StringPool[bytes] = StringPool(b"")
         self.types: StringPool[bytes] = StringPool(b"")
         self.dims: StringPool[bytes] = StringPool(b"")
@@ -73,15 +73,17 @@ class Collector:
         self.overheads = Buffer(Overheads)
         self.flows = Buffer(Flows)
         self.memory = Buffer(MemoryEvents)
-        self._fill: dict[TableGroup, Callable[[Sequence[Event], dict[str, Array]], None]] = {
-            TableGroup.HOST: self._add_host,
-            TableGroup.LAUNCH: self._add_launches,
-            TableGroup.DEVICE: self._add_device,
-            TableGroup.ACCELERATOR: self._add_accelerator,
-            TableGroup.GPU_ANNOTATION: lambda e, common: self.gpu_annotations.extend(**common, thread=self._threads(e)),
-            TableGroup.FRAME: self._add_frames,
-            TableGroup.SYNC: self._add_syncs,
-            TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
+        self.tables: dict[str, Buffer[Any]] = {
+            "host": self.host,
+            "launches": self.launches,
+            "device": self.device,
+            "accelerator": self.accelerator,
+            "gpu_annotations": self.gpu_annotations,
+            "frames": self.frames,
+            "syncs": self.syncs,
+            "overheads": self.overheads,
+            "flows": self.flows,
+            "memory": self.memory,
         }
         self.categories = CategoryCounts()
 
@@ -112,7 +114,7 @@ class Collector:
         valid = start != INVALID
         self._settle(dur)
         normalized = np.array(self.categories.normalized, np.uint8)[categories]
-        for group, fill in self._fill.items():
+        for group, fill in _FILL.items():
             rows = (groups == group) & valid
             if rows.any():
                 chosen = where(rows, events)
@@ -123,7 +125,7 @@ class Collector:
                 }
                 if group in (TableGroup.HOST, TableGroup.DEVICE):
                     common["category"] = normalized[rows]
-                fill(chosen, common)
+                fill(self, chosen, common)
 
     def _times(self, events: Sequence[Event]) -> I64:
         start = nanoseconds([event.ts for event in events], len(events))
@@ -142,7 +144,7 @@ class Collector:
         np.maximum(dur, 0, out=dur)
 
     def _threads(self, events: Sequence[Event]) -> I32:
-        return self._threads_of.codes(events)
+        return self.threads_of.codes(events)
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = args_of(events)
@@ -206,6 +208,12 @@ class Collector:
             **common, **accelerators.columns(events, self.names.encode), thread=self._threads(events)
         )
 
+    def _add_gpu_annotations(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        self.gpu_annotations.extend(**common, thread=self._threads(events))
+
+    def _add_overheads(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        self.overheads.extend(**common, thread=self._threads(events))
+
     def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = args_of(events)
         self.frames.extend(
@@ -262,3 +270,16 @@ class Collector:
             allocated=integers([a.allocated for a in args]),
             reserved=integers([a.reserved for a in args]),
         )
+
+
+_FILL: dict[TableGroup, Callable[[Collector, Sequence[Event], dict[str, Array]], None]] = {
+    TableGroup.HOST: Collector._add_host,
+    TableGroup.LAUNCH: Collector._add_launches,
+    TableGroup.DEVICE: Collector._add_device,
+    TableGroup.ACCELERATOR: Collector._add_accelerator,
+    TableGroup.GPU_ANNOTATION: Collector._add_gpu_annotations,
+    TableGroup.FRAME: Collector._add_frames,
+    TableGroup.SYNC: Collector._add_syncs,
+    TableGroup.OVERHEAD: Collector._add_overheads,
+}
+"""How slices are added, in the order in which their names get codes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import crowds, header
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
+from traceanalyzer.readers.kineto.parts import Part, join
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
@@ -33,11 +35,12 @@ _FEW = 0.01
 """Share of far events up to which they are strays; more of them, and the file is made that way."""
 
 
-def read(source: Source) -> Trace:
+def read(source: Source, jobs: int = 1) -> Trace:
     """Read a whole trace.
 
     Args:
         source: Decompressed bytes of a trace, an object or a bare array, whole or damaged.
+        jobs: How many processes decode it; they change nothing in the trace.
 
     Returns:
         The trace; what was lost on the way is in `Trace.losses`.
@@ -45,14 +48,25 @@ def read(source: Source) -> Trace:
     Raises:
         UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
     """
-    windows = EventWindows(source)
     collector = Collector()
-    for events in windows:
-        collector.add(events)
+    with _windows(source, jobs) as windows:
+        for found in windows:
+            if isinstance(found, Part):
+                join(collector, found)
+            else:
+                collector.add(found)
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
     return _without_strays(_assemble(source, collector, meta, losses))
+
+
+def _windows(source: Source, jobs: int) -> AbstractContextManager[EventWindows]:
+    if jobs < 2:
+        return nullcontext(EventWindows(source))
+    from traceanalyzer.readers.kineto import ahead  # noqa: PLC0415 - what starts processes is for large files alone
+
+    return ahead.windows_of(source, jobs)
 
 
 def _require_events(source: Source, windows: EventWindows, collector: Collector) -> None:
