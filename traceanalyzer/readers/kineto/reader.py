@@ -31,16 +31,23 @@ _FAR_NS = 24 * 3600 * 10**9
 CATEGORIES_NAMED = 50
 """Categories that nothing here understands, each with a warning of its own; no writer makes a tenth of that."""
 
+WORTHWHILE_BYTES = 32 << 20
+"""Size from which on several processes decode a trace. To start them takes as long as to decode a few megabytes."""
+
+_UNPACKED = 8
+"""Bytes of text for each compressed one, at the least; profilers' traces have ten to twenty."""
+
 _FEW = 0.01
 """Share of far events up to which they are strays; more of them, and the file is made that way."""
 
 
-def read(source: Source, jobs: int = 1) -> Trace:
+def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> Trace:
     """Read a whole trace.
 
     Args:
         source: Decompressed bytes of a trace, an object or a bare array, whole or damaged.
-        jobs: How many processes decode it; they change nothing in the trace.
+        jobs: Most processes that decode it; their number changes nothing in the trace.
+        worthwhile: Bytes of text from which on more than one process is used.
 
     Returns:
         The trace; what was lost on the way is in `Trace.losses`.
@@ -49,7 +56,7 @@ def read(source: Source, jobs: int = 1) -> Trace:
         UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
     """
     collector = Collector()
-    with _windows(source, jobs) as windows:
+    with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
         for found in windows:
             if isinstance(found, Part):
                 join(collector, found)
@@ -59,6 +66,11 @@ def read(source: Source, jobs: int = 1) -> Trace:
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
     return _without_strays(_assemble(source, collector, meta, losses))
+
+
+def _text_bytes(source: Source) -> int:
+    """About how much text there is; 0 where nobody knows."""
+    return (source.size_bytes or 0) * (_UNPACKED if source.is_gzip else 1)
 
 
 def _windows(source: Source, jobs: int) -> AbstractContextManager[EventWindows]:
