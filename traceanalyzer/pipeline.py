@@ -84,12 +84,14 @@ class Beside:
     captures: GraphCaptures = field(default_factory=GraphCaptures)
 
 
-def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Trace | TableDocument:
+def load(path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1) -> Trace | TableDocument:
     """Read a trace, or a text with tables of `key_averages()`; the content decides.
 
     Args:
         path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
         progress: Called with the number of bytes after each read.
+        jobs: Most processes that decode a large trace, this one included. On Linux they are forked from this process;
+            elsewhere this one does all.
 
     Raises:
         UnusableInputError: Missing, empty, or neither of the two.
@@ -98,7 +100,7 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Tra
     with opening.open_source(path, progress or (lambda _: None)) as source:
         if saved_reports.begins(source):
             raise UnusableInputError(f"{source.name}: {_SAVED}")
-        return readers.read(source)
+        return readers.read(source, jobs)
 
 
 def load_report(path: str | Path) -> model.Report:

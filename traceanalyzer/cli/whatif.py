@@ -80,6 +80,7 @@ class _Speedup(ParamType[tuple[str, float]]):
 @parameters.top("20")
 @parameters.lang
 @parameters.steps()
+@parameters.jobs
 @parameters.force
 @parameters.quiet
 def command(
@@ -98,6 +99,7 @@ def command(
     lang: str | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
+    jobs: int,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -133,7 +135,7 @@ def command(
     if len(speedups) < len(speedup):
         raise UsageError("--speedup: the same selector is given twice")
     with reading(given, quiet=quiet) as progress:
-        trace = opening.read(given, progress)
+        trace = opening.read(given, progress, jobs)
         if not isinstance(trace, Trace):
             what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
             raise UsageError(f"{given}: {what}, which have no events to replay; name the trace")
