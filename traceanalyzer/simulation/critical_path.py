@@ -101,8 +101,8 @@ class CriticalStretch(msgspec.Struct, frozen=True):
     duration_ns: int
     """Duration in ns."""
     mostly: str | None = None
-    """What takes most of it: the name of a kernel, copy or fill, or of an owner of host time; null where nothing is
-    known."""
+    """What takes at least half of it: the name of a kernel, copy or fill, or of an owner of host time; null where
+    nothing does."""
 
 
 class CriticalPath(msgspec.Struct, frozen=True):

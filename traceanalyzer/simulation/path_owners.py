@@ -65,7 +65,7 @@ def owner(found: Model, number: int) -> Owner | None:
 
 
 def mostly(found: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end: int) -> tuple[str | None, ...]:
-    """What takes most of each stretch of a path: a kernel, copy or fill, or an owner of host time.
+    """What takes at least half of each stretch of a path: a kernel, copy or fill, or an owner of host time.
 
     Args:
         found: The model.
@@ -86,9 +86,11 @@ def mostly(found: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end: int
     first, of_label = group(stretch, label[kept][part])
     time = sum_by(of_label, until - since, len(first))
     stretch, label = stretch[first], label[kept][part][first]
+    length = np.append(begins[1:], end) - begins
     said: list[str | None] = [None] * len(begins)
-    for row in np.argsort(time, kind="stable").tolist():  # of each stretch, what has most time is written last
+    for row in np.flatnonzero(2 * time >= length[stretch]).tolist():
         code = int(label[row])
         own = owner(found, code) if code < owners else None
-        said[int(stretch[row])] = found.context.trace.names[code - owners] if code >= owners else own and own.name
+        known = own.name if own else None
+        said[int(stretch[row])] = known if code < owners else found.context.trace.names[code - owners]
     return tuple(said)

@@ -12,10 +12,12 @@ from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.sections import critical_path
 from traceanalyzer.renderers.shared_unit import unit_names
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Term
+from traceanalyzer.simulation.critical_path import CriticalPath
 
 _KINDS = {
     "marks": Text("waterfall-marks", "Marks of thread {label}", "ranges that people set; label is 123/456"),
@@ -39,6 +41,23 @@ TONES = {
 }
 """Meanings of the colours, as far as names tell."""
 
+_PATH = Text("waterfall-path", "Critical path: what the step waits for", "title of a row of a picture")
+_PATH_TONES = {
+    "loader": "dataloader",
+    "host": "cpu_exec",
+    "launch": "runtime",
+    "compute": "kernel",
+    "copy": "memcpy",
+    "communication": "communication",
+    "device_gap": "waiting",
+    "wake_up": "waiting",
+}
+_PATH_LABELS = {
+    "cpu_exec": Text("waterfall-operator-host", "Operator, host", "what a colour means; host is time of the CPU"),
+    "runtime": Text("waterfall-runtime-launch", "Runtime call, launch", "what a colour means"),
+    "waiting": Text("waterfall-waiting-pause", "Waiting, pause", "what a colour means"),
+}
+"""Meanings of the colours that mean more where the critical path is shown."""
 _TASK_TONES = {
     TaskKind.WORK: "kernel",
     TaskKind.COMMUNICATION: "communication",
@@ -103,36 +122,95 @@ class Waterfall:
     hidden_lanes: int
 
 
+@dataclass(frozen=True)
+class Bar:
+    """One rectangle of a lane."""
+
+    start_ns: int
+    duration_ns: int
+    depth: int
+    name: int | None
+    """Position of its name; None for several at once, and for a name that the report does not hold."""
+    count: int
+    tone: str
+
+
+@dataclass(frozen=True)
+class DrawnLane:
+    """One lane with what its rectangles mean."""
+
+    label: str
+    bars: tuple[Bar, ...]
+
+
 def build(report: Report, language: Language, detail: PageDetail) -> Waterfall | None:
-    """The step with the median duration; None where nothing is to be drawn."""
+    """The typical step whose duration is nearest to their mean; None where nothing is to be drawn."""
     timeline = report.result("timeline", Timeline)
     if timeline is None or not timeline.duration_ns:
         return None
-    lanes, left_out = _longest(timeline.lanes, detail.slices)
+    lanes, left_out = _longest([_drawn(timeline, lane, language) for lane in timeline.lanes], detail.slices)
+    names = [shorten(clean(name), min(_NAME, detail.name)) for name in timeline.names]
+    path = _path(report, timeline, names, language)
+    lanes = [path, *lanes] if path else lanes
     if not lanes:
         return None
-    used = {_tone(lane.kind, _name(timeline, item)) for lane in lanes for item in lane.slices}
+    used = {bar.tone for lane in lanes for bar in lane.bars}
     order = [tone for tone in TONES if tone in used]
+    labels = {**TONES, **_PATH_LABELS} if path else TONES
     position = {tone: number for number, tone in enumerate(order)}
     return Waterfall(
         step=clean(timeline.step),
         duration_ns=timeline.duration_ns,
-        data=_data(timeline, lanes, position, language, min(_NAME, detail.name)),
-        strips=tuple(_strip(lane, timeline, language) for lane in lanes),
-        tones=tuple((tone, language.text(TONES[tone])) for tone in order),
+        data=_data(timeline, lanes, position, language, names),
+        strips=tuple(_strip(lane, timeline) for lane in lanes),
+        tones=tuple((tone, language.text(labels[tone])) for tone in order),
         left_out=left_out,
         hidden_lanes=timeline.hidden_lanes,
     )
 
 
-def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
-    """The longest slices of all lanes, at most this many."""
-    durations = sorted((item.duration_ns for lane in lanes for item in lane.slices), reverse=True)
+def _drawn(timeline: Timeline, lane: Lane, language: Language) -> DrawnLane:
+    """A lane of the timeline with the tones of its slices."""
+    bars = tuple(
+        Bar(
+            item.start_ns,
+            item.duration_ns,
+            item.depth,
+            None if (name := _name(timeline, item)) is None else item.name,
+            item.count,
+            _tone(lane.kind, name),
+        )
+        for item in lane.slices
+    )
+    return DrawnLane(_label(lane, language), bars)
+
+
+def _path(report: Report, timeline: Timeline, names: list[str], language: Language) -> DrawnLane | None:
+    """The critical path as a lane, if it is that of the step shown; adds the names of its bars."""
+    found = report.result("critical_path", CriticalPath)
+    if found is None or found.stretches_start_ns != timeline.start_ns:
+        return None
+    bars: list[Bar] = []
+    known: dict[str, int] = {}
+    for each in found.stretches:
+        resource = language.text(critical_path.resource_label(each.resource))
+        says_more = each.mostly is not None and each.resource != "loader"
+        name = language.joined(resource, clean(each.mostly or "")) if says_more else resource
+        place = known.setdefault(name, len(names))
+        if place == len(names):
+            names.append(shorten(name, _NAME))
+        bars.append(Bar(each.start_ns, each.duration_ns, 0, place, 1, _PATH_TONES.get(each.resource, "other")))
+    return DrawnLane(language.text(_PATH), tuple(bars)) if bars else None
+
+
+def _longest(lanes: list[DrawnLane], most: int) -> tuple[list[DrawnLane], int]:
+    """The longest bars of all lanes, at most this many."""
+    durations = sorted((bar.duration_ns for lane in lanes for bar in lane.bars), reverse=True)
     if len(durations) <= most:
-        return [lane for lane in lanes if lane.slices], 0
+        return [lane for lane in lanes if lane.bars], 0
     limit = durations[most]
-    kept = [Lane(lane.kind, lane.label, tuple(s for s in lane.slices if s.duration_ns > limit)) for lane in lanes]
-    return [lane for lane in kept if lane.slices], len(durations) - sum(len(lane.slices) for lane in kept)
+    kept = [DrawnLane(lane.label, tuple(bar for bar in lane.bars if bar.duration_ns > limit)) for lane in lanes]
+    return [lane for lane in kept if lane.bars], len(durations) - sum(len(lane.bars) for lane in kept)
 
 
 def _name(timeline: Timeline, item: Slice) -> str | None:
@@ -178,25 +256,25 @@ def _label(lane: Lane, language: Language) -> str:
 
 
 def _data(
-    timeline: Timeline, lanes: list[Lane], position: dict[str, int], language: Language, width: int
+    timeline: Timeline, lanes: list[DrawnLane], position: dict[str, int], language: Language, names: list[str]
 ) -> dict[str, Any]:
-    """Slices of each lane as columns; starts are differences, so that most of them are short."""
+    """Bars of each lane as columns; starts are differences, so that most of them are short."""
     return {
         "duration": timeline.duration_ns,
         "resolution": timeline.resolution_ns,
-        "names": [shorten(clean(name), width) for name in timeline.names],
+        "names": names,
         "tones": list(position),
         "units": unit_names(language, "ns"),
         "lanes": [
             {
-                "label": _label(lane, language),
-                "rows": 1 + max(item.depth for item in lane.slices),
-                "start": _differences([item.start_ns for item in lane.slices]),
-                "length": [item.duration_ns for item in lane.slices],
-                "row": [item.depth for item in lane.slices],
-                "name": [-1 if _name(timeline, item) is None else item.name for item in lane.slices],
-                "count": [item.count for item in lane.slices],
-                "tone": [position[_tone(lane.kind, _name(timeline, item))] for item in lane.slices],
+                "label": lane.label,
+                "rows": 1 + max(bar.depth for bar in lane.bars),
+                "start": _differences([bar.start_ns for bar in lane.bars]),
+                "length": [bar.duration_ns for bar in lane.bars],
+                "row": [bar.depth for bar in lane.bars],
+                "name": [-1 if bar.name is None else bar.name for bar in lane.bars],
+                "count": [bar.count for bar in lane.bars],
+                "tone": [position[bar.tone] for bar in lane.bars],
             }
             for lane in lanes
         ],
@@ -207,14 +285,14 @@ def _differences(values: list[int]) -> list[int]:
     return [value - before for value, before in zip(values, [0, *values], strict=False)]
 
 
-def _strip(lane: Lane, timeline: Timeline, language: Language) -> Strip:
+def _strip(lane: DrawnLane, timeline: Timeline) -> Strip:
     """Snap the bars of a lane to the columns of the picture; neighbours that touch become one."""
     spans: dict[tuple[str, int], list[list[int]]] = {}
-    for item in lane.slices:
-        begin = item.start_ns * GRID // timeline.duration_ns
-        end = max(begin + 1, (item.start_ns + item.duration_ns) * GRID // timeline.duration_ns)
-        row = spans.setdefault((_tone(lane.kind, _name(timeline, item)), item.depth), [])
-        if row and begin <= row[-1][1] and item.name is None:
+    for bar in lane.bars:
+        begin = bar.start_ns * GRID // timeline.duration_ns
+        end = max(begin + 1, (bar.start_ns + bar.duration_ns) * GRID // timeline.duration_ns)
+        row = spans.setdefault((bar.tone, bar.depth), [])
+        if row and begin <= row[-1][1] and bar.name is None:
             row[-1][1] = max(row[-1][1], end)
         else:
             row.append([begin, end])
@@ -223,4 +301,4 @@ def _strip(lane: Lane, timeline: Timeline, language: Language) -> Strip:
         top = depth * ROW
         paths.setdefault(tone, []).extend(f"M{a} {top}H{b}V{top + ROW - 2}H{a}Z" for a, b in row)
     outlines = tuple(Outline(tone, "".join(parts)) for tone, parts in paths.items())
-    return Strip(_label(lane, language), ROW * (1 + max(item.depth for item in lane.slices)), outlines)
+    return Strip(lane.label, ROW * (1 + max(bar.depth for bar in lane.bars)), outlines)
