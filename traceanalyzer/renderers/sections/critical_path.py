@@ -2,67 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 
 from traceanalyzer.analyzers.accelerators import Accelerators
-from traceanalyzer.renderers.sections import host_owners, kernel_classes
+from traceanalyzer.renderers.sections import host_owners, kernel_classes, path_sentence
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
-from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
+from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.replay_error import Replay
 
 TITLE = Text("path-title", "Critical path", "the chain of causes that decides how long a step takes")
 _WORTH = Text("path-worth-title", "What a faster part is worth", "a table of parts of a program")
 
-_MOST_TURNS = 5
-"""What a sentence can tell one after the other (own choice)."""
-_LEAST = 0.01
-"""Share of the step from which on something is told."""
-_MOST_HIDDEN = 0.05
-"""Share of the step that may count with what is around it, for a sentence in the order of time (own choice)."""
-_CHAINS = {
-    "loader": "loader",
-    "host": "host",
-    "launch": "host",
-    "wake_up": "host",
-    "communication": "communication",
-    "unrecorded": "unrecorded",
-}
-"""What a resource is in a sentence; all others are the GPU's."""
-_PIECES = {
-    "loader": Text("path-time-loader", "DataLoader {time:ns}", "part of a sentence: first A, then B, then C"),
-    "host": Text("path-time-host", "host {time:ns}", "part of a sentence: first A, then B, then C"),
-    "gpu": Text("path-time-gpu", "GPU {time:ns}", "part of a sentence: first A, then B, then C"),
-    "communication": Text(
-        "path-time-communication", "communication {time:ns}", "part of a sentence: first A, then B, then C"
-    ),
-    "unrecorded": Text(
-        "path-time-unrecorded", "work that was not recorded {time:ns}", "part of a sentence: first A, then B, then C"
-    ),
-}
-_THEN = Text("path-then", "{before}, then {next}", "each is a part of a step and its time, such as: host 40 ms")
-_AND = Text("path-and", "{before}, {next}", "each is a part of a step and its time, such as: host 40 ms")
-_ALL = Text("path-all-of-one", "The whole step is {part}.", "part is such as: host 40 ms")
-_NEARLY = Text("path-nearly-all-of-one", "Nearly the whole step is {part}.", "part is such as: host 40 ms")
-_IN_ORDER = Text("path-in-order", "The step is {parts}.", "parts is such as: host 40 ms, then GPU 78 ms")
-_IN_ORDER_OF_ONE = Text(
-    "path-in-order-of-one",
-    "The step closest to the mean is {parts}.",
-    "parts is such as: host 40 ms, then GPU 78 ms",
-)
-_WITH_SHORT = Text(
-    "path-with-short-turns",
-    "{said} Shorter turns in between take {time:ns} in all.",
-    "said is a sentence such as: The step is host 40 ms, then GPU 78 ms.",
-)
-_IN_TURNS = Text(
-    "path-in-turns",
-    "In many short turns, the step is {parts}.",
-    "parts is such as: GPU 78 ms, host 40 ms; the greatest first",
-)
 _SLACK = Text(
     "path-slack",
     "Kernels, copies and fills of {slack:ns} of {all:ns} could each take twice as long, one at a time, and the step "
@@ -160,7 +113,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section(
         "critical-path",
         TITLE,
-        messages=(_path(found), *_other_devices(report), *_replay(replay)),
+        messages=(path_sentence.sentence(found), *_other_devices(report), *_replay(replay)),
         facts=tuple(_starts(replay)),
         tables=(SectionTable("critical_path", (_RESOURCE, _TIME, _SHARE), rows, len(rows), is_extra=True),),
         terms=_TERMS,
@@ -177,55 +130,6 @@ def build(report: Report, top: int) -> Iterator[Section]:
             topic=Topic.STEPS,
             is_detail=True,
         )
-
-
-def _path(found: CriticalPath) -> Message:
-    """The path in one sentence: in the order of time where it has few parts, else by size."""
-    turns, hidden = _turns(found.stretches)
-    whole = hidden + sum(ns for _, ns in turns)
-    if turns and len(turns) <= _MOST_TURNS and hidden <= _MOST_HIDDEN * whole:
-        parts = [_PIECES[chain](time=ns) for chain, ns in turns]
-        if len(parts) == 1:
-            return (_NEARLY if hidden else _ALL)(part=parts[0])
-        said = (_IN_ORDER if found.steps == 1 else _IN_ORDER_OF_ONE)(parts=_chain(parts, _THEN))
-        return _WITH_SHORT(said=said, time=hidden) if hidden >= _LEAST * whole else said
-    sums: dict[str, float] = {}
-    for part in found.parts:
-        chain = _CHAINS.get(part.resource, "gpu")
-        sums[chain] = sums.get(chain, 0.0) + part.ns_per_step
-    kept = sorted((-ns, chain) for chain, ns in sums.items() if ns >= _LEAST * found.step_ns)
-    return _IN_TURNS(parts=_chain([_PIECES[chain](time=-ns) for ns, chain in kept], _AND))
-
-
-def _turns(stretches: Sequence[CriticalStretch]) -> tuple[list[tuple[str, int]], int]:
-    """What the step waits for one after the other, with times in ns, and the time of turns too short to tell.
-
-    The shortest turn is left out until there are few, and as long as it is too short to tell.
-    """
-    turns = _joined([(_CHAINS.get(each.resource, "gpu"), each.duration_ns) for each in stretches])
-    whole, hidden = sum(ns for _, ns in turns), 0
-    while len(turns) > 1:
-        shortest = min(range(len(turns)), key=lambda place: turns[place][1])
-        ns = turns[shortest][1]
-        if len(turns) <= _MOST_TURNS and ns >= _LEAST * whole:
-            break
-        hidden += ns
-        turns = _joined([*turns[:shortest], *turns[shortest + 1 :]])
-    return turns, hidden
-
-
-def _joined(turns: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Turns of which no two that follow each other are the same."""
-    groups = groupby(turns, key=lambda turn: turn[0])
-    return [(chain, sum(ns for _, ns in members)) for chain, members in groups]
-
-
-def _chain(parts: Sequence[Message], link: Text) -> Message:
-    """Parts of a sentence one after the other."""
-    said = parts[0]
-    for part in parts[1:]:
-        said = link(before=said, next=part)
-    return said
 
 
 def _slack(found: CriticalPath) -> Iterator[Message]:
