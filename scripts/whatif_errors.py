@@ -92,11 +92,12 @@ stay, and with and without the change outside of operators; *width* is that of t
 
 """
 PAIRS_SAY = """
-Speedups of kernels do not explain these changes: the host does.
+Speedups of kernels explain a change only where the GPU bounds the step.
 
 * Segment Anything in half precision with torch.compile: kernel time falls by 669 ms, but the host is on the critical
-  path for half of the step, and one compiled region takes 400 ms of host work where 77 ms of many calls were before.
-  How much of that hides behind the GPU is not known from the first recording, so the interval is wide.
+  path for half of the step. New calls, nearly all of them one compiled region, take 400 ms of host work where 77 ms of
+  many calls were before. How much of that hides behind the GPU is not known from the first recording, so the interval
+  is wide.
 * SAM 2 with another encoding of masks: its kernels hardly change; 15,000 of 26,000 calls go away.
 * The vision transformer runs as graphs and is bound by the GPU: its kernels predict the step within 1 %, in either
   direction.

@@ -59,7 +59,8 @@ def test_every_format_says_what_the_step_waits_for(layout: str) -> None:
 def test_few_turns_are_told_in_their_order() -> None:
     # host 0-10, loader 10-60, host 60-80 with the launch, kernel 80-280, host 280-320
     assert said(report(planned()))[0] == (
-        "The step is host 10.00 us, then DataLoader 50.00 us, then host 20.00 us, then GPU 200.0 us, then host 40.00 us."
+        "The step is host 10.00 us, then DataLoader 50.00 us, then host 20.00 us, then GPU 200.0 us, "
+        "then host 40.00 us."
     )
 
 

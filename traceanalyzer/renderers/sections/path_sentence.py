@@ -62,7 +62,7 @@ def sentence(found: CriticalPath) -> Message:
     whole = hidden + sum(ns for _, ns in turns)
     if turns and len(turns) <= _MOST_TURNS and hidden <= _MOST_HIDDEN * whole:
         parts = [_PIECES[chain](time=ns) for chain, ns in turns]
-        if len(parts) == 1:
+        if len(parts) == 1 and found.steps == 1:
             return (_NEARLY if hidden else _ALL)(part=parts[0])
         said = (_IN_ORDER if found.steps == 1 else _IN_ORDER_OF_ONE)(parts=_chain(parts, _THEN))
         return _WITH_SHORT(said=said, time=hidden) if hidden >= _LEAST * whole else said
