@@ -28,7 +28,9 @@ LEAST_NS = 300_000
 _OWNERS = 5
 _LEAVES = frozenset({"operator", "call"})
 
-_HAS_DEVICE = Text("skip-pauses-device", "a device worked: time in which it idles is told apart from other time instead")
+_HAS_DEVICE = Text(
+    "skip-pauses-device", "a device worked: time in which it idles is told apart from other time instead"
+)
 _NO_PAUSE = Text("skip-no-pauses", "something is recorded at any time of the typical steps, pauses of 0.3 ms excepted")
 
 
@@ -139,7 +141,8 @@ def _before(context: Context, time: int) -> str | None:
     if not len(rows):
         return None
     last = rows[np.lexsort((host.dur_ns[rows], host.end_ns[rows]))[-1]]
-    return context.trace.names[int(host.name[last])]
+    name: str = context.trace.names[int(host.name[last])]
+    return name
 
 
 def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:

@@ -22,9 +22,8 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import is_accumulation, owners
 from traceanalyzer.analyzers.passes.marks import graph
 from traceanalyzer.analyzers.recording.program_steps import program_steps
-from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_CHECKS = Text(
@@ -109,15 +108,15 @@ def _stacks_ns(context: Context, nodes: I64) -> int:
     if not len(nodes):
         return 0
     before, calls = _time_before_work(context)
-    evaluation = context.host.tree.nearest(context.once(owners).is_evaluation) != NO_PARENT
-    operator = np.flatnonzero(evaluation & ~context.once(owners).is_evaluation & calls)
+    is_evaluation, tree = context.once(owners).is_evaluation, context.host.tree
+    inside = entries(is_evaluation, tree.nearest(is_evaluation), missing=False)
+    operator = np.flatnonzero(inside & calls & ~is_evaluation & ~entries(is_evaluation, tree.parent, missing=False))
     usual = int(np.median(before[operator])) if len(operator) else 0
     outer = calls[nodes]
     own = np.maximum(0, before[nodes[outer]] - usual)
     if not len(own):
         return 0
     leaves = nodes[~outer]
-    tree = context.host.tree
     return int(own.sum()) + int(np.minimum(tree.end_ns[leaves] - tree.start_ns[leaves], int(np.median(own))).sum())
 
 

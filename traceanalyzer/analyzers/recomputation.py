@@ -21,10 +21,12 @@ from traceanalyzer.analyzers.sums import group
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NOTHING = Text("skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again")
+_NOTHING = Text(
+    "skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"
+)
 _ALIKE = 0.75
 """Share of the pairs of operators within an evaluation that must follow each other in the forward pass (own choice: the
 first operator of a segment may differ, and so may a last one that is stopped early)."""
@@ -101,7 +103,9 @@ def _segments(context: Context) -> _Segments:
     segment, row = np.unique(evaluation[within], return_inverse=True)
     pair = follows[within]
     known = np.isin(pair, forward) & (pair >= 0)
-    count, pairs, alike = (np.bincount(row, weights=mask, minlength=len(segment)) for mask in (pair >= -1, pair >= 0, known))
+    count, pairs, alike = (
+        np.bincount(row, weights=mask, minlength=len(segment)) for mask in (pair >= -1, pair >= 0, known)
+    )
     kept = (count >= _FEWEST) & (alike >= _ALIKE * pairs) & (pairs >= _FEWEST - 1)
     if len(steps):
         kept &= steps.at(tree.start_ns[segment]) >= 0
@@ -140,7 +144,7 @@ def _kinds(context: Context, nodes: I64) -> I64:
     return group(context.trace.host.name[rows], context.trace.host.shapes[rows])[1]
 
 
-def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I64) -> I64:
+def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
     """For each operator a number of itself and the one before it, in the same evaluation or on the same thread; -1."""
     found = np.full(len(nodes), -1, np.int64)
     if len(nodes) > 1:

@@ -64,12 +64,10 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
     """The part of it in ns in the second recorded step or later."""
     rows: tuple[SetUp, ...]
     """Events by kind, name and Python line; within a kind the most time in later steps first."""
-    usual_steps: int = 0
-    """Number of typical steps."""
-    usual_compiling_steps: int = 0
-    """Number of typical steps in which something is compiled."""
-    usual_compiling_ns: int = 0
-    """Time of the typical steps in ns in which something is compiled."""
+    later_compiling_steps: int = 0
+    """Number of steps from the second recorded one on in which something is compiled."""
+    usual_compiling_ns_per_step: float | None = None
+    """Mean time of the typical steps in ns in which something is compiled; null in reports of earlier versions."""
 
 
 def missing(context: Context) -> Message | None:
@@ -87,15 +85,14 @@ def analyze(context: Context) -> RuntimeCalls:
     steps = context.steps
     within = times.within(steps.start_ns, steps.end_ns)
     usual = program_steps(context).typical
-    compiling = _compiling_times(context).within(usual.start_ns, usual.end_ns)
+    compiling = _compiling_times(context)
     return RuntimeCalls(
         len(steps),
         int(within.sum()),
         int(within[1:].sum()),
         tuple(sorted(rows, key=_order)),
-        usual_steps=len(usual),
-        usual_compiling_steps=int((compiling > 0).sum()),
-        usual_compiling_ns=int(compiling.sum()),
+        later_compiling_steps=int((compiling.within(steps.start_ns[1:], steps.end_ns[1:]) > 0).sum()),
+        usual_compiling_ns_per_step=int(compiling.within(usual.start_ns, usual.end_ns).sum()) / max(1, len(usual)),
     )
 
 

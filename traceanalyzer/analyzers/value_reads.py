@@ -132,7 +132,8 @@ def value_runs(context: Context) -> ValueRuns:
     thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
     at = np.flatnonzero(reads)
     if len(at) < _FEWEST:
-        return ValueRuns(*(np.empty(0, np.int64) for _ in range(5)), np.empty(0, np.bool_))
+        none = np.empty(0, np.int64)
+        return ValueRuns(none, none, none, none, none, np.empty(0, np.bool_))
     steps = program_steps(context).typical
     broken = heavy.copy()
     broken[1:] |= (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)

@@ -14,7 +14,8 @@ _FEWEST = 3
 
 _HAS_DEVICE = Text("host-work-device", "a device works beside the host, which other rules are about")
 _NO_STEPS = Text(
-    "host-work-no-steps", "fewer than three steps of the program are known, so nothing is seen to recur: call prof.step()"
+    "host-work-no-steps",
+    "fewer than three steps of the program are known, so nothing is seen to recur: call prof.step()",
 )
 
 

@@ -80,7 +80,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "share": share,
         "operators": ", ".join(found.names[:3]),
     }
-    yield Draft((evidence,), _change(facts, time, on_device=on_device), params, ceiling="medium" if on_device else "info")
+    yield Draft(
+        (evidence,), _change(facts, time, on_device=on_device), params, ceiling="medium" if on_device else "info"
+    )
 
 
 def _used(facts: Facts) -> float:

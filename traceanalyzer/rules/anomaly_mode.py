@@ -42,7 +42,9 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _MORE = 1.5
 """How much more is saved than can be told apart, at most (own choice; the lab measured 1.2)."""
 
-_SUBJECT = Text("anomaly-mode-subject", "functions of the backward pass whose results are searched for NaN, share of all")
+_SUBJECT = Text(
+    "anomaly-mode-subject", "functions of the backward pass whose results are searched for NaN, share of all"
+)
 _BASIS = Text(
     "anomaly-mode-basis",
     "at least the checks and the formatting of stacks that can be told apart; at most half as much again, because "

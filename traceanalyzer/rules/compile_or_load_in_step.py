@@ -16,7 +16,7 @@ What to do:
 How the saving is estimated:
     At most the part of this time in which the GPU is idle, summed over the recording and divided by its steps. At least
     nothing: code that was compiled for the first time will not be compiled again. If something is compiled in at least
-    three quarters of the typical steps (and in three at least), it comes back in each: then the typical steps' time of
+    three quarters of the steps after the first (and in three at least), it comes back: then the typical steps' time of
     compiling goes away, on a GPU as far as that is idle meanwhile. At least 90 % of it, because code for changing sizes
     is a little slower, and at most 3 % more, because new code is slower when it runs for the first time.
 
@@ -53,12 +53,12 @@ _BASIS = Text(
     "nothing, because code that was compiled once need not be compiled again",
 )
 _EACH_STEP, _FEWEST = 0.75, 3
-"""Share and number of typical steps from which on compiling comes back in each (own choice)."""
+"""Share and number of later steps from which on compiling comes back in each (own choice)."""
 _LEAST, _MOST = 0.9, 1.03
 """Own choice: code for sizes that change costs a little more than code for one size; new code costs more at first."""
 _BASIS_EACH = Text(
     "compile-or-load-in-step-basis-each",
-    "something is compiled in {compiling:count} of {steps:count} typical steps: all of that time, less up to "
+    "something is compiled in {compiling:count} of {steps:count} later steps: all of that time, less up to "
     "{kept:share}, because code for changing sizes is a little slower; at most {more:share} more, because new code is "
     "slower when it runs for the first time",
 )
@@ -86,7 +86,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     exposed = (0.0, facts.host_per_step(total))
     basis = _BASIS(total=found.later_code_ns, steps=found.steps)
     change = TimeSaved("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
-    if found.usual_compiling_steps >= max(_FEWEST, _EACH_STEP * found.usual_steps):
+    if found.later_compiling_steps >= max(_FEWEST, _EACH_STEP * (found.steps - 1)):
         change = _each_step(facts, found)
     params: dict[str, object] = {
         "time": found.later_code_ns,
@@ -104,11 +104,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _each_step(facts: Facts, found: RuntimeCalls) -> TimeSaved:
     """What goes away where something is compiled in each step."""
-    time = found.usual_compiling_ns / found.usual_steps
+    time = found.usual_compiling_ns_per_step or 0.0
     idle = time if facts.resources.gpu_ns is None else min(time, facts.idle_per_step("compilation"))
-    basis = _BASIS_EACH(
-        compiling=found.usual_compiling_steps, steps=found.usual_steps, kept=1 - _LEAST, more=_MOST - 1
-    )
+    basis = _BASIS_EACH(compiling=found.later_compiling_steps, steps=found.steps - 1, kept=1 - _LEAST, more=_MOST - 1)
     direct, exposed = ((_LEAST * part, min(_MOST * part, facts.step_ns)) for part in (time, idle))
     return TimeSaved("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
 

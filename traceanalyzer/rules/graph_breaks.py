@@ -14,11 +14,11 @@ What to do:
     break.
 
 How the saving is estimated:
-    At most the host time between the regions before and after the breaks, and what checking guards, starting and leaving
-    takes of all regions but one: a graph break in a loop or in a function that cannot be compiled also cuts the code
-    around it into regions of its own. At least what starting and leaving the regions behind the breaks takes; the line
-    itself may have to run in any case. On a GPU at least nothing, because it may work meanwhile. What fusion across the
-    break would save is not counted.
+    At most the host time between the regions before and after the breaks, and what checking guards, starting and
+    leaving takes of all regions but one: a graph break in a loop or in a function that cannot be compiled also cuts the
+    code around it into regions of its own. At least what starting and leaving the regions behind the breaks takes; the
+    line itself may have to run in any case. On a GPU at least nothing, because it may work meanwhile. What fusion
+    across the break would save is not counted.
 
 When it is wrong:
     A custom operator that calls compiled code within a graph is no break and does not count. A compiled function that

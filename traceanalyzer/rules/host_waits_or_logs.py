@@ -46,7 +46,9 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _LEAST = 2 / 3
 """Own choice: some of what a program prints, waits for or computes beside its operators is needed."""
 
-_SUBJECT = Text("host-waits-or-logs-subject", "printing tensors, and long times in which nothing is recorded, share of the step")
+_SUBJECT = Text(
+    "host-waits-or-logs-subject", "printing tensors, and long times in which nothing is recorded, share of the step"
+)
 _BASIS = Text(
     "host-waits-or-logs-basis",
     "at least two thirds of this time without what recording it cost, because some of it may be needed; at most all of "
@@ -58,7 +60,7 @@ _NO_TABLE = Text("host-waits-or-logs-no-table", "a printed table has no timeline
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     _host_work.need_cpu_steps(facts)
-    if facts.find("communication", Communication) is not None:
+    if _is_of_several_ranks(facts):
         raise Missing(_RANKS())
     reads, pauses = facts.find("value_reads", ValueReads), facts.find("host_pauses", HostPauses)
     printing = 0.0 if reads is None else reads.printing_ns / reads.steps
@@ -76,7 +78,16 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", _places(reads, pauses))
     params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
     summary = _SUMMARY_PRINTS if not waiting else _SUMMARY_PAUSES if not printing else None
-    yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(pauses, waiting, time), summary=summary)
+    yield Draft(
+        (evidence,), change, params, ceiling="high", confidence=_confidence(pauses, waiting, time), summary=summary
+    )
+
+
+def _is_of_several_ranks(facts: Facts) -> bool:
+    told = facts.summary.world_size if facts.summary is not None else None
+    if told is None and facts.capture is not None and facts.capture.facts.distributed is not None:
+        told = facts.capture.facts.distributed.world_size
+    return (told or 1) > 1 or facts.find("communication", Communication) is not None
 
 
 def _confidence(pauses: HostPauses | None, waiting: float, time: float) -> str | None:

@@ -97,7 +97,9 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     least = _KEPT_ON_CPU * _host_work.without_recording(facts, time, found.operators / found.steps)
     interval = (least, _host_work.most(facts, time))
     where = tuple(
-        CodePlace("python" if row.is_line else "operator", row.name, None, row.time_ns / found.steps, "ns", row.start_ns)
+        CodePlace(
+            "python" if row.is_line else "operator", row.name, None, row.time_ns / found.steps, "ns", row.start_ns
+        )
         for row in found.lines
     )
     change = TimeSaved("host", interval, _BASIS_RUNS(least=_KEPT_ON_CPU), interval)

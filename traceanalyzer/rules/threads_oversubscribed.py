@@ -49,7 +49,9 @@ _BASIS = Text(
     "at least what operators take beyond what one core needs for their work; at most {most:share} of the step, if "
     "threads that wait share the cores evenly with those that work",
 )
-_NO_TABLE = Text("threads-oversubscribed-no-table", "a printed table does not show how many threads and cores there are")
+_NO_TABLE = Text(
+    "threads-oversubscribed-no-table", "a printed table does not show how many threads and cores there are"
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

@@ -114,10 +114,9 @@ def _find(context: Context, steps: Steps) -> _Regions:
 
 
 def _entering(context: Context, node: I64, duration: I64) -> I64:
-    """Time of each region before its first and behind its last operator; all of it where it has none."""
+    """Time of each region before its first and behind its last operator or region; all of it where it has none."""
     host, tree, names = context.host, context.host.tree, context.trace.names
-    plain = (host.kind == NodeKind.OPERATOR) & ~names.where(marks.is_mark_among_operators)[host.name]
-    works = np.flatnonzero(plain)
+    works = np.flatnonzero((host.kind == NodeKind.OPERATOR) & names.where(_works)[host.name])
     first, behind = np.searchsorted(works, node + 1), np.searchsorted(works, tree.after[node])
     found = duration.copy()
     rows = np.flatnonzero(behind > first)
@@ -126,6 +125,10 @@ def _entering(context: Context, node: I64, duration: I64) -> I64:
         last = np.maximum.reduceat(ends, np.column_stack((first[rows], behind[rows])).ravel())[::2]
         found[rows] -= last - tree.start_ns[works[first[rows]]]
     return found
+
+
+def _works(name: str) -> bool:
+    return compiled_code.is_region(name) or not marks.is_mark_among_operators(name)
 
 
 def _nodes(context: Context, rows: I64) -> I64:
