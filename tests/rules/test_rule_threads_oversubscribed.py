@@ -24,7 +24,7 @@ def test_what_one_core_needs_is_not_saved() -> None:
     assert finding.saving is not None
     step = 10 * 2_010_000
     assert finding.saving.direct_ns_per_step == pytest.approx((10 * (2_000_000 - NEEDED), 7 / 8 * step))
-    assert "16 threads" in finding.summary.text
+    assert "Threads of an operator: 16;" in finding.summary.text
     assert finding.code == "torch.set_num_threads(2)  # or OMP_NUM_THREADS=2 in the environment"
     assert finding.severity == "critical"
 

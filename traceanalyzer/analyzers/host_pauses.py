@@ -63,7 +63,7 @@ class HostPauses(msgspec.Struct, frozen=True):
     pauses: int
     """Number of pauses."""
     time_ns: int
-    """Their time."""
+    """Time of the pauses."""
     longest_ns: int
     """Duration of the longest."""
     longest_start_ns: int

@@ -121,7 +121,7 @@ class ValueRuns:
 
 
 def value_runs(context: Context) -> ValueRuns:
-    """Find the runs."""
+    """Find runs of readings in typical steps."""
     host, tree, names = context.host, context.host.tree, context.trace.names
     nodes = _called(context)
     reads = names.where(READING.__contains__)[host.name[nodes]]

@@ -114,8 +114,8 @@ RULE = Rule(
     title=Text("activations-recomputed-title", "Activations are computed again in the backward pass"),
     summary=Text(
         "activations-recomputed-summary",
-        "In {segments:number} places per step the backward pass runs a part of the forward pass again ({operators}): "
-        "{time:ns} per step ({share:share}).",
+        "Parts of the forward pass that the backward pass runs again: {segments:number} per step ({operators}), which "
+        "takes {time:ns} ({share:share} of the step).",
         note="operators is a list of names such as aten::conv2d",
     ),
     advice=Text(

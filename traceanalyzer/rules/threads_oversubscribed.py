@@ -82,8 +82,8 @@ RULE = Rule(
     title=Text("threads-oversubscribed-title", "Operators use more threads than there are cores"),
     summary=Text(
         "threads-oversubscribed-summary",
-        "Each operator uses {threads:count} threads, and the program may use {cpus:count} of the machine's cores. "
-        "Operators take {beyond:ns} of a step of {step:ns} more than one core would need for their work.",
+        "Threads of an operator: {threads:number}; cores that the program may use: {cpus:number}. Operators take "
+        "{beyond:ns} of a step of {step:ns} more than one core would need for their work.",
     ),
     advice=Text(
         "threads-oversubscribed-advice",
