@@ -52,7 +52,7 @@ _SUBJECT = Text(
 _BASIS = Text(
     "host-waits-or-logs-basis",
     "at least two thirds of this time without what recording it cost, because some of it may be needed; at most all of "
-    "it, and as much more as it is a larger part of a step without the profiler",
+    "it, and up to a fifth more where a capture shows that the profiler made the rest of the step longer",
 )
 _RANKS = Text("host-waits-or-logs-ranks", "with several ranks a pause may be waiting for another rank")
 _NO_TABLE = Text("host-waits-or-logs-no-table", "a printed table has no timeline, so it does not show pauses")

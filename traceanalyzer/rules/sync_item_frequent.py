@@ -56,7 +56,8 @@ _RUNS = Text("sync-item-frequent-runs", "reading values of tensors one by one, s
 _BASIS_RUNS = Text(
     "sync-item-frequent-basis-runs",
     "at least {least:share} of the time from the first to the last of these readings, without what recording the "
-    "operators in it cost; at most all of it, and as much more as it is a larger part of a step without the profiler",
+    "operators in it cost; at most all of it, and up to a fifth more where a capture shows that the profiler made the "
+    "rest of the step longer",
 )
 
 
