@@ -16,7 +16,7 @@ What to do:
 How the saving is estimated:
     At most the part of this time in which the GPU is idle, summed over the recording and divided by its steps. At least
     nothing: code that was compiled for the first time will not be compiled again. If something is compiled in at least
-    three quarters of the steps after the first (and in three at least), it comes back: then the typical steps' time of
+    three quarters of the steps after the first (and in three at least, two after a warm-up), it comes back: then the typical steps' time of
     compiling goes away, on a GPU as far as that is idle meanwhile. At least 90 % of it, because code for changing sizes
     is a little slower, and at most 3 % more, because new code is slower when it runs for the first time.
 
@@ -86,7 +86,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     exposed = (0.0, facts.host_per_step(total))
     basis = _BASIS(total=found.later_code_ns, steps=found.steps)
     change = TimeSaved("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
-    if found.later_compiling_steps >= max(_FEWEST, _EACH_STEP * (found.steps - 1)):
+    if found.later_compiling_steps >= max(_fewest(facts), _EACH_STEP * (found.steps - 1)):
         change = _each_step(facts, found)
     params: dict[str, object] = {
         "time": found.later_code_ns,
@@ -100,6 +100,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     params |= {"function": again.function or again.compilation, "reason": again.reasons[0].rstrip(".")}
     yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=_SUMMARY_AGAIN)
+
+
+def _fewest(facts: Facts) -> int:
+    """Later steps that must compile: fewer where a capture tells that the recording began after a warm-up."""
+    asked = facts.capture.facts.asked if facts.capture else None
+    return _FEWEST - 1 if asked is not None and asked.wait + asked.warmup >= _FEWEST else _FEWEST
 
 
 def _each_step(facts: Facts, found: RuntimeCalls) -> TimeSaved:
