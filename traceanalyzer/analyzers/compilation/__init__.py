@@ -60,6 +60,11 @@ class CompiledCode(msgspec.Struct, frozen=True):
     """Lines of the program that made a condition on a size part of the compiled code, from the log."""
     logs: tuple[str, ...]
     """Names of the compile logs that were read."""
+    entering_ns_per_step: float | None = None
+    """Host time in ns of starting and leaving compiled regions, before their first and behind their last operator; null
+    without steps."""
+    entering_behind_ns_per_step: float | None = None
+    """The part of it of regions behind graph breaks; null without steps."""
 
 
 def missing(context: Context) -> Message | None:
@@ -82,6 +87,7 @@ def analyze(context: Context) -> CompiledCode:
     count = len(steps) or None
     guards, checks = _time(context, compiled_code.is_guards)
     sizes = _frames(context)
+    entering, behind = regions.entering(context, steps)
     return CompiledCode(
         steps=len(steps),
         regions_per_step=None if count is None else sum(row.calls for row in found) / count,
@@ -98,6 +104,8 @@ def analyze(context: Context) -> CompiledCode:
         failures=told.failures,
         size_guards=told.guards,
         logs=told.names,
+        entering_ns_per_step=None if count is None else entering / count,
+        entering_behind_ns_per_step=None if count is None else behind / count,
     )
 
 
