@@ -32,6 +32,8 @@ _UPDATING = frozenset({"aten::lerp_", "aten::mul_", "aten::add_", "aten::copy_"}
 _UPDATING_LISTS = frozenset({"aten::_foreach_lerp_", "aten::_foreach_add_", "aten::_foreach_copy_"})
 _FIRST = 0xE000
 """Number of the first letter that stands for an operator: letters below it include halves of surrogate pairs."""
+_LAST = 0x10FFFF
+"""Number of the last letter of Unicode."""
 
 
 class RepeatedForward(msgspec.Struct, frozen=True):
@@ -67,13 +69,13 @@ class _Calls:
     records: Bool
     """Whether autograd records."""
     text: str
-    """The letters, with others where autograd records, so that what is searched lies outside of it."""
+    """The letters, with another one where autograd records or inputs are unknown, so that these are not found."""
 
 
 def find(context: Context) -> RepeatedForward | None:
     """Find such passes; None if there are none, or where inputs were not recorded."""
     passes, steps = context.once(backward), context.once(optimizer_starts)[0]
-    if len(passes) < 2 or len(steps) < 2:  # noqa: PLR2004 - what happens once tells nothing
+    if len(passes) < 2 or len(steps) < 2:
         return None
     calls = _calls(context)
     if _recomputes(context) or _averages(context, calls):
@@ -107,9 +109,9 @@ def _calls(context: Context) -> _Calls:
     first, letter = group(host.name[nodes], table.shapes[row], table.types[row])
     records = table.sequence[row] != UNKNOWN
     known = np.array([bool(text) for text in context.trace.shapes], np.bool_)[table.shapes[row]]
-    letter = np.where(known, letter, len(first))
-    many = len(first) + 1 + _FIRST > 0x10FFFF  # noqa: PLR2004 - the last letter of Unicode
-    text = "" if many else "".join(map(chr, np.where(records, 0, letter + _FIRST).tolist()))
+    many = len(first) + _FIRST > _LAST
+    letters = np.where(records | ~known, 0, letter + _FIRST)
+    text = "" if many else "".join(map(chr, letters.tolist()))
     return _Calls(nodes, tree.start_ns[nodes], tree.end_ns[nodes], letter, records, text)
 
 
