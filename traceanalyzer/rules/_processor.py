@@ -7,18 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from traceanalyzer.analyzers.accelerators import Accelerators
-from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Threshold
 
 HOST_SHARE = "host_share"
 """Key of the threshold that holds on a CPU, where `gpu_share` does on a GPU."""
-
-_SHARE_OF_STEP = Text(
-    "processor-share-of-step",
-    "{subject}, share of the step",
-    note="subject is what takes time, such as: casts there and back",
-)
 
 
 def is_cpu_only(facts: Facts) -> bool:

@@ -105,12 +105,8 @@ def _on_cpu(processor: Processor, casts: Sequence[Conversion], limits: Mapping[s
         for row in churn
     )
     high = _CALLS * processor.per_step(sum(max(row.call_ns, row.host_ns) for row in churn))
-    claims: dict[str, float] = {}
-    for row in churn:
-        key = f"operator:aten::copy_|{row.input_shapes}"
-        claims[key] = claims.get(key, 0.0) + processor.per_step(row.host_ns)
     low = processor.per_step(total)
-    change = TimeSaved("host", (low, min(high, processor.facts.step_ns)), _BASIS_CPU(calls=_CALLS), claims=claims)
+    change = TimeSaved("host", (low, min(high, processor.facts.step_ns)), _BASIS_CPU(calls=_CALLS))
     calls = round(sum(row.calls for row in churn) / processor.facts.steps)
     params = {"casts": max(1, calls), "time": processor.per_step(total), "share": share}
     texts = {"one": _short(churn[0].from_type), "other": _short(churn[0].to_type)}

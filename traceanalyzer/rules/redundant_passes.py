@@ -100,11 +100,17 @@ def _repeated(facts: Facts, passes: Passes, found: RepeatedForward, limit: float
     """A forward pass without autograd, beside the same one that trains."""
     place = CodePlace("operator", found.name, found.input_shapes or None, found.host_ns, "ns", found.start_ns)
     change = _change(facts, found.device_ns, found.host_ns)
-    params = {"passes": found.passes, "operators": found.operators, "updates": passes.updates}
-    params |= {"time": _time(facts, found.device_ns, found.host_ns)}
+    time = _time(facts, found.device_ns, found.host_ns)
+    params = {"passes": found.passes, "operators": found.operators, "updates": passes.updates, "time": time}
     evidence = Evidence(_REPEATED(), found.updates, limit, "count", (place,))
     return Draft(
-        (evidence,), change, params, ceiling="medium", confidence="C", summary=_SUMMARY_REPEATED, advice=_ADVICE_REPEATED
+        (evidence,),
+        change,
+        params,
+        ceiling="medium",
+        confidence="C",
+        summary=_SUMMARY_REPEATED,
+        advice=_ADVICE_REPEATED,
     )
 
 
@@ -131,8 +137,9 @@ def _is_on_gpu(facts: Facts, device_ns: int) -> bool:
 
 _SUMMARY_REPEATED = Text(
     "redundant-passes-summary-repeated",
-    "{passes:count} times without autograd, the program runs {operators:count} operators of the forward pass that "
-    "trains, on the same shapes ({updates:count} updates): {time:ns} per step.",
+    "The program runs {operators:count} operators of the forward pass that trains once more without autograd, on the "
+    "same shapes: the same network, or one of equal structure. Such passes: {passes:count} (updates: {updates:count}), "
+    "{time:ns} per step.",
 )
 _ADVICE_REPEATED = Text(
     "redundant-passes-advice-repeated",

@@ -108,7 +108,7 @@ def _on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> Draft:
         "host",
         ((1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)),
         _BASIS_CPU(least=1 - _LOOP, most=_MOST_ON_CPU),
-        claims={"operator:aten::zero_": host, "operator:aten::add_": added},
+        claims={f"optimizer:{rows[0].name}": _MOST_ON_CPU * (host + added)},
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_SUBJECT(), share, limit, "share", _places(rows))

@@ -130,3 +130,8 @@ def trap_no_fused_form_on_a_cpu() -> TraceBuilder:
 def trap_few_parameters_on_a_cpu() -> TraceBuilder:
     """A small model."""
     return on_a_cpu(40)
+
+
+def trap_memory_bound_on_a_cpu() -> TraceBuilder:
+    """SGD without momentum reads and writes large parameters once, fused or not."""
+    return on_a_cpu(100, each=100, name=STEP, operator="aten::add_")
