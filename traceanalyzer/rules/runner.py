@@ -12,7 +12,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules import check, repeated, snippets
+from traceanalyzer.rules import check, repeated, run_headlines, snippets
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
 from traceanalyzer.rules.distinct import distinct
@@ -78,7 +78,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
-    return Advice(tuple(headlines), repeated.marked(findings), tuple(skipped))
+    return Advice(run_headlines.compared(headlines), repeated.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
