@@ -270,3 +270,25 @@ def trap_checkpoint_without_modules() -> TraceBuilder:
 def trap_without_shapes() -> TraceBuilder:
     """Operators of the same names may work on anything."""
     return logging(shapes=False)
+
+
+def with_modules(second: tuple[str, int]) -> TraceBuilder:
+    """A network of six layers that trains, and after each update a pass without autograd through a second one."""
+
+    def body(loop: Training, number: int) -> None:
+        loop.zero_grad()
+        loop.backward(loop.forward(6, root=MODEL))
+        loop.step()
+        loop.forward(6, root=second, grad=False)
+
+    return loops(body)
+
+
+def fires_on_the_same_module() -> TraceBuilder:
+    """Modules were recorded: it is the network that trains."""
+    return with_modules(MODEL)
+
+
+def trap_teacher_of_equal_structure() -> TraceBuilder:
+    """Modules were recorded: it is another network of the same class."""
+    return with_modules(("Net_1", 1))

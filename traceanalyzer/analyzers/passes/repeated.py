@@ -18,7 +18,6 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.owners import device_time, owners
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
-from traceanalyzer.analyzers.passes.unused import roots
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
@@ -81,11 +80,14 @@ def find(context: Context) -> RepeatedForward | None:
     if _recomputes(context) or _averages(context, calls):
         return None
     found: dict[int, int] = {}
-    begins = context.once(graph).start_ns
-    for pattern in dict.fromkeys(_training(calls, begins, passes.start_ns, passes.end_ns)):
-        for first in _occurrences(calls.text, pattern):
+    after = np.append(passes.start_ns[1:], np.iinfo(np.int64).max)
+    bounds = (np.searchsorted(calls.start_ns, times) for times in (_before(passes.end_ns), passes.start_ns, after))
+    for begins, trains, ends in zip(*(bound.tolist() for bound in bounds), strict=True):
+        pattern = _pattern(calls, context.once(graph).start_ns, begins, trains)
+        for first in _occurrences(calls.text, pattern, begins, ends):
             found.setdefault(first, _last(calls, first, pattern))
-    pairs = [(first, last) for first, last in sorted(found.items()) if _is_same_network(context, calls, first)]
+    own = _of_trained_networks(context, calls)
+    pairs = [(first, last) for first, last in sorted(found.items()) if own[first]]
     return _summed(context, calls, pairs, steps) if pairs else None
 
 
@@ -132,35 +134,37 @@ def _averages(context: Context, calls: _Calls) -> bool:
     return bool(on_lists) or single >= LEAST * max(1, len(context.once(backward)))
 
 
-def _training(calls: _Calls, begins_ns: I64, start_ns: I64, end_ns: I64) -> list[str]:
-    """For each backward pass the letters of the forward pass before it, from the first that extends the graph on.
+def _before(end_ns: I64) -> I64:
+    """For each backward pass the end of the one before it."""
+    return np.append(0, end_ns[:-1])
+
+
+def _pattern(calls: _Calls, creates_ns: I64, begins: int, ends: int) -> str:
+    """The letters of a forward pass, from the first operator that extends the graph on.
 
     Args:
         calls: All calls.
-        begins_ns: Starts of the operators that extend the graph, ascending.
-        start_ns: Starts of the backward passes.
-        end_ns: Their ends.
+        creates_ns: Starts of the operators that extend the graph, ascending.
+        begins: The first call after the backward pass before.
+        ends: The first call after the start of the backward pass.
     """
-    ends = np.concatenate(([0], end_ns[:-1]))
-    begins = np.minimum(entries(begins_ns, np.searchsorted(begins_ns, ends), np.iinfo(np.int64).max), start_ns)
-    firsts = np.searchsorted(calls.start_ns, begins, side="right") - 1
-    lasts = np.searchsorted(calls.start_ns, start_ns)
-    bounds = zip(np.maximum(firsts, 0).tolist(), lasts.tolist(), strict=True)
-    found = []
-    for first, last in bounds:
-        own = calls.letter[first:last][calls.records[first:last]]
-        if len(own) >= LEAST:
-            found.append("".join(map(chr, (own + _FIRST).tolist())))
-    return found
+    if begins >= ends:
+        return ""
+    created = entries(creates_ns, np.searchsorted(creates_ns, calls.start_ns[begins]), np.iinfo(np.int64).max)
+    first = max(begins, int(np.searchsorted(calls.start_ns, created, side="right")) - 1)
+    own = calls.letter[first:ends][calls.records[first:ends]]
+    return "".join(map(chr, (own + _FIRST).tolist()))
 
 
-def _occurrences(text: str, pattern: str) -> list[int]:
-    """Where a text has at least the beginning of a pattern that is long enough to know it by."""
-    part = pattern[: max(LEAST, math.ceil(_ALIKE * len(pattern)))]
-    found, at = [], text.find(part)
+def _occurrences(text: str, pattern: str, begins: int, ends: int) -> list[int]:
+    """Where a text has, between two positions, at least as much of a pattern's beginning as makes it known."""
+    length = math.ceil(_ALIKE * len(pattern))
+    if length < LEAST:
+        return []
+    found, at = [], text.find(pattern[:length], begins, ends)
     while at >= 0:
         found.append(at)
-        at = text.find(part, at + len(part))
+        at = text.find(pattern[:length], at + length, ends)
     return found
 
 
@@ -173,23 +177,18 @@ def _last(calls: _Calls, first: int, pattern: str) -> int:
     return first + length - 1
 
 
-def _is_same_network(context: Context, calls: _Calls, first: int) -> bool:
-    """Whether no recorded module says that it is another network than the one that trains."""
-    names = _networks(context, calls)
-    return names[first] is None or names[first] in {names[n] for n in np.flatnonzero(calls.records).tolist()}
-
-
-def _networks(context: Context, calls: _Calls) -> list[int | None]:
-    """For each call the number of the outermost call's module around it, where modules were recorded."""
-    if not len(context.once(roots).start_ns) or not (context.host.kind == NodeKind.MODULE).any():
-        return [None] * len(calls.node)
+def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
+    """Calls that no recorded module says to be of another network than those that train."""
+    if not (context.host.kind == NodeKind.MODULE).any():
+        return np.ones(len(calls.node), np.bool_)
     host, tree = context.host, context.host.tree
-    modules = host.kind == NodeKind.MODULE
-    above = np.append(tree.nearest(modules), NO_PARENT)
-    outermost = modules & (above[tree.parent] == NO_PARENT)
+    modules: Bool = host.kind == NodeKind.MODULE
+    outermost = modules & ~entries(tree.nearest(modules) != NO_PARENT, tree.parent, False)
     root = tree.nearest(outermost)[calls.node]
-    number = entries(context.trace.frames.module_id, np.where(root == NO_PARENT, NO_PARENT, host.row[root]), UNKNOWN)
-    return [int(n) if r != NO_PARENT else None for n, r in zip(number.tolist(), root.tolist(), strict=True)]
+    frame = np.where(root == NO_PARENT, NO_PARENT, entries(host.row, root, 0))
+    network = entries(context.trace.frames.module_id, frame, UNKNOWN)
+    own: Bool = (root == NO_PARENT) | np.isin(network, network[calls.records & (root != NO_PARENT)])
+    return own
 
 
 def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]], steps: I64) -> RepeatedForward:
