@@ -32,7 +32,7 @@ class Processor:
     """The processor whose time a rule about operators counts.
 
     On a GPU that is the time of the kernels that an operator launches, on a CPU the time of the operator itself
-    without those that it calls.
+    without those that it calls, on the threads that make the steps.
     """
 
     facts: Facts
@@ -53,17 +53,17 @@ class Processor:
         """Time of all operators of the recording in ns."""
         if not self.is_cpu:
             return self.facts.gpu_total_ns
-        return sum(row.host_self_ns for row in self.facts.operators)
+        return sum(map(self.self_ns, self.facts.operators))
 
     def self_ns(self, row: OperatorFact) -> int:
         """Time of an operator in ns, without the operators that it calls."""
-        return row.host_self_ns if self.is_cpu else row.device_self_ns
+        return row.host_self_ns - row.beside_ns if self.is_cpu else row.device_self_ns
 
     def per_step(self, total_ns: float) -> float:
         """Time of the whole recording per step, in ns.
 
-        On a CPU it is the same share of the typical step as of all steps; of all operators, where several threads run
-        them at once.
+        On a CPU it is the same share of the typical step as of all steps; of all operators, where threads run them at
+        once.
         """
         if not self.is_cpu:
             return self.facts.gpu_per_step(total_ns)

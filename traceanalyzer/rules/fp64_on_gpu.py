@@ -127,19 +127,19 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _on_cpu(processor: Processor, limits: Mapping[str, float]) -> Iterator[Draft]:
     """Without a GPU the operators themselves take the time."""
     rows = [row for row in processor.facts.shaped if '"double"' in (row.types or "") and _computes_doubles(row)]
-    rows.sort(key=lambda row: (-row.host_self_ns, row.name, row.shapes or ""))
-    time = sum(row.host_self_ns for row in rows)
+    rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
+    time = sum(map(processor.self_ns, rows))
     share = processor.share(time)
     if share <= processor.limit(limits):
         return
     work = {
-        f"operator:{row.name}|{row.shapes}": processor.per_step(max(0, row.host_self_ns - _CALL_NS * row.calls))
+        f"operator:{row.name}|{row.shapes}": processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls))
         for row in rows
     }
     least, most = _ON_CPU
     total = sum(work.values())
     where = tuple(
-        CodePlace("operator", row.name, shapes=row.shapes, value=row.host_self_ns, unit="ns") for row in rows[:5]
+        CodePlace("operator", row.name, shapes=row.shapes, value=processor.self_ns(row), unit="ns") for row in rows[:5]
     )
     yield Draft(
         (Evidence(_SUBJECT_CPU(), share, processor.limit(limits), "share", where),),
