@@ -132,21 +132,21 @@ def _basis_busy(facts: Facts, waiting: float, full: float) -> Message:
 _MOSTLY = 0.5
 _FREE = Text(
     "loader-basis-free",
-    "at most the waiting that nothing hides; at least what one worker saves, less {slowdown:share} of the time that it "
-    "loads, because it shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
+    "at most the waiting in which nothing else runs; at least what one worker saves, less {slowdown:share} of the time "
+    "that it loads, because it shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
 )
 _BUSY = Text(
     "loader-basis-busy",
-    "at most the waiting that nothing hides; at least nothing: of {cores:count} hardware threads the program keeps "
+    "at most the waiting in which nothing else runs; at least nothing: of {cores:count} hardware threads the program keeps "
     "{threads:count} busy, so workers take time from it",
 )
 _UNKNOWN = Text(
     "loader-basis-unknown",
-    "at most the waiting that nothing hides; at least nothing, because the program computes on the CPU and may keep "
+    "at most the waiting in which nothing else runs; at least nothing, because the program computes on the CPU and may keep "
     "all cores busy",
 )
 _ASLEEP = Text(
     "loader-basis-asleep",
-    "at most the waiting that nothing hides; at least the part that needs no core ({share:share} is waiting for files, "
-    "a network or a clock), less {fetch:ns} to fetch a batch from a worker",
+    "at most the waiting in which nothing else runs; at least the part that needs no core ({share:share} is waiting "
+    "for files, a network or a clock), less {fetch:ns} to fetch a batch from a worker",
 )

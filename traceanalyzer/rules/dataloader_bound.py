@@ -49,7 +49,7 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader that nothing hides, share of the step")
+_SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader while nothing else runs, share of the step")
 _SUBJECT_OWN = Text(
     "dataloader-bound-subject-own", "waiting while the program itself prepares the batch, share of the step"
 )
@@ -65,8 +65,8 @@ _BASIS_TABLE_WORKERS = Text(
 )
 _BASIS_WORKERS = Text(
     "dataloader-bound-basis-workers",
-    "at most the waiting that nothing hides; at least nothing, because storage or cores may hold up the existing "
-    "workers",
+    "at most the waiting in which nothing else runs; at least nothing, because storage or cores may hold up the "
+    "existing workers",
 )
 
 
@@ -236,7 +236,7 @@ RULE = Rule(
             0.05,
             "share",
             "waiting over all host time, in a table",
-            "as the TensorBoard plugin, because a table does not tell which waiting is hidden",
+            "as the TensorBoard plugin, because a table does not show which waiting is hidden",
         ),
     ),
     code="DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True)",

@@ -33,7 +33,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("dataloader-too-many-workers-subject", "worker processes over the hardware threads of the program")
-_WAIT = Text("dataloader-too-many-workers-wait", "waiting for the loader that nothing hides, share of the step")
+_WAIT = Text("dataloader-too-many-workers-wait", "waiting for the loader in which nothing else runs, share of the step")
 _NO_CAPTURE = Text(
     "dataloader-too-many-workers-no-capture", "only a capture tells how many workers and cores there are"
 )

@@ -3,7 +3,7 @@
 What it detects:
     The part of `DistributedDataParallel.forward` in which it flattens, broadcasts and copies back the buffers of the
     model (running means and variances of batch norms, mostly), by its stacks, or by the operators with which the
-    forward pass begins. More than one percent of the typical step passes so while the GPU has nothing to do.
+    forward pass begins. Meanwhile the GPU has nothing to do for more than one percent of the typical step.
 
 Why it matters:
     A model has hundreds of small buffers. Copying them takes the host long, and no kernel of the model is launched
@@ -41,9 +41,9 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _KEPT = 0.5
-"""Share of the idle time that surely goes away (own choice, as for other waits of the host)."""
+"""Share of the idle time that is surely saved (own choice, as for other waits of the host)."""
 
-_NO_OWNERS = Text("ddp-buffer-broadcast-no-owners", "nothing tells which part of the program the GPU waits for")
+_NO_OWNERS = Text("ddp-buffer-broadcast-no-owners", "it is unknown which part of the program the GPU waits for")
 _SUBJECT = Text("ddp-buffer-broadcast-subject", "broadcast of buffers while the GPU waits, share of the step")
 _BASIS = Text(
     "ddp-buffer-broadcast-basis",
@@ -142,7 +142,7 @@ RULE = Rule(
             0.01,
             "share",
             "idle time of the device during the broadcast over the typical step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="model = DistributedDataParallel(model, device_ids=[rank], broadcast_buffers=False)",

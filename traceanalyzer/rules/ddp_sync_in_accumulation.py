@@ -42,13 +42,13 @@ _SUBJECT = Text("ddp-sync-in-accumulation-subject", "backward passes that exchan
 _NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not show which pass exchanges gradients")
 _BASIS = Text(
     "ddp-sync-in-accumulation-basis",
-    "the all-reduces of all passes but the last one; of the part that nothing hides at least {least:share}, because "
-    "waiting for other ranks may move to the last pass",
+    "the all-reduces of all passes but the last one; at least {least:share} of their exposed part, because waiting "
+    "for other ranks may move to the last pass",
 )
 _BASIS_HOST = Text(
     "ddp-sync-in-accumulation-basis-host",
     "at most the all-reduces of all passes but the last one, because their threads take cores from the program as "
-    "well; at least {least:share} of the part that nothing hides, because waiting for other ranks may move to the last "
+    "well; at least {least:share} of their exposed part, because waiting for other ranks may move to the last "
     "pass",
 )
 _SUMMARY_HOST = Text(
