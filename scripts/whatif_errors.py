@@ -198,7 +198,8 @@ def write_page(folder: Path) -> None:
         for kind, count, shares in errors.quartiles()
     )
     changes = f"{PAIRS}{''.join(pairs(folder / 'field' / 'pairs'))}{PAIRS_SAY}"
-    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{changes}{WORKERS}{workers(folder)}"
+    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{changes}"
+    text += f"{WORKERS}{workers(folder)}"
     PAGE.write_text(text, encoding="utf-8")
 
 

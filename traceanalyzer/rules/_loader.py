@@ -137,13 +137,13 @@ _FREE = Text(
 )
 _BUSY = Text(
     "loader-basis-busy",
-    "at most the waiting in which nothing else runs; at least nothing: of {cores:count} hardware threads the program keeps "
-    "{threads:count} busy, so workers take time from it",
+    "at most the waiting in which nothing else runs; at least nothing: of {cores:count} hardware threads the program "
+    "keeps {threads:count} busy, so workers take time from it",
 )
 _UNKNOWN = Text(
     "loader-basis-unknown",
-    "at most the waiting in which nothing else runs; at least nothing, because the program computes on the CPU and may keep "
-    "all cores busy",
+    "at most the waiting in which nothing else runs; at least nothing, because the program computes on the CPU and may "
+    "keep all cores busy",
 )
 _ASLEEP = Text(
     "loader-basis-asleep",
