@@ -10,7 +10,9 @@ from tests.rules.cpu_work import AROUND
 from tests.rules.judging import findings, report
 from tests.rules.situations.broadcast_blowup import fires, fires_in_a_table, fires_on_a_cpu
 from traceanalyzer import analyze, load
+from traceanalyzer.rules.selection import builtin
 
+RULES = {rule.id: rule for rule in builtin()}
 RULE = "broadcast-blowup"
 ELEMENTS = 64 * 512 * 512 * 64
 
@@ -86,3 +88,10 @@ def test_edge_host_share() -> None:
 def test_edge_host_result_bytes() -> None:
     assert findings(fires_on_a_cpu(), RULE, {"host_result_bytes": 2**20})
     assert findings(fires_on_a_cpu(), RULE, {"host_result_bytes": 2**20 + 1}) == []
+
+
+def test_the_code_sums_the_axis_that_both_tensors_share() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.code == 'y = torch.einsum("abc,abc->ac", a, b)  # instead of (a * b).sum(1)'
+    (several,) = findings(fires(), RULE)
+    assert several.code == RULES[RULE].code, "two axes are shared"

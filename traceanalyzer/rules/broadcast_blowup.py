@@ -30,6 +30,7 @@ References:
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.knowledge.op_shapes import parse
@@ -122,7 +123,21 @@ def _draft(
         _change(processor, elements, time, high, claims),
         params,
         summary=_SUMMARY_CPU if processor.is_cpu else None,
+        code=_einsum(root),
     )
+
+
+def _einsum(root: OperatorFact) -> str | None:
+    """Code for two tensors that share one axis, which then is the one that is summed; None if shapes do not tell."""
+    operands = [shape for shape in parse(root.shapes) or () if shape]
+    if len(operands) != 2 or len(operands[0]) != len(operands[1]) or not root.name.startswith("aten::mul"):
+        return None
+    shared = [axis for axis, sizes in enumerate(zip(*operands, strict=True)) if min(sizes) > 1]
+    if len(shared) != 1:
+        return None
+    letters = string.ascii_lowercase[: len(operands[0])]
+    left = letters.replace(letters[shared[0]], "")
+    return f'y = torch.einsum("{letters},{letters}->{left}", a, b)  # instead of (a * b).sum({shared[0]})'
 
 
 def _arithmetic(processor: Processor, elements: int, members: Sequence[OperatorFact]) -> float:
