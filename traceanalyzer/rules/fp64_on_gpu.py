@@ -235,7 +235,7 @@ RULE = Rule(
             0.01,
             "share",
             "time of kernels in fp64 over all time on the GPU",
-            "own choice, because less than one percent of a step cannot be told from noise",
+            "own choice, because less than one percent of a step is within noise",
         ),
         host_share(
             "time of operators on doubles",

@@ -19,7 +19,7 @@ How the saving is estimated:
 
 When it is wrong:
     Loops in which an iteration needs the result of the one before (recurrent layers, decoding) cannot be vectorized;
-    loops with matrix products, concatenation or sampling are therefore not judged. Loops inside PyTorch's own operators
+    loops with matrix products, concatenation, sampling or readings of values are not judged. Loops inside PyTorch's own operators
     do not count. A printed table counts `aten::select` but does not show who calls it.
 
 References:
@@ -60,7 +60,7 @@ _BASIS_SMALL = Text(
 )
 _NO_TABLE = Text(
     "loop-vectorizable-no-table",
-    "a printed table counts operators but does not tell whether the program loops over them",
+    "a printed table counts operators but does not show whether the program loops over them",
 )
 
 
@@ -129,7 +129,7 @@ RULE = Rule(
             0.01,
             "share",
             "host time of all turns but one, and of their backward pass, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="y = torch.vmap(f)(x)  # instead of torch.stack([f(row) for row in x])",

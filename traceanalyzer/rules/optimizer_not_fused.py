@@ -258,8 +258,8 @@ RULE = Rule(
     ),
     not_when=Text(
         "optimizer-not-fused-not-when",
-        "Gradients are sparse, the optimizer has neither form, or there is no memory for another copy of the gradients "
-        "(then fused=True, which needs none, may still do).",
+        "Gradients are sparse, the optimizer has neither form, or there is no memory for another copy of the "
+        "gradients (then fused=True, which needs none, may still work).",
     ),
     severity="info to high",
     confidence="A",

@@ -55,7 +55,7 @@ _OF_UPDATES = 0.5
 
 _DISCARDED = Text("redundant-passes-discarded", "backward passes whose gradients zero_grad throws away")
 _UNUSED = Text("redundant-passes-unused", "updates before which outputs reach no backward pass")
-_REPEATED = Text("redundant-passes-repeated", "updates beside which the forward pass runs once more without autograd")
+_REPEATED = Text("redundant-passes-repeated", "updates with one more forward pass without autograd")
 _BASIS_CPU = Text(
     "redundant-passes-basis-cpu",
     "at least {least:share} of the time of these passes; up to {most:number} times of it, because the passes that "

@@ -13,7 +13,7 @@ What to do:
     Call `zero_grad(set_to_none=True)`, which is the default since PyTorch 2.0; do not turn it off.
 
 How the saving is estimated:
-    The host time of the calls goes away. A step gets shorter at least by the time that the GPU waited for these
+    The host time of the calls is saved. A step gets shorter at least by the time that the GPU waited for these
     launches within the calls, and at most by the time that it waits for late launches until the host next waits for the
     GPU. In a program without a GPU, autograd's additions to the zeros go away as well, because it then keeps new
     gradients as they are; up to 1.4 times of both, because memory that is neither written nor read stays out of the
@@ -188,7 +188,7 @@ RULE = Rule(
             0.01,
             "share",
             "host time of the calls over the step (in a table, of what they call over all host time)",
-            "own choice, because less cannot be told from the noise of a step",
+            "own choice, because less is within the noise of a step",
         ),
     ),
     code="optimizer.zero_grad(set_to_none=True)",

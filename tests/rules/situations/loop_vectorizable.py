@@ -36,6 +36,17 @@ def fires() -> TraceBuilder:
     return iterating(64)
 
 
+def fires_over_images() -> TraceBuilder:
+    """Sixteen images are normalized one by one, each channel by channel, and put together again."""
+    channels = ("aten::mean", "aten::sub", "aten::std", "aten::div") * 3
+    return iterating(16, ("aten::unbind", *channels, "aten::stack"))
+
+
+def trap_decisions() -> TraceBuilder:
+    """Each value is compared with the largest so far: what is next depends on it."""
+    return iterating(64, ("aten::select", "aten::gt", "aten::is_nonzero"))
+
+
 def quiet() -> TraceBuilder:
     """Four pieces are taken."""
     return iterating(4)

@@ -1,7 +1,7 @@
 """Which forward and backward passes does training make for each update of the parameters, and what are they for?
 
 By the ranges of optimizers, by what autograd evaluates, and by the numbers of the functions that the forward pass
-creates. Where optimizers take turns between two backward passes, it cannot be told whose gradients were thrown away,
+creates. Where optimizers take turns between two backward passes, it is unknown whose gradients were thrown away,
 so this is left out. Everything counts that starts in the chosen steps.
 """
 
@@ -50,7 +50,7 @@ class Passes(msgspec.Struct, frozen=True):
     graph_start_ns: int | None
     """Start of the first of these operators in ns since the first event; null where there is none."""
     discarded: Discarded | None
-    """Passes whose gradients `zero_grad` threw away; null where there are none, or where it cannot be told."""
+    """Passes whose gradients `zero_grad` threw away; null where there are none, or if it is unknown."""
     unused: tuple[UnusedForward, ...]
     """Modules with forward passes that no backward pass belongs to, beside others that have one."""
     accumulation: Accumulation | None

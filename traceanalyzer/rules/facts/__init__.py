@@ -112,7 +112,7 @@ class Facts:
 
     @property
     def step_resources(self) -> StepResources | None:
-        """What the typical step takes of each resource; the mean step where no recording tells the typical one."""
+        """What the typical step takes of each resource; the mean step where no recording shows the typical one."""
         recording = self.find("recording", Recording)
         if recording is not None:
             return recording.typical.resources if recording.typical else None
@@ -152,7 +152,7 @@ class Facts:
 
     @property
     def capture(self) -> Capture | None:
-        """Settings and control steps that a capture recorded beside the events."""
+        """Settings and control steps that a capture recorded in addition to the events."""
         return self.find("capture", Capture)
 
     @property
