@@ -47,7 +47,7 @@ _SUBJECT = Text(
     "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"
 )
 _NO_TABLE = Text("autograd-in-inference-no-table", "a printed table does not show whether gradients were recorded")
-_TRAINS = Text("autograd-in-inference-trains", "the program trains, even if the recording holds no backward pass")
+_TRAINS = Text("autograd-in-inference-trains", "the program trains, even if the recording contains no backward pass")
 _BASIS = Text(
     "autograd-in-inference-basis",
     "at most {most:share} of the host time of these operators; the lower end is 0, because the gain is mostly memory",

@@ -50,7 +50,7 @@ _LATER = Text(
 _ONLY = Text("compile-or-load-in-step-only", "compiling and loading, share of the recording")
 _BASIS = Text(
     "compile-or-load-in-step-basis",
-    "at most the {total:ns} in all, divided by {steps:count} steps, as far as the GPU is idle meanwhile; at least "
+    "at most the {total:ns} in total, divided by {steps:count} steps, where the GPU is idle meanwhile; at least "
     "nothing, because code that was compiled once need not be compiled again",
 )
 _EACH_STEP, _FEWEST = 0.75, 3
@@ -171,8 +171,8 @@ _SUMMARY_AGAIN = Text(
 )
 _SUMMARY_ONLY = Text(
     "compile-or-load-in-step-summary-only",
-    "{time:ns} of the recording ({share:share}) is loading and compiling code, mostly in {what}, so the other "
-    "figures hardly describe the program once it runs.",
+    "{time:ns} of the recording ({share:share}) is loading and compiling code, mostly in {what}, so the other figures "
+    "say little about the program after its start.",
     note="what is a name such as hipLaunchKernel",
 )
 _ADVICE_ONLY = Text(
@@ -199,7 +199,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "compile-or-load-in-step-not-when",
-        "The recording holds the first steps of the program, which compile by nature.",
+        "The recording contains the first steps of the program, which always compile.",
     ),
     severity="info to high",
     confidence="A",
@@ -211,7 +211,7 @@ RULE = Rule(
             0.01,
             "share",
             "compiling and loading over the recorded steps but the first",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
         Threshold(
             "only_share",

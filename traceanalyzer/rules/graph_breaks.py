@@ -133,7 +133,7 @@ RULE = Rule(
             0.005,
             "share",
             "host time between the regions over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="torch.compile(model, fullgraph=True)  # raises at the first graph break and names it",

@@ -13,13 +13,13 @@ What to do:
     resizing and normalizing as tensor operations on the GPU, with a fast processor, or once for all.
 
 How the saving is estimated:
-    At most the GPU's idle time in these functions. At least what preparing inputs beside the rest of the step saves,
+    At most the GPU's idle time in these functions. At least what preparing inputs during the rest of the step saves,
     less a fifth because workers share the cores; half of that where stacks were recorded, which slow Python code down.
     On a CPU at most the time in these functions, and at least nothing: workers take the cores that the model needs.
 
 When it is wrong:
-    What the program's own DataLoader does is the business of dataloader-bound: its time does not count here, unless
-    the loader is one that a library's pipeline makes. Work that the GPU's own work hides does not count either.
+    The time of the program's own DataLoader does not count here, because dataloader-bound reports it, unless a
+    library's pipeline made the loader. Work that runs while the GPU works does not count either.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html
@@ -41,7 +41,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _STACKS = 0.5
 """What is left at least of a host's time that was recorded with stacks (own choice; C code is not slowed down)."""
 
-_NO_OWNERS = Text("preprocessing-in-step-no-owners", "nothing tells which part of the program the GPU waits for")
+_NO_OWNERS = Text("preprocessing-in-step-no-owners", "it is unknown which part of the program the GPU waits for")
 _SUBJECT = Text("preprocessing-in-step-subject", "input preprocessing while the GPU waits, share of the step")
 _BASIS = Text(
     "preprocessing-in-step-basis",

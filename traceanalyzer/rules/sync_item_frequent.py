@@ -208,7 +208,7 @@ RULE = Rule(
             0.01,
             "share",
             "what would go away, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
         Threshold(
             "host_share",

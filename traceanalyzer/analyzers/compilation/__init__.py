@@ -1,4 +1,4 @@
-"""What does code of torch.compile cost beside its kernels: graph breaks, guards, size checks, compilation again?
+"""What does code of torch.compile cost apart from its kernels: graph breaks, guards, size checks, compilation again?
 
 A compiled region runs one graph. Where a graph breaks, the rest of the function is compiled as a function of its own,
 and its region runs within the region before it: regions within regions are graph breaks. A compile log
@@ -53,7 +53,7 @@ class CompiledCode(msgspec.Struct, frozen=True):
     breaks: tuple[GraphBreak, ...]
     """Graph breaks, the most frequent first."""
     compilations: tuple[Compiling, ...]
-    """Compilations in the recording, in the order of time; then those that only a log tells of."""
+    """Compilations in the recording, in the order of time; then those that are only in a log."""
     failures: tuple[FailedCompilation, ...]
     """Compilations that failed, from the log."""
     size_guards: tuple[SizeGuard, ...]

@@ -83,7 +83,7 @@ def rows_of(context: Context, wanted: Wanted) -> I64:
 
 
 def analyze(context: Context, steps: Steps, told: Told) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
-    """Regions and graph breaks of some steps, with what logs tell of them."""
+    """Regions and graph breaks of some steps, with what logs say about them."""
     found = _find(context, steps)
     return _regions(context, found, told), _breaks(context, found, told)
 
