@@ -58,6 +58,8 @@ class OperatorFact:
     device_total_ns: int
     host_self_ns: int
     host_total_ns: int
+    beside_ns: int = 0
+    """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
 
 
 @dataclass(frozen=True)
@@ -280,6 +282,7 @@ def _recorded(row: operators.Operator | operators.OperatorByShape) -> OperatorFa
         device_total_ns=row.device_total_ns,
         host_self_ns=row.host_self_ns,
         host_total_ns=row.host_total_ns,
+        beside_ns=row.beside_ns,
     )
 
 
