@@ -49,7 +49,7 @@ fills, collectives, pauses between device events, the way back to a host that wa
 (LOADER, HOST, LAUNCH, COMPUTE, COPY, COMMUNICATION, GAP, WAKE_UP, UNRECORDED) = range(len(RESOURCES))
 _OF_REASON = {Why.HOST: HOST, Why.WAKE_UP: WAKE_UP, Why.GAP: GAP, Why.LAUNCH: LAUNCH, Why.EVENT_WAIT: GAP}
 _CHAINS = {"loader": "loader", "host": "host", "launch": "host", "wake_up": "host", "communication": "communication"}
-"""The resource that a part of the path stands for where only four are told apart; all others are the device's."""
+"""The resource that a part of the path stands for where only four are distinguished; all others are the device's."""
 _OWNERS = 30
 
 
@@ -68,7 +68,7 @@ class CriticalKernelClass(msgspec.Struct, frozen=True):
     """Time of the path in kernels of one class."""
 
     kernel_class: str | None
-    """Class of the kernels, one of those of the analysis `kernel_classes`; null where the name does not tell."""
+    """Class of the kernels, one of those of the analysis `kernel_classes`; null where the name does not show it."""
     ns_per_step: float
     """Time in ns per step."""
 

@@ -120,7 +120,7 @@ def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
 
 
 def moved(bounds: StepBounds, place: I64) -> StepBounds:
-    """The same bounds where device events have other positions."""
+    """The same bounds for a graph in which device events have other positions."""
     known = np.append(place, NOTHING)
     return replace(
         bounds,

@@ -35,7 +35,7 @@ TONES = {
     "other": Text("waterfall-annotation", "Annotation, Python"),
     "waiting": Text("waterfall-waiting", "Waiting of a queue"),
 }
-"""Meanings of the colours, as far as names tell."""
+"""Meanings of the colours, as far as names show."""
 
 LONGEST = 300
 """Characters of a name that are shown."""

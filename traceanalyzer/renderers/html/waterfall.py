@@ -20,8 +20,8 @@ TERMS = (
         Text("define-timeline", "Timeline"),
         Text(
             "define-timeline-say",
-            "A typical step: of those that count for the typical step, the one whose duration is closest to it. Slices "
-            "shorter than a thousandth of it are drawn together, with their number.",
+            "One real step: the one whose duration is closest to that of the typical step. Slices shorter than a "
+            "thousandth of it are drawn together, with their number.",
         ),
     ),
 )

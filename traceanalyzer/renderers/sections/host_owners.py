@@ -73,8 +73,8 @@ _SINGLE_EARLIER = Text(
 _CALL_IN = Text("owners-call-in", "{call} in {owner}", "call is an operator or runtime call, owner a function or mark")
 _SILENT = Text(
     "owners-silent",
-    "For {share:percent} of the time the GPU has nothing to do while the host thread records no event: most likely it "
-    "runs Python code, which stacks (with_stack=True) would name.",
+    "For {share:percent} of the time the GPU has nothing to do and the host thread has no recorded events: most "
+    "likely it runs Python code. Record stacks (with_stack=True) to see which.",
 )
 _TERMS = (
     Term(
@@ -82,9 +82,10 @@ _TERMS = (
         Text(
             "define-owners-say",
             "Time per step of the thread that launches the work, and of autograd's thread while it waits for that. "
-            "Each moment belongs to the innermost mark, module or function of the program around it, or of a library "
-            "where that takes a fair share; else to the outermost operator. Idle is the part in which the GPU had "
-            "nothing to do because nothing had been launched; with inner is the time with everything called inside.",
+            "Each moment counts for the innermost mark, module or function of the program that is active, or for a "
+            "library function that takes a large share; otherwise for the outermost operator. Idle: the part in which "
+            "the GPU had nothing to do because nothing had been launched. With inner: including everything called "
+            "inside.",
         ),
     ),
 )
