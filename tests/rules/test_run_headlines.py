@@ -25,7 +25,7 @@ def headlines(*totals: str) -> tuple[Headline, ...]:
 def test_a_later_run_is_compared_with_the_first() -> None:
     first, second = headlines("1.000s", "100.000ms")
     assert "run-1" not in first.message.text
-    assert second.message.text.endswith("A step takes 10.00 ms, 10 times less than in run-1 (100.0 ms).")
+    assert second.message.text.endswith("A step takes 10.00 ms; in run-1 it takes 100.0 ms, 10 times as long.")
 
 
 def test_a_longer_step_is_said_as_well() -> None:

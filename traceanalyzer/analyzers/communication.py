@@ -36,7 +36,7 @@ class CollectiveRow(msgspec.Struct, frozen=True):
 
     operation: str | None
     """What the collective does: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
-    `gather`, `scatter`, `send`, `recv`, `send_recv` or `barrier`; null where neither metadata nor names tell."""
+    `gather`, `scatter`, `send`, `recv`, `send_recv` or `barrier`; null if neither metadata nor names show it."""
     process_group: str | None
     """Name of the process group; null where it is not recorded."""
     group_size: int | None
@@ -167,7 +167,7 @@ def kernels_of_collectives(context: Context) -> Bool:
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """The values that tell rows of the table apart."""
+    """The values that distinguish rows of the table."""
 
     operation: str | None
     process_group: str | None

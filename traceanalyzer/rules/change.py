@@ -45,7 +45,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class TimeSaved:
-    """Time that goes away if the advice is followed."""
+    """Time that is saved if the advice is followed."""
 
     resource: str
     """`loader`, `host`, `gpu` or `communication`: whose time shrinks."""
@@ -54,8 +54,8 @@ class TimeSaved:
     basis: Message
     """How it was estimated, and why the lower end is 0 where it is."""
     exposed: Interval | None = None
-    """The part that nothing hides, where a timeline tells it; limits a saving only where nothing can be replayed. None:
-    unknown."""
+    """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
+    be replayed. None: unknown."""
     claims: Mapping[str, float] = field(default_factory=dict)
     """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
     per step. Empty: time that no other finding claims."""

@@ -11,7 +11,7 @@ What to do:
     Raise the batch size step by step, and the learning rate with it. In inference, batch requests.
 
 How the saving is estimated:
-    Not as time of a step, which gets longer. The idle time per sample shrinks as far as it is spent once per step.
+    Not as time of a step, which gets longer. Only the idle time that occurs once per step shrinks.
 
 When it is wrong:
     Work of the host that is done for each sample grows with the batch; where most of the idle time is host code outside
@@ -47,7 +47,7 @@ _NO_TABLE = Text("memory-headroom-no-table", "a printed table sums up allocation
 
 
 _SERVES = Text(
-    "memory-headroom-serving", "a server's batch is what its requests make it, and its memory is set aside for them"
+    "memory-headroom-serving", "the batch size of a server depends on its requests, and its memory is reserved for them"
 )
 
 

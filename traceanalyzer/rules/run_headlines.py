@@ -16,7 +16,7 @@ _FACTOR = 1.1
 
 _LESS = Text(
     "headline-run-shorter",
-    "{headline} A step takes {step:ns}, {times:number} times less than in {other} ({before:ns}).",
+    "{headline} A step takes {step:ns}; in {other} it takes {before:ns}, {times:number} times as long.",
     note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
 )
 _MORE = Text(

@@ -25,7 +25,7 @@ from traceanalyzer.rules.selection import Chosen
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _CAPTURE = Text(
-    "rule-graph-capture", "the recording holds the capture of graphs, and kernels do not run while they are captured"
+    "rule-graph-capture", "the recording contains the capture of graphs, and kernels do not run while they are captured"
 )
 _FAILED = Text(
     "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
@@ -38,7 +38,7 @@ _ABSTAINS = Text(
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
-"""Most findings of a rule in one run (own choice): nobody reads more, and a rule that never stops must be stopped."""
+"""Most findings of a rule in one run (own choice): longer lists are not read, and a rule must not run forever."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or

@@ -150,7 +150,7 @@ def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
-    """Device events go away; calls and operators that launch nothing else take no time."""
+    """Device events are removed; calls and operators that launch nothing else take no time."""
     events = _events(context, graph.device, rows)
     gathered.dropped |= events
     launches, links = context.trace.launches, context.links

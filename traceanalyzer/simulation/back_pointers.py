@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.simulation import step_times
 from traceanalyzer.simulation.graph import NOTHING, Graph, shifted
-from traceanalyzer.simulation.longest_path import NEVER, Times, running_maximum
+from traceanalyzer.simulation.longest_path import NEVER, Times
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.trace.table import I64, Bool
 
@@ -46,27 +46,33 @@ class Pieces:
 
 
 def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
-    """The critical path up to the end of the last step of each part."""
+    """The critical path from the start of the first to the end of the last step of each part."""
     points = len(graph.host)
     begin = np.concatenate((times.point_ns, times.start_ns))
     end = np.concatenate((times.point_ns, times.end_ns))
     cause, why = _causes(graph, times)
-    on_path = _ancestors(cause, _lasts(bounds, times, points))
-    nodes = np.flatnonzero(on_path)
+    lasts = _lasts(bounds, times, points)
+    nodes = np.flatnonzero(_ancestors(cause, lasts))
     before = cause[nodes]
-    linked = before != NOTHING
-    begin = _in_order(cause, nodes, begin)
-    # events that overlap on one stream count until the next one of the path starts
-    until = end.copy()
-    np.minimum.at(until, before[linked], begin[nodes[linked]])
-    since = np.where(linked, np.append(until, 0)[before], begin[nodes])
-    runs = nodes[nodes >= points]
-    starts = np.concatenate((since, begin[runs]))
-    stops = np.concatenate((begin[nodes], np.maximum(until[runs], begin[runs])))
+    linked = np.flatnonzero(before != NOTHING)
+    place = np.searchsorted(nodes, before[linked])
+    after = np.arange(len(nodes))
+    after[place] = linked
+    opens, last = _least_from_here(begin[nodes], after)
+    # what is still running when the next one of the path starts counts until then
+    until = np.where(last == np.arange(len(nodes)), end[nodes], np.minimum(end[nodes], opens[after]))
+    since = opens.copy()
+    since[linked] = np.minimum(until[place], opens[linked])
+    runs = np.flatnonzero(nodes >= points)
+    node = np.concatenate((np.arange(len(nodes)), runs))
+    by_last = np.argsort(lasts)
+    part = by_last[np.searchsorted(lasts[by_last], nodes[last])]
+    first = step_times.starts(bounds, times)[np.flatnonzero(np.diff(bounds.part, prepend=-1))]
+    starts = np.maximum(np.concatenate((since, opens[runs])), first[part[node]])
+    stops = np.concatenate((opens, until[runs]))
     reason = np.concatenate((why[nodes], np.full(len(runs), int(Why.RUNS))))
-    node = np.concatenate((nodes, runs))
     kept = stops > starts
-    starts, stops, reason, node = starts[kept], stops[kept], reason[kept], node[kept]
+    starts, stops, reason, node = starts[kept], stops[kept], reason[kept], nodes[node[kept]]
     order = np.argsort(starts, kind="stable")
     node = node[order]
     is_event = node >= points
@@ -79,27 +85,22 @@ def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
     )
 
 
-def _in_order(cause: I64, nodes: I64, begin: I64) -> I64:
-    """When each node happens, but no later than what it causes on the path.
+def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
+    """For nodes of paths the least time of each node and all after it, and the last node of its path.
 
-    Clocks of host and device differ, so that work may seem to start before its launch; then the time of the path before
-    the launch ends where the work starts.
+    Clocks of devices differ a little from the host's, so that an effect may begin before its cause. Then the cause
+    counts no longer than until its effect. Each round looks twice as far ahead.
+
+    Args:
+        begin: When each node begins, in ns.
+        after: The node after each one; the last of a path has itself.
     """
-    before = cause[nodes]
-    linked = nodes[before != NOTHING]
-    if (begin[cause[linked]] <= begin[linked]).all():
-        return begin
-    nobody = len(cause)
-    jump = np.append(np.where(cause == NOTHING, nobody, cause), nobody)
-    depth, root = np.append(cause != NOTHING, False).astype(np.int64), np.arange(nobody + 1)
-    while (jump[:-1] != nobody).any():
-        depth, root = depth + depth[jump], np.where(jump != nobody, root[jump], root)
-        jump = jump[jump]
-    backwards = nodes[np.lexsort((-depth[nodes], root[nodes]))]
-    group = np.cumsum(root[backwards] != shifted(root[backwards], NOTHING)) - 1
-    found = begin.copy()
-    found[backwards] = -running_maximum(-begin[backwards], group)
-    return found
+    least, jump = begin, after
+    while True:
+        least, further = np.minimum(least, least[jump]), jump[jump]
+        if np.array_equal(further, jump):
+            return least, jump
+        jump = further
 
 
 def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:

@@ -16,7 +16,8 @@ from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, progra
 from traceanalyzer.trace.table import I64
 
 MOST_EVENTS = 30_000
-"""Own choice: a replay of so many calls and device events takes some milliseconds, and a report makes some fifty."""
+"""Greatest number of calls and device events (own choice: a replay takes some milliseconds, and a report makes some
+fifty of them)."""
 MOST_PARTS = 8
 """Own choice: where steps that are unlike the others cut the recording more often, the longest parts stand for all."""
 FOREVER = 1 << 60

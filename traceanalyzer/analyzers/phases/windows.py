@@ -23,7 +23,7 @@ class Windows:
     start_ns: I64
     end_ns: I64
     count: int
-    """Number of steps that values are divided by; 0 where nothing tells steps apart."""
+    """Number of steps that values are divided by; 0 if steps are unknown."""
     found_by: str | None
 
     @property
@@ -39,7 +39,7 @@ class Windows:
         return found
 
     def cut(self, start_ns: I64, end_ns: I64) -> Bool:
-        """Which intervals a step begins or ends within; none where nothing tells steps apart."""
+        """Which intervals a step begins or ends within; none if steps are unknown."""
         if not self.count:
             return np.zeros(len(start_ns), np.bool_)
         bounds = np.unique(np.concatenate((self.start_ns, self.end_ns)))

@@ -18,7 +18,7 @@ class Buffer(Generic[T]):
     """The columns of one table. Arrays of the standard library grow in place, mostly without a copy."""
 
     def __init__(self, table: type[T]) -> None:
-        self._table = table
+        self.table = table
         self._dtypes = {c.name: c.dtype for c in table.columns()}
         self._columns = {name: array(_TYPE_CODES[d.str[1:]]) for name, d in self._dtypes.items()}
 
@@ -26,6 +26,10 @@ class Buffer(Generic[T]):
         """Append rows; every column of the table is given."""
         for name, values in self._columns.items():
             values.frombytes(np.ascontiguousarray(columns[name], self._dtypes[name]).data.cast("B"))
+
+    def columns(self) -> dict[str, Array]:
+        """What the columns hold; nothing can be appended while somebody looks at them."""
+        return {name: _as_numpy(values, self._dtypes[name]) for name, values in self._columns.items()}
 
     def __len__(self) -> int:
         return len(self._columns["start_ns"])
@@ -44,7 +48,7 @@ class Buffer(Generic[T]):
         for name in list(columns):
             values = _as_numpy(columns.pop(name), self._dtypes[name])
             done[name] = values if order is None else values[order]
-        return self._table(**done)
+        return self.table(**done)
 
 
 def _as_numpy(values: array[int] | array[float], dtype: np.dtype[Any]) -> Array:

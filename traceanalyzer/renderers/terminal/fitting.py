@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from traceanalyzer.report.section import Section
 
-LINES = 59
+LINES = 61
 """Number of lines of a screen (own choice: what a terminal on a laptop shows at once)."""
 
 
