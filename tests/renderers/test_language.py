@@ -89,7 +89,7 @@ def test_auto_is_the_language_of_the_environment(
 # Numbers and units
 
 
-@given(quantities, st.sampled_from(sorted(units.UNITS - {"part"})))
+@given(quantities, st.sampled_from(sorted(units.UNITS - {"part", "estimate", "estimated_share"})))
 def test_english_is_what_messages_say(value: float | None, unit: str) -> None:
     assert ENGLISH.quantity(value, unit) == units.render(value, unit)
 
@@ -109,6 +109,9 @@ def test_english_is_what_messages_say(value: float | None, unit: str) -> None:
         (85_029_158_912, "bytes", "79,19\u00a0ГиБ", "79.19 GiB"),
         (100, "bytes", "100\u00a0Б", "100 B"),
         ((31_000_000, 149_000_000), "part", "31 из 149\u00a0мс (21\u00a0%)", "31/149 ms（21%）"),
+        ((1.2e6, 1.7e6, 2.6e6), "estimate", "1,7\u00a0мс (1,2–2,6)", "1.7 ms（1.2–2.6）"),
+        ((0, None, 2.6e6), "estimate", "до 2,6\u00a0мс", "最多 2.6 ms"),
+        ((0.17, None, 0.21), "estimated_share", "17–21\u00a0%", "17–21%"),
         (None, "ns", "неизвестно", "未知"),
         (True, "bool", "да", "是"),
         (False, "bool", "нет", "否"),
@@ -221,6 +224,8 @@ def test_every_translation_can_be_filled(code: str) -> None:
     samples = {
         "ns": 1_234_567,
         "part": (31_000_000, 149_000_000),
+        "estimate": (25_000_000, 28_000_000, 31_000_000),
+        "estimated_share": (0.17, None, 0.21),
         "bytes": 4096,
         "share": 0.25,
         "percent": 0.25,

@@ -51,7 +51,7 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str, str]:
 def estimate(value: Sequence[float | None]) -> str:
     """An estimated time, from its least, most likely (or None) and greatest value in ns: `28 ms (25-31)`, `25-31 ms`.
 
-    Two significant digits, because an estimate has no more; the unit stands once, and no line breaks before it.
+    Two significant digits, because an estimate has no more; the unit stands once.
     """
     return _estimate(*estimate_numbers(value, "estimate"))
 
@@ -62,7 +62,7 @@ def estimated_share(value: Sequence[float | None]) -> str:
 
 
 def _estimate(low: str, point: str | None, high: str, symbol: str) -> str:
-    unit = f"\u00a0{symbol}"
+    unit = f" {symbol}"
     if low == high:
         return high + unit
     if point is not None:

@@ -32,9 +32,7 @@ _TERMS = (
         Text("define-saving", "Saving"),
         Text(
             "define-saving-estimate",
-            "How much shorter a step gets by this fix alone: most likely, and in brackets at least and at most. It "
-            "comes from a replay of what waited for what in the recording. Where that is not possible, only the "
-            "interval is known, from the total times of the other resources.",
+            "How much shorter a step gets with this fix alone: most likely (at least-at most).",
         ),
     ),
     Term(
