@@ -43,7 +43,7 @@ def test_a_table_does_not_tell() -> None:
 
 
 def test_edge_checked_share() -> None:
-    eight = training(lambda host, layer: check(host) if layer < 8 else nothing(host, layer))
+    eight = training(lambda host, layer: look_for_nan(host) if layer < 8 else nothing(host, layer))
     assert findings(eight, RULE), "8 of 10"
     assert findings(eight, RULE, {"checked_share": 0.81}) == []
 

@@ -58,7 +58,7 @@ def nothing(host: Host, layer: int) -> None:
 
 def fires() -> TraceBuilder:
     """Anomaly mode: a stack for each operator, a check behind each function."""
-    return training(check, stack=100)
+    return training(look_for_nan, stack=100)
 
 
 def quiet() -> TraceBuilder:
@@ -73,7 +73,7 @@ def trap_hook_on_a_layer() -> TraceBuilder:
 
 def trap_hooks_before_functions() -> TraceBuilder:
     """Hooks of the program check what functions are given."""
-    return training(nothing, hook=check)
+    return training(nothing, hook=look_for_nan)
 
 
 def trap_check_of_the_loss() -> TraceBuilder:
