@@ -13,6 +13,8 @@ from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTa
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.replay_error import Replay
 
+_MOST_ROWS = 10
+"""Rows of each table of parts (own choice: what comes after them is worth little)."""
 TITLE = Text("path-title", "Critical path", "the chain of causes that decides how long a step takes")
 _WORTH = Text("path-worth-title", "What a faster part is worth", "a table of parts of a program")
 
@@ -119,7 +121,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         topic=Topic.STEPS,
         is_detail=True,
     )
-    tables = [make(found, top) for make in (_operators, _device_operators, _owners, _classes, _kernels)]
+    most = min(top, _MOST_ROWS)
+    tables = [make(found, most) for make in (_operators, _device_operators, _owners, _classes, _kernels)]
     shown = tuple(table for table in tables if table.rows)
     if shown:
         yield Section(
