@@ -59,5 +59,5 @@ def test_results_do_not_depend_on_who_computes_them() -> None:
         trace = read(situation.build().to_bytes(situation.layout))
         results, skipped = analyzers.run(Context(trace), ANALYSES)
         shared, left_out = analyzers.run(Context(trace), ANALYSES, jobs=2, worthwhile=0)
-        assert shared == results == pickle.loads(pickle.dumps(results)), situation.name  # noqa: S301
+        assert shared == results == pickle.loads(pickle.dumps(results)), situation.name
         assert (list(shared), list(left_out.items())) == (list(results), list(skipped.items())), situation.name

@@ -155,6 +155,9 @@ ANALYZERS: tuple[Analyzer, ...] = (
 _BEFORE_ALL = 1
 """The first analyses, which compute what nearly all others need, run before the others are shared."""
 
+_MOST_SHARING = 2
+"""Processes that share the analyses. Each computes and holds what its own need, so more gain little and take memory."""
+
 WORTHWHILE_EVENTS = 200_000
 """Number of events from which on several processes run the analyses; fewer take some tenths of a second."""
 
@@ -199,7 +202,7 @@ def run(
 
     first, rest = analyses[:_BEFORE_ALL], analyses[_BEFORE_ALL:]
     done = [_run(first, context)]
-    done += sharing.shared(len(rest), lambda number: _run(rest[number : number + 1], context), jobs)
+    done += sharing.shared(len(rest), lambda number: _run(rest[number : number + 1], context), min(jobs, _MOST_SHARING))
     results = {key: result for part, _ in done for key, result in part.items()}
     skipped = {key: reason for _, part in done for key, reason in part.items()}
     return results, skipped
