@@ -136,7 +136,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         change = _on_cpu(processor, total, now, least)
     else:
         direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
-        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)))
+        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), is_removed=True)
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
     change = replace(change, claims={_key(row.operator): processor.per_step(row.ns) for row in members})
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))

@@ -139,7 +139,7 @@ def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float, others: int
     for row in rows:
         key = f"operator:{_COPY}|{row.input_shapes}"
         claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
-    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims, is_removed=True)
     calls = sum(row.calls for row in rows) / facts.steps
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": rows[0].operator}
     evidence = Evidence(_SUBJECT(), share, limit, "share", where)
@@ -157,7 +157,8 @@ def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
     cost *= (row.longest_run - 1) / row.longest_run
     claims = {f"operator:{_COPY}|{row.input_shapes}": cost} if row.on_device else {}
     basis = _BASIS_RUN(run=row.longest_run, least=_LEAST)
-    change = TimeSaved("gpu" if row.on_device else "host", (_LEAST * cost, cost), basis, claims=claims)
+    resource = "gpu" if row.on_device else "host"
+    change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True)
     where = [_place(facts, row, row.device_ns if row.on_device else row.host_ns)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_SUBJECT_RUN(), row.longest_run, limit, "count", tuple(where))

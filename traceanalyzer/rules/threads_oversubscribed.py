@@ -61,7 +61,7 @@ _NO_TABLE = Text(
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("thread_contention", ThreadContention)
-    _host_work.need_steps(facts)
+    _host_work.need_cpu_steps(facts)
     ratio = found.threads / found.cpus
     beyond = found.beyond_ns / found.steps
     share = beyond / facts.step_ns
