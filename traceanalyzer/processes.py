@@ -69,9 +69,8 @@ def _run(
     arguments: Sequence[Any],
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter(
-        "ignore"
-    )  # the parent's terminal is the parent's; a thread that draws there may hold its lock
+    # The terminal is the parent's, and a thread that draws there may hold its lock.
+    warnings.simplefilter("ignore")
     for other in inherited:
         other.close()  # or nobody would see that the parent is gone
     work(connection, *arguments)
