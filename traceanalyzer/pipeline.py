@@ -126,6 +126,8 @@ def analyze(
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
     graph_captures: Iterable[str | Path | Trace] = (),
+    *,
+    jobs: int = 1,
 ) -> model.Report:
     """Analyze a trace or the tables of a text.
 
@@ -136,18 +138,21 @@ def analyze(
         compile_logs: Structured compile logs of the same program; `inputs.compile_logs.read` reads them.
         graph_captures: Recordings of the captures of the graphs that the trace launches: files, or what `load`
             returned. The time of the graphs is joined with the operators of the one that agrees.
+        jobs: Most processes that analyze a large trace, as of `load`.
 
     Raises:
         UnusableInputError: A capture cannot be read, or none of them agrees.
         UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for a printed table.
     """
     beside = Beside(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
-    return _analyze(measured, steps, config or Config(), beside)
+    return _analyze(measured, steps, config or Config(), beside, jobs)
 
 
-def _analyze(measured: Trace | TableDocument, steps: StepChoice | None, config: Config, beside: Beside) -> model.Report:
+def _analyze(
+    measured: Trace | TableDocument, steps: StepChoice | None, config: Config, beside: Beside, jobs: int
+) -> model.Report:
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config, beside)
+        return _analyze_trace(measured, steps, config, beside, jobs)
     if beside.compile_logs:
         raise UsageError(f"{measured.name}: holds printed tables; a compile log explains only a trace")
     if beside.captures.named:
@@ -163,6 +168,7 @@ def report_on(
     steps: StepChoice | None = None,
     config: Config | None = None,
     beside: Beside | None = None,
+    jobs: int = 1,
 ) -> model.Report:
     """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
 
@@ -172,6 +178,7 @@ def report_on(
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
         beside: What else was recorded of the same program.
+        jobs: As of `analyze`.
 
     Raises:
         UnusableInputError: It is a saved difference; or as of `analyze`.
@@ -187,14 +194,14 @@ def report_on(
         if beside is not None and beside.captures.named:
             raise UsageError(f"{name}: is a saved report; captures can only be joined with a trace")
         return content
-    return _analyze(content, steps, config or Config(), beside or Beside())
+    return _analyze(content, steps, config or Config(), beside or Beside(), jobs)
 
 
-def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, beside: Beside) -> model.Report:
+def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, beside: Beside, jobs: int) -> model.Report:
     rules = selection.choose(config)
     context = context_of(trace, steps, _gpu(trace.info.devices, config), beside.compile_logs)
     joined = join_with(context, beside.captures)
-    results, skipped = analyzers.run(context, ANALYSES)
+    results, skipped = analyzers.run(context, ANALYSES, jobs)
     doubts = quality.analyze(context)
     if joined is not None:
         of_graphs, not_of_graphs = analyzers.run_joined(joined)

@@ -63,6 +63,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.graph_join import tables as joined
 from traceanalyzer.analyzers.idle import repeated_steps
 from traceanalyzer.report.message import Message
+from traceanalyzer.trace.model import all_tables
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,15 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )
 
+_BEFORE_ALL = 1
+"""The first analyses, which compute what nearly all others need, run before the others are shared."""
+
+_MOST_SHARING = 2
+"""Processes that share the analyses. Each computes and holds what its own need, so more gain little and take memory."""
+
+WORTHWHILE_EVENTS = 200_000
+"""Number of events from which on several processes run the analyses; fewer take some tenths of a second."""
+
 JOINED: tuple[Analyzer, ...] = (
     Analyzer("joined_operators", joined.JoinedOperators, joined.by_name, missing.operators),
     Analyzer("joined_operators_by_shape", joined.JoinedOperatorsByShape, joined.by_shape, missing.operators),
@@ -174,14 +184,32 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
 
 
 def run(
-    context: Context, analyses: Sequence[Analyzer] = ANALYZERS
+    context: Context,
+    analyses: Sequence[Analyzer] = ANALYZERS,
+    jobs: int = 1,
+    worthwhile: int = WORTHWHILE_EVENTS,
 ) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     """Run every analysis that the trace has the data for.
+
+    Args:
+        context: The trace.
+        analyses: In the order of the results.
+        jobs: Most processes that run them; their number changes nothing in the results.
+        worthwhile: Number of events from which on more than one process is used.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.
     """
-    return _run(analyses, context)
+    if jobs < 2 or sum(map(len, all_tables(context.trace).values())) < worthwhile:
+        return _run(analyses, context)
+    from traceanalyzer.analyzers import sharing  # noqa: PLC0415 - what starts processes is for large traces alone
+
+    first, rest = analyses[:_BEFORE_ALL], analyses[_BEFORE_ALL:]
+    done = [_run(first, context)]
+    done += sharing.shared(len(rest), lambda number: _run(rest[number : number + 1], context), min(jobs, _MOST_SHARING))
+    results = {key: result for part, _ in done for key, result in part.items()}
+    skipped = {key: reason for _, part in done for key, reason in part.items()}
+    return results, skipped
 
 
 def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:

@@ -12,8 +12,8 @@ _UNLIMITED = 1 << 60
 _MOST_OF_A_FILE = 8
 """Processes for one file; more of them would wait for the one that reads it and puts all parts together."""
 
-_DECODER_BYTES = 200 << 20
-"""Free memory for each process; it takes less than a third, and the columns of the trace come on top of it."""
+_SHARE_BYTES = 512 << 20
+"""Free memory for each process; decoding takes a tenth of it, the analyses of a gigabyte of trace nearly all."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -29,9 +29,9 @@ def cores() -> int:
 
 
 def processes_of_a_file() -> int:
-    """Number of processes that decode one large trace, as cores and memory allow; at least one."""
+    """Number of processes for one large trace, as cores and memory allow; at least one."""
     free = available_memory()
-    fitting = _MOST_OF_A_FILE if free is None else free // _DECODER_BYTES
+    fitting = _MOST_OF_A_FILE if free is None else free // _SHARE_BYTES
     return max(1, min(cores(), fitting, _MOST_OF_A_FILE))
 
 

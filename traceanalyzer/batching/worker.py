@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from traceanalyzer.batching.job import Job, JobOutcome
+from traceanalyzer.processes import no_interrupts
 
 _RECYCLE_TASKS = 200
 _RECYCLE_BYTES = 384 << 20
@@ -53,22 +54,9 @@ def context(formats: Sequence[str]) -> BaseContext:
     server.set_forkserver_preload(
         ["traceanalyzer.batching.processing", *(f"traceanalyzer.renderers.{name}" for name in formats)]
     )
-    with _no_interrupts(), _no_main():
+    with no_interrupts(), _no_main():
         import_module("multiprocessing.forkserver").ensure_running()
     return server
-
-
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Let processes that start here ignore Ctrl-C from the beginning, because the parent handles it."""
-    if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -182,7 +182,7 @@ jobs: _Decorator[Any] = click.option(
     type=click.IntRange(min=1),
     metavar="N",
     callback=_processes,
-    help="Maximum number of processes that read a large trace  [default: one per core, as far as memory allows].",
+    help="Maximum number of processes for a large trace  [default: one per core, as far as memory allows].",
 )
 lang: _Decorator[Any] = click.option(
     "--lang",

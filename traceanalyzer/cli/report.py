@@ -221,7 +221,8 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
-        return _Made(report_on(content, file, asked.steps, asked.settings, beside), content)
+    # When the analyses share their work with other processes, no thread draws a bar any more.
+    return _Made(report_on(content, file, asked.steps, asked.settings, beside, asked.jobs), content)
 
 
 def _traced(measured: Trace | TableDocument | Report | None, given: str, what: str) -> Trace:

@@ -124,4 +124,4 @@ def _of_reports(where: str, read: dict[str, Report], run: str | None, ignored: t
 
 def _read(location: str, reading: Reading) -> Report:
     content = opening.read(location, reading.progress(location), reading.jobs)
-    return report_on(content, location, reading.steps, reading.config)
+    return report_on(content, location, reading.steps, reading.config, jobs=reading.jobs)

@@ -23,6 +23,7 @@ from tests.builders import LAYOUTS
 from tests.builders.damage import clean
 from tests.builders.situations import SITUATIONS
 from tests.reading import read
+from traceanalyzer import processes
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers import kineto
@@ -34,7 +35,7 @@ from traceanalyzer.readers.source import Source
 from traceanalyzer.renderers import render
 from traceanalyzer.trace.model import Trace, all_tables
 
-pytestmark = pytest.mark.skipif(not workers.can_start(), reason="processes are not forked on this system")
+pytestmark = pytest.mark.skipif(not processes.can_fork(), reason="processes are not forked on this system")
 
 SMALL = 700
 """Bytes of a window that holds a few events."""

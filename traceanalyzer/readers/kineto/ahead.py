@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
+from traceanalyzer import processes
 from traceanalyzer.readers.kineto import windows, workers
 from traceanalyzer.readers.kineto.decoding import EventDecoder
 from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
@@ -44,7 +45,7 @@ def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
     Where the system cannot fork, or has no memory that processes share, this process is the only one.
     """
     slots: list[Slot] = []
-    if workers.can_start():
+    if processes.can_fork():
         with suppress(OSError):
             slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + windows.WINDOW, _COLUMN_BYTES)
     if not slots:

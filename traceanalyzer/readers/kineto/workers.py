@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import multiprocessing
-import signal
-import sys
-import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from traceanalyzer.processes import Child
 from traceanalyzer.readers.kineto.decoding import EventDecoder
 from traceanalyzer.readers.kineto.parts import pack, part_from
 
@@ -30,11 +26,6 @@ class Slot:
     text: memoryview
     columns: memoryview
     """Room for what a worker makes of the text."""
-
-
-def can_start() -> bool:
-    """Whether this system can fork safely; what else it starts processes with takes longer than most files."""
-    return sys.platform == "linux"
 
 
 def slots(count: int, text: int, columns: int) -> list[Slot]:
@@ -51,19 +42,11 @@ def slots(count: int, text: int, columns: int) -> list[Slot]:
     return [Slot(piece[:text], piece[text:]) for piece in pieces]
 
 
-class Worker:
+class Worker(Child):
     """The parent's end of a worker."""
 
     def __init__(self, shared: Sequence[Slot], others: Sequence[Worker]) -> None:
-        how = multiprocessing.get_context("fork")
-        self.connection, theirs = how.Pipe()
-        inherited = [self.connection, *(worker.connection for worker in others)]
-        self._process = how.Process(target=_serve, args=(theirs, inherited, shared), daemon=True)
-        with _no_interrupts(), warnings.catch_warnings():
-            # Python warns of threads of others, which may hold locks; a worker needs none of these.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
-        theirs.close()
+        super().__init__(_serve, (shared,), others)
         self.busy_with: list[int] = []
         """The slots that it was given and has not given back."""
 
@@ -86,12 +69,6 @@ class Worker:
         self.busy_with.remove(slot)
         return slot, sizes
 
-    def stop(self) -> None:
-        """End the process, whatever it is doing: it has nothing that must be kept."""
-        self.connection.close()
-        self._process.kill()
-        self._process.join()
-
 
 @contextmanager
 def started(count: int, shared: Sequence[Slot]) -> Iterator[list[Worker]]:
@@ -107,24 +84,8 @@ def started(count: int, shared: Sequence[Slot]) -> Iterator[list[Worker]]:
             worker.stop()
 
 
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Let processes that start here ignore Ctrl-C from the beginning, because the parent handles it."""
-    if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _serve(connection: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]], shared: Sequence[Slot]) -> None:
+def _serve(connection: Connection[Any, Any], shared: Sequence[Slot]) -> None:
     """The worker's loop: decode one window after another until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for other in inherited:
-        other.close()  # or nobody would see that the parent is gone
     decoder = EventDecoder()
     with contextlib.suppress(EOFError, OSError):
         while True:

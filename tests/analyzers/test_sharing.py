@@ -1,0 +1,63 @@
+"""Analyses that several processes share: the same results in the same order, and no process left."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+
+import pytest
+
+from tests.builders.situations import SITUATIONS
+from tests.reading import read
+from traceanalyzer import analyzers
+from traceanalyzer.analyzers import sharing
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.pipeline import ANALYSES
+from traceanalyzer.processes import can_fork
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not forked on this system")
+
+
+def test_every_number_is_computed_once() -> None:
+    for jobs in (1, 2, 3):
+        assert sharing.shared(300, lambda number: number * number, jobs) == [number**2 for number in range(300)]
+    assert sharing.shared(0, abs, 2) == []
+    assert multiprocessing.active_children() == []
+
+
+def test_what_a_child_cannot_do_is_done_here() -> None:
+    here = os.getpid()
+
+    def only_here(number: int) -> int:
+        if os.getpid() != here:
+            raise MemoryError
+        return number
+
+    def deadly(number: int) -> int:
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    assert sharing.shared(50, only_here, 3) == list(range(50))
+    assert sharing.shared(50, deadly, 3) == list(range(50))
+    assert multiprocessing.active_children() == []
+
+
+def test_an_error_is_raised_here() -> None:
+    def fails(number: int) -> int:
+        return 1 // (number - 7)
+
+    with pytest.raises(ZeroDivisionError):
+        sharing.shared(20, fails, 2)
+    assert multiprocessing.active_children() == []
+
+
+def test_results_do_not_depend_on_who_computes_them() -> None:
+    for situation in SITUATIONS[::4]:
+        trace = read(situation.build().to_bytes(situation.layout))
+        results, skipped = analyzers.run(Context(trace), ANALYSES)
+        shared, left_out = analyzers.run(Context(trace), ANALYSES, jobs=2, worthwhile=0)
+        assert shared == results == pickle.loads(pickle.dumps(results)), situation.name
+        assert (list(shared), list(left_out.items())) == (list(results), list(skipped.items())), situation.name
