@@ -113,7 +113,7 @@ def idle_in(context: Context, start_ns: I64, end_ns: I64) -> Intervals | None:
     if number is None or not len(start_ns):
         return None
     window = int(start_ns[0]), int(end_ns[-1])
-    found = gaps.find(context, np.flatnonzero(context.trace.device.device == number), window)
+    found = gaps.of_device(context, number, window)
     pieces, _ = found.cut(start_ns, end_ns)
     return causes.starved(context, pieces)
 

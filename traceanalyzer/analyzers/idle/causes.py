@@ -116,14 +116,6 @@ def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
     return result
 
 
-def total(context: Context, gaps: Gaps) -> I64:
-    """The time of all gaps of one device by cause, in nanoseconds: shape (causes,)."""
-    times = np.zeros(len(CAUSES), np.int64)
-    for first in range(0, len(gaps), GAPS_AT_ONCE):
-        times += attribute(context, gaps.take(slice(first, first + GAPS_AT_ONCE))).sum(axis=0)
-    return times
-
-
 def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
     """The parts of gaps in which the device did not run unrecorded work, and the row of the gap of each."""
     rows = np.arange(len(gaps))
