@@ -17,7 +17,6 @@ from traceanalyzer.analyzers import busy_times, host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.backward import forward_nodes
-from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
@@ -179,7 +178,7 @@ class _Backward:
 
     def __init__(self, context: Context) -> None:
         tree = context.host.tree
-        evaluations, source = forward_nodes(context, context.once(owners))
+        evaluations, source = forward_nodes(context)
         known = source != NO_PARENT
         order = np.argsort(tree.start_ns[source[known]], kind="stable")
         self._source, evaluations = source[known][order], evaluations[known][order]

@@ -56,6 +56,12 @@ def ascending(values: Array) -> Array:
     return np.sort(values, kind="stable")
 
 
+def moments(*times: Array) -> Array:
+    """The distinct values of columns of times, ascending."""
+    found = ascending(np.concatenate(times))
+    return found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+
+
 def _range(values: Array) -> tuple[int, int]:
     """The least value, and how many integers there are from it to the greatest."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, -1)

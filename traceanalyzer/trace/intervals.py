@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool
 
 _ALWAYS = (-(2**62), 2**62)
 """Before and after all times of a trace."""
@@ -83,6 +83,12 @@ class Intervals:
     def clip(self, start: int, end: int) -> Intervals:
         """The part within one interval."""
         return self & Intervals.union(np.array([start]), np.array([end]))
+
+    def contains(self, times: I64) -> Bool:
+        """Which points in time lie in the set."""
+        row = np.searchsorted(self.start, times, side="right") - 1
+        inside: Bool = (row >= 0) & (times < np.append(self.end, 0)[row])
+        return inside
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""

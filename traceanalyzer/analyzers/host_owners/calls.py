@@ -10,7 +10,6 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners.critical import contains
 from traceanalyzer.analyzers.host_owners.labels import EVALUATION
 from traceanalyzer.analyzers.host_owners.owner_index import owner_index
 from traceanalyzer.analyzers.host_tree import NodeKind
@@ -114,11 +113,11 @@ def own_calls(context: Context) -> OwnCalls:
     is_operator |= context.host.kind == NodeKind.COLLECTIVE
     is_operator[np.isin(context.host.row, mark_rows(context)) & (context.host.kind == NodeKind.OPERATOR)] = False
     around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
-    nodes = np.flatnonzero(is_operator & np.isin(tree.thread, threads) & contains(found.kept, tree.start_ns))
+    nodes = np.flatnonzero(is_operator & np.isin(tree.thread, threads) & found.kept.contains(tree.start_ns))
     owner = np.full(len(tree) + 1, NO_PARENT, np.int64)
     owner[nodes] = index.at(tree.thread[nodes], tree.start_ns[nodes])
     nodes = nodes[(owner[nodes] != NO_PARENT) & (owner[around[nodes]] != owner[nodes])]
-    calls = np.flatnonzero(np.isin(launches.thread, threads) & contains(found.kept, launches.start_ns))
+    calls = np.flatnonzero(np.isin(launches.thread, threads) & found.kept.contains(launches.start_ns))
     of_calls = index.of_launches(context, calls)
     own = (of_calls != NO_PARENT) & (owner[context.links.node[calls]] != of_calls)
     calls = calls[own]

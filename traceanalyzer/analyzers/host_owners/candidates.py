@@ -111,7 +111,7 @@ def _is_built_in_with_role(name: str) -> bool:
 def _backward(context: Context) -> Slices:
     """Evaluations of autograd whose module is known, under the name of the module."""
     modules = context.once(owners)
-    evaluations, forward = forward_nodes(context, modules)
+    evaluations, forward = forward_nodes(context)
     module = entries(modules.module, forward, NO_PARENT)
     known = np.flatnonzero(module != NO_PARENT)
     nodes, host = evaluations[known], context.host

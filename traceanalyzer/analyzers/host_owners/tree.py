@@ -142,7 +142,7 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     for thread in np.unique(chosen.thread).tolist():
         own, here = chosen.thread == thread, slices.thread == thread
         owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
-        free[here] = owned.within(slices.start_ns[here], slices.start_ns[here] + 1) == 0
+        free[here] = ~owned.contains(slices.start_ns[here])
     slices = slices.take(free)
     tree, order = _nest(slices)
     return slices.take(order[tree.parent == NO_PARENT])

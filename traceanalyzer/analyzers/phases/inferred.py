@@ -92,7 +92,7 @@ def _before_backward(context: Context) -> I64:
     calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
     evaluations = context.once(owners).is_evaluation
     threads = [*context.once(engines).values()] or distinct(tree.thread[evaluations])
-    plain = host.is_row(context.trace) & np.isin(tree.thread, threads)
+    plain = host.is_row & np.isin(tree.thread, threads)
     outermost = plain & (entries(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
     nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
     run = np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right")
