@@ -224,10 +224,14 @@ def _on_host(context: Context, thread: I64, start: I64, end: I64, within: Interv
 
 def _names(context: Context, node: I64) -> I64:
     """The names of host nodes or of the operators around them, without modules and steps; -1 where there is none."""
-    host = context.host
-    named = host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
-    found: I64 = entries(host.name.astype(np.int64), entries(named, node, NO_PARENT), NO_PARENT)
+    found: I64 = entries(context.host.name.astype(np.int64), entries(_named(context), node, NO_PARENT), NO_PARENT)
     return found
+
+
+def _named(context: Context) -> I64:
+    """For each host node itself or the nearest one around it that is no module and no step, -1 for none."""
+    host = context.host
+    return host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
 
 
 def _of_events(found: Model) -> I64:

@@ -18,6 +18,8 @@ from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 
 NO_PARENT = -1
 
+_AT_ONCE = 1 << 15
+"""Points in time that are looked up together (own choice: what is computed of them fits the processor's cache)."""
 _FEW = 32
 """Slices for each marked one from which on it is faster to nest the marked ones (measured)."""
 
@@ -81,28 +83,42 @@ class Tree:
         Returns:
             Positions in the tree, or -1 where no slice is open.
         """
-        clock, rank, begins = self._on_clock
         rank_of = np.full(2 + max([*self.threads, int(thread.max(initial=0))]), NO_PARENT)  # the last is for -1
         rank_of[[*self.threads]] = np.arange(len(self.threads))
-        asked = rank_of[thread]
-        at = clock.at(asked, times)
-        found = np.searchsorted(begins, at, side="right") - 1  # the last that has started: it, or one around it
-        found[(asked == NO_PARENT) | (entries(rank, found, NO_PARENT) != asked)] = NO_PARENT
+        found = np.empty(len(times), np.int64)
+        rest = [np.empty(0, np.int64)]
+        for first in range(0, len(times), _AT_ONCE):
+            rows = slice(first, first + _AT_ONCE)
+            closed = self._open_nearby(rank_of[thread[rows]], times[rows], found[rows])
+            if len(closed):
+                rest.append(closed + first)
+        deep = np.concatenate(rest)
+        if len(deep):
+            clock, begins = self._on_clock
+            ends, at = clock.at(_ranks(self.threads), self.end_ns), clock.at(rank_of[thread[deep]], times[deep])
+            found[deep] = _innermost(begins, ends, self.depth, at)
+        return found
+
+    def _open_nearby(self, rank: I64, times: I64, found: I64) -> I64:
+        """Write positions for some points, given with the ranks of their threads; the rows for which more is to do."""
+        clock, begins = self._on_clock
+        # the last that has started is it, or one around it is
+        found[:] = np.searchsorted(begins, clock.at(rank, times), side="right") - 1
+        found[(rank == NO_PARENT) | (entries(begins, found, NO_PARENT) < clock.start_of(rank))] = NO_PARENT
         closed = np.flatnonzero(found != NO_PARENT)
         for _ in range(_STEPS_UP):
             closed = closed[self.end_ns[found[closed]] <= times[closed]]
             if not len(closed):
-                return found
+                break
             found[closed] = self.parent[found[closed]]
             closed = closed[found[closed] != NO_PARENT]
-        found[closed] = _innermost(begins, clock.at(rank, self.end_ns), self.depth, at[closed])
-        return found
+        return closed
 
     @cached_property
-    def _on_clock(self) -> tuple[_Clock, I64, I64]:
-        """A clock on which threads follow each other, the rank of each slice's thread, and the starts on the clock."""
-        clock, rank = _Clock.of(self.start_ns, self.end_ns), _ranks(self.threads)
-        return clock, rank, clock.at(rank, self.start_ns)
+    def _on_clock(self) -> tuple[_Clock, I64]:
+        """A clock on which threads follow each other, and the starts of the slices on it."""
+        clock = _Clock.of(self.start_ns, self.end_ns)
+        return clock, clock.at(_ranks(self.threads), self.start_ns)
 
     def nearest(self, marked: Bool) -> I64:
         """For each slice, itself or its nearest ancestor that is marked, -1 for none.
@@ -186,8 +202,12 @@ class _Clock:
     def at(self, rank: I64, times: I64) -> I64:
         """Times on this clock, of threads given by rank; times outside of all slices do not differ."""
         place = times - self.low if self.moments is None else np.searchsorted(self.moments, times, side="right") - 1
-        at: I64 = rank * (self.span + 2) + np.clip(place, -1, self.span) + 1
+        at: I64 = self.start_of(rank) + np.clip(place, -1, self.span) + 1
         return at
+
+    def start_of(self, rank: I64) -> I64:
+        """A time on this clock before all of a thread, given by its rank, and after all of the threads before it."""
+        return rank * (self.span + 2)
 
 
 def _ranks(threads: dict[int, slice]) -> I64:

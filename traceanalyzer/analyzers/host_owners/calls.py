@@ -102,6 +102,11 @@ def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
     return found
 
 
+def release(context: Context) -> None:
+    """Forget the calls, once nobody asks any more."""
+    context.release(own_calls, _ends, _by_launch)
+
+
 def own_calls(context: Context) -> OwnCalls:
     """The outermost operators and runtime calls within each owner, on the critical threads in the steps that count."""
     launches, tree = context.trace.launches, context.host.tree

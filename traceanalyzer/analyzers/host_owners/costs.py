@@ -114,6 +114,11 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
     return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
 
 
+def release(context: Context) -> None:
+    """Forget what everything is measured with, once nobody asks any more."""
+    context.release(_parts)
+
+
 def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> Costs:
     parts = context.once(_parts)
     segments = parts.index.timeline

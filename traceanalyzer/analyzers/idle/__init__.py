@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import gaps, longest, streams
 from traceanalyzer.analyzers.idle.causes import CAUSES
-from traceanalyzer.analyzers.idle.divided import are_disjoint, divided
+from traceanalyzer.analyzers.idle.divided import are_disjoint, divide
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.idle.streams import StreamIdle
 from traceanalyzer.analyzers.steps import Steps
@@ -98,7 +98,7 @@ def _devices(context: Context) -> list[int]:
 
 
 def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, int]) -> DeviceIdle:
-    parts = divided(context, device, _steps(context, window))
+    parts = divide(context, device, _steps(context, window))
     times, touched = parts.by_cause(np.ones(len(parts.gaps), np.bool_)), parts.gaps_by_cause()
     idle, length = int(own.length.sum()), window[1] - window[0]
     return DeviceIdle(

@@ -216,9 +216,12 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
     profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
     if not threads:
         everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
-        return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
+        return {
+            EVERY_THREAD: LabelledTime.build(_activities(context, _doing(context), everyone, driver, profiler), HOST)
+        }
+    doing = _doing(context)
     groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
-    owns = [_activities(context, group, driver, profiler) for group in groups]
+    owns = [_activities(context, doing, group, driver, profiler) for group in groups]
     other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
     for thread, own in zip(threads[:THREADS], owns, strict=False):
@@ -227,10 +230,14 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
 
 
 def _activities(
-    context: Context, threads: Array, driver: tuple[int, Intervals], profiler: tuple[int, Intervals]
+    context: Context,
+    doing: _Doing,
+    threads: Array,
+    driver: tuple[int, Intervals],
+    profiler: tuple[int, Intervals],
 ) -> tuple[tuple[int, Intervals], ...]:
     """What some threads did, in the order in which it explains missing launches."""
-    doing, trace = context.once(_doing), context.trace
+    trace = context.trace
 
     def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
         rows = rows[np.isin(table.thread[rows], threads)]

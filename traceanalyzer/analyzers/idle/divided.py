@@ -77,7 +77,7 @@ class DividedGaps:
         return found
 
 
-def divided(context: Context, device: int, steps: Steps) -> DividedGaps:
+def divide(context: Context, device: int, steps: Steps) -> DividedGaps:
     """The gaps of a device from the first to the last step, cut at the bounds of the steps.
 
     Args:
@@ -88,7 +88,7 @@ def divided(context: Context, device: int, steps: Steps) -> DividedGaps:
     known = context.once(_known)
     key = (device, steps.start_ns.tobytes(), steps.end_ns.tobytes())
     if key not in known:
-        known[key] = _divide(context, device, steps)
+        known[key] = _cut(context, device, steps)
     return known[key]
 
 
@@ -97,12 +97,17 @@ def are_disjoint(steps: Steps) -> bool:
     return bool((steps.start_ns[1:] >= steps.end_ns[:-1]).all() and (steps.end_ns >= steps.start_ns).all())
 
 
+def release(context: Context) -> None:
+    """Forget what was divided, once nobody asks any more."""
+    context.release(_known)
+
+
 def _known(_: Context) -> dict[tuple[int, bytes, bytes], DividedGaps]:
     """What somebody has asked for."""
     return {}
 
 
-def _divide(context: Context, device: int, steps: Steps) -> DividedGaps:
+def _cut(context: Context, device: int, steps: Steps) -> DividedGaps:
     window = int(steps.start_ns[0]), int(steps.end_ns[-1])
     found = gaps.of_device(context, device, window)
     if are_disjoint(steps):

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers import busy_times
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import causes, gap_owners, gaps, longest
 from traceanalyzer.analyzers.idle.causes import CAUSES
-from traceanalyzer.analyzers.idle.divided import DividedGaps, divided
+from traceanalyzer.analyzers.idle.divided import DividedGaps, divide, release
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.steps import Steps
@@ -160,12 +160,13 @@ def missing(context: Context) -> Message | None:
 def analyze(context: Context) -> StepIdle:
     """Analyze every device that ran a kernel, in the steps in which none of them waits for code."""
     steps = _steps(context)
-    parts = {number: divided(context, number, steps).in_steps() for number in _devices(context).tolist()}
+    parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
     steady = np.ones(len(steps), np.bool_)
     for part in parts.values():
         loading = np.bincount(part.step, weights=part.of_cause(causes.COMPILATION), minlength=len(steps))
         steady &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
     devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
+    release(context)
     has_stacks = len(context.trace.frames) > 0
     return StepIdle(int(steady.sum()), int((~steady).sum()), has_stacks, steps.found_by, devices)
 

@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.analyzers.sums import group, members, sum_by
 from traceanalyzer.knowledge import marks
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -110,7 +110,7 @@ def _ends_of_forward(context: Context) -> I64:
     host, passes, steps = context.trace.host, context.once(backward), context.once(windows)
     waits = host.start_ns[context.kind == NodeKind.DATALOADER]
     borders = (passes.start_ns, passes.end_ns, *context.once(optimizer_starts), waits, steps.start_ns, steps.end_ns)
-    return np.unique(np.concatenate(borders))
+    return moments(*borders)
 
 
 def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:

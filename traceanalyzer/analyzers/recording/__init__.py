@@ -11,8 +11,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import resources, unrecorded_work
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.idle import divided
 from traceanalyzer.analyzers.idle.causes import CAUSES
-from traceanalyzer.analyzers.idle.divided import are_disjoint, divided
 from traceanalyzer.analyzers.recording import workload
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence, frameworks, main_framework
 from traceanalyzer.analyzers.recording.holes import holes
@@ -189,10 +189,10 @@ def _idle(context: Context, steps: ProgramSteps, device: int | None) -> tuple[Ca
     if device is None:
         return ()
     typical = steps.typical
-    if are_disjoint(steps.every):
-        found = divided(context, device, steps.every).in_steps()
+    if divided.are_disjoint(steps.every):
+        found = divided.divide(context, device, steps.every).in_steps()
         times = found.by_cause(steps.is_typical[found.step])
     else:
-        found = divided(context, device, typical).in_steps()
+        found = divided.divide(context, device, typical).in_steps()
         times = found.by_cause(np.ones(len(found.step), np.bool_))
     return tuple(CauseInStep(cause, time / len(typical)) for cause, time in zip(CAUSES, times.tolist(), strict=True))
