@@ -223,6 +223,8 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
         Rows of the table, or -1. Only slices that contain some point are nested, so a few points are cheap, and only
         points in some slice are looked for, so a few slices are cheap.
     """
+    if not len(rows) or not len(times):
+        return np.full(len(times), NO_PARENT, np.int64)
     if _FEW * len(rows) < len(times):
         asked = np.flatnonzero(Intervals.union(slices.start_ns[rows], slices.end_ns[rows]).contains(times))
         found = np.full(len(times), NO_PARENT, np.int64)

@@ -20,6 +20,8 @@ _RADIX = 1 << 15
 
 def distinct(values: Array) -> Array:
     """The distinct values of an integer column, ascending."""
+    if not len(values):
+        return values
     low, span = _range(values)
     if not _is_dense(values, span):
         return _first_of_equal(ascending(values))  # np.unique hashes, which takes several times as long
@@ -30,6 +32,8 @@ def distinct(values: Array) -> Array:
 
 def ranked(values: Array) -> tuple[Array, I64]:
     """The distinct values of an integer column, ascending, and the position of each row's value among them."""
+    if not len(values):
+        return values, np.empty(0, np.int64)
     low, span = _range(values)
     if not _is_dense(values, span):
         return np.unique(values, return_inverse=True)
@@ -62,7 +66,8 @@ def moments(*times: Array) -> Array:
 
 
 def _first_of_equal(values: Array) -> Array:
-    return values[np.append(True, values[1:] != values[:-1])[: len(values)]]
+    found: Array = values[np.append(True, values[1:] != values[:-1])[: len(values)]]
+    return found
 
 
 def _range(values: Array) -> tuple[int, int]:

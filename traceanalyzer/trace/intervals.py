@@ -63,6 +63,8 @@ class Intervals:
         return Intervals.union(np.concatenate((self.start, other.start)), np.concatenate((self.end, other.end)))
 
     def __and__(self, other: Intervals) -> Intervals:
+        if not self or not other:
+            return Intervals.none()
         return self._parts_in(other) if len(self) <= len(other) else other._parts_in(self)
 
     def __sub__(self, other: Intervals) -> Intervals:

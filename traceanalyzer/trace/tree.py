@@ -52,6 +52,9 @@ class Tree:
         Returns:
             The tree, and the row of the input at each of its positions.
         """
+        if not len(start_ns):
+            times, positions = np.empty(0, np.int64), np.empty(0, np.int32)
+            return cls(times, times, positions, positions, positions, 0, {}), np.empty(0, np.int64)
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, thread = start_ns[rows], end[rows], thread[rows]
@@ -83,6 +86,8 @@ class Tree:
         Returns:
             Positions in the tree, or -1 where no slice is open.
         """
+        if not len(self) or not len(times):
+            return np.full(len(times), NO_PARENT, np.int64)
         rank_of = np.full(2 + max([*self.threads, int(thread.max(initial=0))]), NO_PARENT)  # the last is for -1
         rank_of[[*self.threads]] = np.arange(len(self.threads))
         found = np.empty(len(times), np.int64)
@@ -141,6 +146,8 @@ class Tree:
 
     def _nearest_of_few(self, marked: I64) -> I64:
         """For each slice, itself or its nearest ancestor at one of some positions, which ascend; -1 for none."""
+        if not len(marked):
+            return np.full(len(self), NO_PARENT, np.int64)
         after = self.after[marked].astype(np.int64)
         depth = _narrow(np.arange(len(marked)) - np.searchsorted(ascending(after), marked, side="right"))
         changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # what is around is the same between

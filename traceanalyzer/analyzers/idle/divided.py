@@ -128,4 +128,5 @@ def _cut(context: Context, device: int, steps: Steps) -> DividedGaps:
         part.append(own + first)
         cause.append(of.astype(np.uint8))
         time.append(times[own, of])
-    return DividedGaps(pieces, step, by_host, python, *(np.concatenate(each) for each in (part, cause, time)))
+    joined = np.concatenate(part), np.concatenate(cause), np.concatenate(time)
+    return DividedGaps(pieces, step, by_host, python, *joined)
