@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
@@ -142,7 +142,7 @@ def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, I
 def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
     """When the host waits: launching threads wait, calls are held up, or only the device still runs at the end."""
     waits, launches = context.once(host_activity.waits), context.trace.launches
-    own = np.isin(waits.thread, host_activity.launching_threads(context))
+    own = is_among(waits.thread, host_activity.launching_threads(context))
     blocked = blocked_calls(context)
     copy_start, copy_end = _held_by_copies(context)
     found = Intervals.union(

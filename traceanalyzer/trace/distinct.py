@@ -6,9 +6,11 @@ rows would do, at a tenth of the price.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from traceanalyzer.trace.table import I64, Array
+from traceanalyzer.trace.table import I64, Array, Bool
 
 _PER_ROW = 4
 """A table has at most so many entries for each row (own choice: bounds memory; sorting is dearer far beyond)."""
@@ -63,6 +65,15 @@ def ascending(values: Array) -> Array:
 def moments(*times: Array) -> Array:
     """The distinct values of columns of times, ascending."""
     return _first_of_equal(ascending(np.concatenate(times)))
+
+
+def is_among(codes: Array, wanted: Iterable[int]) -> Bool:
+    """Which codes, all -1 or greater, are among some; faster than `np.isin`, which first looks at what it is given."""
+    some = np.fromiter(wanted, np.int64)
+    table = np.zeros(max(int(codes.max(initial=0)), int(some.max(initial=0))) + 2, np.bool_)
+    table[some] = True  # the last entry is that of -1
+    found: Bool = table[codes]
+    return found
 
 
 def _first_of_equal(values: Array) -> Array:

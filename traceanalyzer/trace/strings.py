@@ -94,7 +94,9 @@ class Answers:
         return found
 
     def _ask(self, codes: I32 | I64) -> None:
-        if len(codes) > _LONG * len(self._texts) or len(self._texts) < _SHORT:  # to ask all is cheaper than to find out which occur
+        if (
+            len(codes) > _LONG * len(self._texts) or len(self._texts) < _SHORT
+        ):  # to ask all is cheaper than to find out which occur
             new, self._complete = np.flatnonzero(~self._known), True
         else:
             new = distinct(codes[~self._known[codes]])

@@ -19,7 +19,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import drains
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
@@ -240,7 +240,7 @@ def _activities(
     trace = context.trace
 
     def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
-        rows = rows[np.isin(table.thread[rows], threads)]
+        rows = rows[is_among(table.thread[rows], threads)]
         start = table.start_ns[rows]
         return Intervals.union(start, start + table.dur_ns[rows])
 
