@@ -32,9 +32,9 @@ LOST = frozenset(
 Row = dict[str, Any]
 
 
-def read(data: bytes, name: str = "trace.json") -> Trace:
-    """The trace in a text, plain or compressed."""
-    return kineto.read(Source(io.BytesIO(data), name, len(data), lambda _: None))
+def read(data: bytes, name: str = "trace.json", jobs: int = 1) -> Trace:
+    """The trace in a text, plain or compressed; decoded by several processes however short it is."""
+    return kineto.read(Source(io.BytesIO(data), name, len(data), lambda _: None), jobs, worthwhile=0)
 
 
 def plain(report: Report) -> dict[str, Any]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
     from traceanalyzer.multirank import ranks
-    from traceanalyzer.pipeline import StepChoice, analyze, load, load_report, whatif
+    from traceanalyzer.pipeline import StepChoice, analyze, load, load_report
+    from traceanalyzer.prediction import whatif
     from traceanalyzer.renderers import render
     from traceanalyzer.report.model import Report
     from traceanalyzer.trace.model import Trace
@@ -50,7 +51,7 @@ _HOMES = {
     "load_report": "traceanalyzer.pipeline",
     "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.renderers",
-    "whatif": "traceanalyzer.pipeline",
+    "whatif": "traceanalyzer.prediction",
 }
 
 

@@ -46,7 +46,7 @@ def join_with(context: Context, captures: GraphCaptures) -> graph_join.Join | No
     named = found.result.captures[: len(captures.named)]
     if named and not any(capture.accepted for capture in named):
         raise UnusableInputError(
-            "; ".join(f"{capture.name}: is not the capture: {capture.reason}" for capture in named)
+            "; ".join(f"{capture.name}: is not the capture of these graphs: {capture.reason}" for capture in named)
         )
     return found
 
@@ -62,7 +62,7 @@ def _capture(file: str | Path | Trace, *, is_named: bool) -> CaptureFile:
     try:
         content = opening.read(file)
         if not isinstance(content, Trace):
-            raise UnusableInputError(f"{file}: is no trace, so it holds no capture of graphs")
+            raise UnusableInputError(f"{file}: is not a trace, so it contains no capture of graphs")
     except UnusableInputError as error:
         if is_named:
             raise

@@ -61,6 +61,15 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True)
+class _Reading:
+    """How files are read."""
+
+    steps: StepChoice | None
+    progress: FileProgress
+    jobs: int
+
+
+@dataclass(frozen=True)
 class _MeasuredFile:
     """A file and what is in it."""
 
@@ -75,6 +84,7 @@ def ranks(
     config: Config | None = None,
     progress: FileProgress | None = None,
     left_out: Callable[[str], None] | None = None,
+    jobs: int = 1,
 ) -> Report:
     """Compare the ranks of one distributed run in a report of its own.
 
@@ -84,6 +94,7 @@ def ranks(
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         progress: From the name of a file to what takes the number of bytes after each read.
         left_out: Called with one sentence for each file that cannot be used.
+        jobs: As of `load`; files are read one after another.
 
     Raises:
         UnusableInputError: No file can be used, or none is a rank.
@@ -91,14 +102,17 @@ def ranks(
         MissingDependencyError: A URL whose library is not installed.
     """
     given = [inputs] if isinstance(inputs, str | Path) else inputs
-    run = collect([str(path) for path in given], steps, progress)
+    run = collect([str(path) for path in given], steps, progress, jobs)
     for reason in run.left_out if left_out is not None else ():
         left_out(reason)  # type: ignore[misc]  # not None here
     return run.report(config)
 
 
 def collect(
-    inputs: Iterable[str], steps: StepChoice | None = None, progress: FileProgress | None = None
+    inputs: Iterable[str],
+    steps: StepChoice | None = None,
+    progress: FileProgress | None = None,
+    jobs: int = 1,
 ) -> MeasuredRun:
     """Read the ranks of a run.
 
@@ -109,13 +123,14 @@ def collect(
         inputs: Traces, saved reports, folders, patterns, URLs.
         steps: Which steps of traces count.
         progress: From the name of a file to what takes the number of bytes after each read.
+        jobs: Most processes that decode a large trace.
 
     Raises:
         UnusableInputError: No file can be used, or none is a rank.
         UsageError: They are several runs, or steps are chosen of a report.
     """
     given = list(inputs)
-    measured, reasons = _measure(given, steps, progress or opening.silent)
+    measured, reasons = _measure(given, _Reading(steps, progress or opening.silent, jobs))
     is_one = all(map(opening.is_one_file, given))
     members, unknown = _run_of(measured, ", ".join(given), is_one=is_one)
     names = [members[rank].source.name for rank in sorted(members)]
@@ -165,15 +180,13 @@ def named(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + (", ..." if len(every) > _NAMED else "")
 
 
-def _measure(
-    inputs: list[str], steps: StepChoice | None, progress: FileProgress
-) -> tuple[list[_MeasuredFile], list[str]]:
+def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
     """Every file that can be used, and of the others why not."""
     found = opening.files(inputs)
     beside = [file for file in found if not file.is_named and _is_saved(file)]
-    measured, reasons = _all_of([file for file in found if file not in beside], steps, progress)
+    measured, reasons = _all_of([file for file in found if file not in beside], reading)
     if not measured:
-        measured, others = _all_of(beside, steps, progress)
+        measured, others = _all_of(beside, reading)
         reasons += others
     if not measured:
         raise UnusableInputError(reasons[0]) if reasons else opening.nothing_in(inputs)
@@ -185,14 +198,12 @@ def _is_saved(file: FoundFile) -> bool:
     return seen.is_a(FileKind.REPORT) or seen.is_a(FileKind.DIFFERENCE)
 
 
-def _all_of(
-    files: list[FoundFile], steps: StepChoice | None, progress: FileProgress
-) -> tuple[list[_MeasuredFile], list[str]]:
+def _all_of(files: list[FoundFile], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
     """What is in some files, and why some cannot be used."""
     measured, reasons = [], []
     for file in files:
         try:
-            measured.append(_MeasuredFile(file.name, _member(file, steps, progress)))
+            measured.append(_MeasuredFile(file.name, _member(file, reading)))
         except UnusableInputError as error:
             reasons.append(_with_name(file, str(error)))
     return measured, reasons
@@ -204,16 +215,16 @@ def _with_name(file: FoundFile, reason: str) -> str:
     return reason if name in reason.partition(": ")[0] else f"{file.name}: {reason}"
 
 
-def _member(file: FoundFile, steps: StepChoice | None, progress: FileProgress) -> Member:
+def _member(file: FoundFile, reading: _Reading) -> Member:
     if file.failure is not None:
         raise UnusableInputError(f"{file.location}: {file.failure}")
-    content = opening.read(file.location, progress(file.location))
+    content = opening.read(file.location, reading.progress(file.location), reading.jobs)
     if isinstance(content, TableDocument):
         raise UnusableInputError(f"{file.location}: holds printed tables, which cannot be compared between ranks")
     if isinstance(content, Trace):
-        member = measure_rank(content, steps)
+        member = measure_rank(content, reading.steps)
     else:
-        member = of_report(pipeline.report_on(content, file.location, steps))
+        member = of_report(pipeline.report_on(content, file.location, reading.steps))
     if member is None:
         raise UnusableInputError(f"{file.location}: names no rank and has no collectives")
     return member

@@ -30,8 +30,6 @@ from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
 from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
-from traceanalyzer.simulation import what_if
-from traceanalyzer.simulation.what_if import ChangeAsked, WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
@@ -86,12 +84,14 @@ class Beside:
     captures: GraphCaptures = field(default_factory=GraphCaptures)
 
 
-def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Trace | TableDocument:
+def load(path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1) -> Trace | TableDocument:
     """Read a trace, or a text with tables of `key_averages()`; the content decides.
 
     Args:
         path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
         progress: Called with the number of bytes after each read.
+        jobs: Most processes that decode a large trace, this one included. On Linux they are forked from this process;
+            elsewhere this one does all.
 
     Raises:
         UnusableInputError: Missing, empty, or neither of the two.
@@ -100,7 +100,7 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None) -> Tra
     with opening.open_source(path, progress or (lambda _: None)) as source:
         if saved_reports.begins(source):
             raise UnusableInputError(f"{source.name}: {_SAVED}")
-        return readers.read(source)
+        return readers.read(source, jobs)
 
 
 def load_report(path: str | Path) -> model.Report:
@@ -154,45 +154,6 @@ def _analyze(measured: Trace | TableDocument, steps: StepChoice | None, config: 
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
     return _analyze_document(measured, config)
-
-
-def whatif(
-    measured: Trace,
-    *,
-    loader: float | None = None,
-    speedup: Mapping[str, float] | None = None,
-    free: Sequence[str] = (),
-    no_sync: Sequence[str] = (),
-    bandwidth: float | None = None,
-    overlap: bool = False,
-    graphs: bool = False,
-    steps: StepChoice | None = None,
-) -> WhatIf:
-    """What the typical step would take with some changes together; without a change, what would help most.
-
-    Args:
-        measured: A trace that `load` returned.
-        loader: What a wait for the loader takes at most, in ms; 0 for no waits.
-        speedup: By selector how many times as fast; 0 for no time at all. `simulation.selectors` says what they mean.
-        free: Selectors of what takes no time.
-        no_sync: Calls that no longer wait for the device: `*`, functions of the runtime, or operators around them.
-        bandwidth: How many times as fast collectives are.
-        overlap: Whether collectives run beside computation.
-        graphs: Whether one graph launches all kernels of a step.
-        steps: The steps that count; all by default.
-
-    Raises:
-        UsageError: Not a trace, no step, a selector that means nothing in the trace, or a negative factor.
-    """
-    if not isinstance(measured, Trace):
-        raise UsageError(f"{getattr(measured, 'name', 'this')}: only a trace can be replayed")
-    asked = [] if loader is None else [ChangeAsked("loader", factor=loader * 1e6)]
-    asked += [ChangeAsked("speedup", name, factor) for name, factor in (speedup or {}).items()]
-    asked += [ChangeAsked("free", name, 0.0) for name in free]
-    asked += [ChangeAsked("no-sync", name) for name in no_sync]
-    asked += [] if bandwidth is None else [ChangeAsked("bandwidth", factor=bandwidth)]
-    asked += [ChangeAsked(kind) for kind, wanted in (("overlap", overlap), ("graphs", graphs)) if wanted]
-    return what_if.ask(context_of(measured, steps, None), asked)
 
 
 def report_on(
@@ -321,6 +282,6 @@ def summary_of(trace: Trace, context: Context) -> TraceSummary:
 
 
 def _torch_version(info: TraceInfo) -> str | None:
-    """The version of torch that ran, as far as the file tells."""
+    """The version of torch that ran, as far as the file shows."""
     recorded = info.capture.versions.torch if info.capture else None
     return recorded or ("<1.12" if info.has_old_categories else None)

@@ -19,7 +19,9 @@ class Fault:
     fix: str
     """What the program `after` does instead."""
     rules: tuple[str, ...] = ()
-    """Ids of the rules of which each is a right answer. Empty: no rule is about it yet."""
+    """Ids of the rules of which each is a right answer. Empty: no rule is about it."""
+    untold: str = ""
+    """Why a trace cannot tell it, where no rule is about it."""
     needs_gpu: bool = False
     """On a CPU it does not exist or costs nothing."""
     is_risk: bool = False
@@ -57,7 +59,12 @@ FAULTS: tuple[Fault, ...] = (
         "`persistent_workers=True`",
         ("dataloader-stalls", "dataloader-bound"),
     ),
-    Fault("preprocessing-in-step", "images are normalized one by one within the step", "the batch is normalized"),
+    Fault(
+        "preprocessing-in-step",
+        "images are normalized one by one within the step",
+        "the batch is normalized",
+        ("loop-vectorizable", "preprocessing-in-step"),
+    ),
     Fault(
         "optimizer-single-tensor",
         "AdamW with `foreach=False`",
@@ -108,15 +115,30 @@ FAULTS: tuple[Fault, ...] = (
         ("dtype-cast-churn",),
     ),
     Fault("fp64", "the network computes in float64", "float32", ("fp64-on-gpu",)),
-    Fault("tiny-batch", "batches of two samples (savings are those of as many samples)", "batches of 16 or 64"),
+    Fault(
+        "tiny-batch",
+        "batches of two samples (savings are those of as many samples)",
+        "batches of 16 or 64",
+        untold="none: one batch size does not show what part of the time grows with it",
+    ),
     Fault(
         "item-logging",
         "the norm of each gradient is read with `.item()` in every step",
         "one norm over all gradients, read every 50 steps",
         ("sync-item-frequent",),
     ),
-    Fault("metrics-in-python", "hits are counted sample by sample in Python", "they are counted by two operators"),
-    Fault("sleep-and-logging", "each step sleeps, formats tensors and flushes a log file", "logging every 50 steps"),
+    Fault(
+        "metrics-in-python",
+        "hits are counted sample by sample in Python",
+        "they are counted by two operators",
+        ("sync-item-frequent",),
+    ),
+    Fault(
+        "sleep-and-logging",
+        "each step sleeps, formats tensors and flushes a log file",
+        "logging every 50 steps",
+        ("host-waits-or-logs",),
+    ),
     Fault("graph-breaks", "a graph break after each layer of a compiled network", "no breaks", ("graph-breaks",)),
     Fault(
         "recompilation",
@@ -125,8 +147,13 @@ FAULTS: tuple[Fault, ...] = (
         ("compile-or-load-in-step",),
         is_slow=True,
     ),
-    Fault("oversubscribed-threads", "16 threads for each operator", "as many as the lab uses elsewhere: one"),
-    Fault("anomaly-mode", "autograd's anomaly mode is left on", "it is off"),
+    Fault(
+        "oversubscribed-threads",
+        "16 threads for each operator",
+        "as many as the lab uses elsewhere: one",
+        ("threads-oversubscribed",),
+    ),
+    Fault("anomaly-mode", "autograd's anomaly mode is left on", "it is off", ("anomaly-mode",)),
     Fault(
         "ddp-small-buckets",
         "DDP over gloo with a bucket for nearly each gradient",
@@ -161,7 +188,12 @@ FAULTS: tuple[Fault, ...] = (
         "`scaled_dot_product_attention`",
         ("attention-unfused",),
     ),
-    Fault("padding", "sequences are padded to the longest there could be", "to the longest of the batch"),
+    Fault(
+        "padding",
+        "sequences are padded to the longest there could be",
+        "to the longest of the batch",
+        untold="none: padding is a value like any other, and a trace has no values",
+    ),
     Fault(
         "convolution-layout",
         "activations change between channels-last and contiguous around each convolution",
@@ -180,7 +212,12 @@ FAULTS: tuple[Fault, ...] = (
         "`bias=False`",
         ("conv-bias-before-batchnorm",),
     ),
-    Fault("checkpointing", "activations are computed again although memory is free", "they are kept"),
+    Fault(
+        "checkpointing",
+        "activations are computed again although memory is free",
+        "they are kept",
+        ("activations-recomputed",),
+    ),
     Fault(
         "pageable-copies",
         "batches are copied to the GPU from pageable memory",

@@ -99,7 +99,7 @@ def _cells(row: Score) -> tuple[str, ...]:
 
 def _fired(row: Score) -> str:
     own = ", ".join(row.fired) or "nothing"
-    return _with_others(own if row.fault.rules else "no rule yet", row.others)
+    return _with_others(own if row.fault.rules else "no rule" if row.fault.untold else "no rule yet", row.others)
 
 
 def _with_others(own: str, others: Sequence[str]) -> str:
@@ -116,7 +116,7 @@ def _catalogue() -> Table:
             f"`{fault.name}`",
             fault.fault,
             fault.fix,
-            ", ".join(f"`{rule}`" for rule in fault.rules) or "none yet",
+            ", ".join(f"`{rule}`" for rule in fault.rules) or fault.untold or "none yet",
             "GPU" if fault.needs_gpu else "CPU",
         )
         for fault in FAULTS

@@ -81,8 +81,8 @@ def test_a_capture_that_was_found_and_does_not_agree_is_a_warning(replay: Path, 
     found = report(replay.parent)
     assert accepted(found) == {"other.json.gz": False}
     assert warnings(found)["q-capture-refused"] == (
-        "other.json.gz was not joined with the graphs of the trace: none of its graphs is as long as what ran: "
-        "92 and 14 kernels at the nearest."
+        "other.json.gz was not joined with the graphs of the trace: none of its graphs has the length of what ran: "
+        "the closest has 92 kernels, not 14."
     )
     assert "joined_operators" not in found["analyses"]
     assert "q-graph-opaque" in warnings(found)
@@ -112,8 +112,8 @@ def test_of_named_captures_one_must_agree(replay: Path, tmp_path: Path) -> None:
     found = report(replay, "--graph-capture", other, "--graph-capture", good)
     assert accepted(found) == {"other.json.gz": False, "good.json.gz": True}
     assert assert_one_line(call("report", replay, "--graph-capture", other)) == (
-        "traceanalyzer: other.json.gz: is not the capture: none of its graphs is as long as what ran: 92 and 14 "
-        "kernels at the nearest\n"
+        "traceanalyzer: other.json.gz: is not the capture of these graphs: none of its graphs has the length of what "
+        "ran: the closest has 92 kernels, not 14\n"
     )
 
 
@@ -140,7 +140,7 @@ def test_a_named_capture_that_cannot_be_read_is_one_line(
 def test_a_report_is_no_capture(replay: Path, tmp_path: Path) -> None:
     saved = tmp_path / "saved.json"
     assert call("report", replay, "-o", saved).code == 0
-    assert "is no trace" in assert_one_line(call("report", replay, "--graph-capture", saved))
+    assert "is not a trace" in assert_one_line(call("report", replay, "--graph-capture", saved))
     line = assert_one_line(call("report", saved, "--graph-capture", capture(tmp_path / "capture.json.gz")))
     assert "is a saved report; captures can only be joined with a trace" in line
 

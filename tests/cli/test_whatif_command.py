@@ -11,7 +11,7 @@ import traceanalyzer as ta
 from tests.cli.running import call
 from tests.rules.situations.dataloader_single_process import fires
 from traceanalyzer.errors import UsageError
-from traceanalyzer.pipeline import whatif
+from traceanalyzer.prediction import whatif
 
 
 @pytest.fixture

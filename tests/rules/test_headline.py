@@ -98,7 +98,7 @@ def said(trace: TraceBuilder) -> str:
 def test_a_kernel_that_no_name_explains_is_of_no_class() -> None:
     (found,) = report(steps(host=10, kernel="acme_secret_sauce", gpu=5000)).headlines
     assert found.bound == "gpu-compute"
-    assert "the names of its kernels do not tell what" in found.message.text
+    assert "the names of its kernels do not show what" in found.message.text
     assert "matrix" not in found.message.text
     assert "move data" not in found.message.text
 
@@ -112,7 +112,7 @@ def test_compiled_pointwise_kernels_move_data() -> None:
 def test_generated_kernels_of_no_named_kind_are_no_data_that_moves() -> None:
     (found,) = report(steps(host=10, kernel="triton__0d1d2d3d", gpu=5000)).headlines
     assert found.bound == "gpu-compute"
-    assert "the names of its kernels do not tell" in found.message.text
+    assert "the names of its kernels do not show" in found.message.text
 
 
 @pytest.mark.parametrize("sign", ["nccl:all_to_all", "aten::cudnn_convolution", "npu::npu_format_cast"])
@@ -126,7 +126,7 @@ def test_a_name_tells_of_a_device_that_was_not_recorded(sign: str) -> None:
                 thread.leaf("aten::add", 10)
     (found,) = report(finish(trace)).headlines
     assert found.bound == "none"
-    assert f"{sign} tells of an accelerator" in found.message.text
+    assert f"{sign} shows that there is an accelerator" in found.message.text
 
 
 @pytest.mark.parametrize("name", ["aten::cudnn_is_acceptable", "aten::_scaled_dot_product_flash_attention_for_cpu"])
@@ -145,7 +145,7 @@ def test_events_of_a_device_that_is_not_understood_are_events() -> None:
     with thread.annotation("ProfilerStep#0"):
         thread.leaf("aten::mm", 1000)
     trace.events.append({"ph": "X", "cat": "mtia_insight", "name": "pe_exe", "pid": 17, "tid": 1, "ts": 20, "dur": 500})
-    assert "mtia_insight tells of an accelerator" in said(finish(trace))
+    assert "mtia_insight shows that there is an accelerator" in said(finish(trace))
 
 
 def test_a_device_that_is_no_gpu_is_not_missing() -> None:
@@ -175,7 +175,7 @@ def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
     ]
     (found,) = report(table(rows, cpu="100.000ms")).headlines
     assert found.bound == "none"
-    assert f"{row} tells of an accelerator" in found.message.text
+    assert f"{row} shows that there is an accelerator" in found.message.text
 
 
 def slow_at_first(number: int) -> TraceBuilder:
@@ -211,7 +211,7 @@ def test_one_rank_does_not_tell_waiting_from_sending() -> None:
             trace.collective("all_reduce", 1000 * number + 100, 800, at=1000 * number + 20, nelems=9, ranks=(0, 1))
         text = said(trace)
         assert "Bound by communication" in text
-        assert ("the trace of one rank cannot tell" in text) is is_told
+        assert ("The trace of one rank does not show how much" in text) is is_told
 
 
 def test_work_outside_of_the_marked_steps_is_told() -> None:

@@ -29,7 +29,7 @@ RULES = {
 ON_A_CPU = {"copies-materialized", "redundant-passes"}
 SKIPPED_ON_A_CPU = {
     "sync-item-frequent": "the trace has no runtime calls, so waits of the host are unknown",
-    "host-python-gap": "the trace has no kernels of a numbered device, so idle time is unknown",
+    "host-python-gap": "the trace has no kernels with a device number, so idle time is unknown",
     "tensor-created-on-cpu": "the trace has no copy from the host to a device",
     "tensor-cores-unused": "the trace has no kernels: nothing ran on a GPU, or it was not recorded",
 }

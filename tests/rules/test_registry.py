@@ -37,6 +37,7 @@ def test_files_and_ids_agree() -> None:
         "owner_headlines",
         "special_headlines",
         "rank_headlines",
+        "run_headlines",
         "cpu_headline",
         "distinct",
         "snippets",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rules.cpu_work import AROUND
 from tests.rules.judging import findings, skipped
-from tests.rules.situations.attention_unfused import attention, fires, fires_in_a_table, model
+from tests.rules.situations.attention_unfused import attention, fires, fires_in_a_table, fires_on_a_cpu, model, on_a_cpu
 from tests.rules.situations.dataloader_bound import fires as without_shapes
 
 RULE = "attention-unfused"
@@ -59,3 +60,25 @@ def test_edge_gpu_share() -> None:
 def test_edge_score_ratio() -> None:
     assert findings(model(attention(16, 127, 512, 64)), RULE) == []
     assert findings(model(attention(16, 128, 512, 64)), RULE)
+
+
+def test_on_a_cpu_what_is_no_product_and_a_part_of_the_products() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(4_000_000 / (4_500_000 + AROUND))
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * 2_000_000, 0.9 * 2_000_000 + 0.35 * 2_000_000))
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_on_a_cpu_products_take_no_less_than_at_the_best_rate() -> None:
+    """The product beside attention has as many operations as each of its two, and takes as long."""
+    (finding,) = findings(on_a_cpu(dense=1000), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(4_000_000 - 2_000_000)
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, finish
 from tests.rules.judging import findings, skipped
 from tests.rules.situations.autograd_in_inference import fires, fires_without_modules, in_a_table, inference
 
@@ -14,6 +18,18 @@ def test_is_mostly_memory() -> None:
     assert finding.saving.direct_ns_per_step[0] == 0
     assert "memory" in finding.saving.basis.text
     assert finding.severity == "low"
+
+
+def test_on_a_cpu_more_may_be_saved() -> None:
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(4):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for layer in range(5):
+                host.leaf("aten::conv2d", 200, sequence=5 * number + layer)
+    (finding,) = findings(finish(trace), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, 0.15 * 1_000_000))
 
 
 def test_counts_calls_of_the_module() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.rules.cpu_work import AROUND
 from tests.rules.judging import findings, report
-from tests.rules.situations.broadcast_blowup import fires, fires_in_a_table
+from tests.rules.situations.broadcast_blowup import fires, fires_in_a_table, fires_on_a_cpu
 from traceanalyzer import analyze, load
 
 RULE = "broadcast-blowup"
@@ -65,3 +66,23 @@ def test_edge_result_bytes() -> None:
 def test_edge_gpu_share() -> None:
     assert findings(fires(), RULE, {"gpu_share": 0.7}) == []
     assert findings(fires(), RULE, {"gpu_share": 0.7 - 1e-9})
+
+
+def test_on_a_cpu_such_tensors_cost_more_than_their_operators() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    left = 600_000 - 2 * 16 * 128 * 128 / 60
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * left, 1.7 * left))
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_edge_host_share() -> None:
+    share = 600_000 / (1_600_000 + AROUND)
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share * (1 + 1e-9)}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share * (1 - 1e-9)})
+
+
+def test_edge_host_result_bytes() -> None:
+    assert findings(fires_on_a_cpu(), RULE, {"host_result_bytes": 2**20})
+    assert findings(fires_on_a_cpu(), RULE, {"host_result_bytes": 2**20 + 1}) == []

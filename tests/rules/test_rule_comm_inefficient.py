@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.hardware import Device
 from tests.rules.judging import findings, skipped
 from tests.rules.situations.comm_exposed import MEGA
-from tests.rules.situations.comm_inefficient import exchange, fires, fires_for_many_small_messages
+from tests.rules.situations.comm_inefficient import (
+    exchange,
+    fires,
+    fires_below_the_link,
+    fires_for_many_small_messages,
+)
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 
 RULE = "comm-inefficient"
@@ -24,6 +30,28 @@ def test_small_messages_would_fit_one_bucket() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx((36 - 1) * 60_000 / 3, rel=0.01)
     assert "36 of 36" in finding.summary.text
+
+
+def test_messages_far_below_the_link_are_worth_the_time_beyond_half_of_it() -> None:
+    (finding,) = findings(fires_below_the_link(), RULE)
+    assert finding.saving is not None
+    # two ranks: the bus carries what the message has; at 150 GB/s, 10 and 12 times 4 MiB take 0.28 and 0.34 ms
+    expected = 8_800_000 - 22 * 4 * MEGA / 150
+    assert finding.saving.direct_ns_per_step == pytest.approx((0, expected), rel=0.001)
+    assert finding.evidence[0].observed == pytest.approx(10 * 4 * MEGA / 4_000_000 / 300, rel=0.001)
+    assert "NVLink" in finding.summary.text
+
+
+def test_edge_of_link() -> None:
+    ratio = findings(fires_below_the_link(), RULE)[0].evidence[0].observed
+    assert findings(fires_below_the_link(), RULE, {"of_link": ratio}) == []
+    assert findings(fires_below_the_link(), RULE, {"of_link": ratio + 1e-6})
+
+
+def test_gpus_without_a_known_link_are_not_compared() -> None:
+    unknown = fires_below_the_link()
+    unknown.devices = (Device("Some Other GPU", 40 * 2**30),)
+    assert findings(unknown, RULE) == []
 
 
 def test_edge_share() -> None:

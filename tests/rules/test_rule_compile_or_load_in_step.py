@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.timeline import Host
 from tests.rules.judging import findings, skipped
-from tests.rules.situations.compile_or_load_in_step import COMPILE, fires, fires_on_a_recording_of_set_up
+from tests.rules.situations.compile_or_load_in_step import COMPILE, compiling, fires, fires_on_a_recording_of_set_up
 from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.host_waits_or_logs import on_cpu
 
 RULE = "compile-or-load-in-step"
 
@@ -18,6 +20,27 @@ def test_the_total_is_told_and_divided_for_the_saving() -> None:
     assert finding.saving.wall_ns_per_step == pytest.approx((0, 40_000_000 / 5), rel=0.01)
     assert finding.evidence[0].observed == pytest.approx(40 / 68, rel=0.01)  # of the four steps after the first
     assert finding.evidence[0].where[0].name == COMPILE
+
+
+def test_compiling_in_each_step_goes_away() -> None:
+    (finding,) = findings(compiling(lambda number: True), RULE)
+    assert finding.saving is not None
+    # each step compiles for 20 ms and 4 us; new code may cost a little more than that at first
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 20_004_000, 1.03 * 20_004_000))
+    assert "4 of 4 later steps" in finding.saving.basis.text
+
+
+def test_compiling_in_each_step_of_a_program_on_the_cpu() -> None:
+    def body(host: Host, number: int) -> None:
+        with host.op("dynamo", 2, 1), host.op("entire_frame_compile", 4000, 0):
+            host.leaf("bytecode_tracing (dynamo_timed)", 1000)
+        host.work(100)
+
+    (finding,) = findings(on_cpu(body), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx((0.9 * 5_003_000, 1.03 * 5_003_000)), (
+        "with what surrounds it"
+    )
 
 
 def test_a_recording_of_set_up_is_told_as_such() -> None:

@@ -10,6 +10,7 @@ from tests.rules.situations.copies_materialized import (
     copying,
     fires,
     fires_in_a_table,
+    fires_on_a_cpu,
     fires_on_clones_in_a_row,
     fires_on_clones_on_the_host,
     printed,
@@ -90,3 +91,18 @@ def test_says_of_which_copies_it_knows_nothing() -> None:
     (finding,) = findings(trace, RULE)
     assert "graphs, compiled code or libraries: 4." in finding.summary.text
     assert finding.summary.text.startswith("4 copies per step within the GPU's memory")
+
+
+def test_on_a_cpu_copies_that_the_program_asks_for() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(400_000 / 4_403_000)
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.45 * 400_000, 0.85 * 400_000))
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import findings, skipped
-from tests.rules.situations.dtype_cast_churn import fires, in_a_table, norms
+from tests.rules.situations.dtype_cast_churn import fires, fires_on_a_cpu, in_a_table, norms
 
 RULE = "dtype-cast-churn"
 
@@ -30,3 +30,20 @@ def test_a_table_cannot_tell() -> None:
 def test_edge_gpu_share() -> None:
     assert findings(fires(), RULE, {"gpu_share": 0.1}) == []
     assert findings(fires(), RULE, {"gpu_share": 0.0999})
+
+
+def test_on_a_cpu_casts_and_their_calls() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.summary.params["casts"] == 20
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    low, high = finding.saving.direct_ns_per_step
+    assert low == pytest.approx(20 * 20_000)
+    assert high == pytest.approx(1.3 * (20 * 20_000 + 19 * 20_000)), "20 us of Python before all but the first"
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

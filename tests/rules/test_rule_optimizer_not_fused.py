@@ -6,7 +6,15 @@ import pytest
 
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires as inference
-from tests.rules.situations.optimizer_not_fused import fires, fires_in_a_table, training
+from tests.rules.situations.optimizer_not_fused import (
+    STEP,
+    fires,
+    fires_in_a_table,
+    fires_on_a_cpu,
+    fires_on_large_parameters_on_a_cpu,
+    on_a_cpu,
+    training,
+)
 from traceanalyzer.analyzers.recording import Recording
 
 RULE = "optimizer-not-fused"
@@ -101,3 +109,28 @@ def test_idle_time_of_a_step_that_is_left_out_is_not_saved_in_the_others() -> No
     idle = own.step_ns - (own.gpu_ns or 0)
     assert finding.saving.direct_ns_per_step[1] > idle, "over all steps 560 launches per step"
     assert finding.saving.wall_ns_per_step[1] <= idle
+
+
+def test_on_a_cpu_calls_cost_what_launches_cost_elsewhere() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert [entry.observed for entry in finding.evidence[:1]] == [200]
+    assert finding.saving is not None
+    host = 200 * 9_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * host, host))
+    assert finding.code == "torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before"
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
+
+
+def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:
+    (finding,) = findings(fires_on_large_parameters_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    host = 100 * 101_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * host, 0.8 * host))
+
+
+@pytest.mark.parametrize(("operator", "saved"), [("aten::mul_", (0.6, 0.9)), ("aten::add_", (0.35, 0.6))])
+def test_on_a_cpu_sgd_gains_more_with_momentum(operator: str, saved: tuple[float, float]) -> None:
+    (finding,) = findings(on_a_cpu(200, name=STEP, operator=operator), RULE)
+    assert finding.saving is not None
+    host = 200 * 9_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((saved[0] * host, saved[1] * host))

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import findings, report
-from tests.rules.situations.preprocessing_in_step import fires, fires_in_a_function_of_the_program, fires_in_a_pipeline
+from tests.rules.situations.preprocessing_in_step import (
+    fires,
+    fires_in_a_function_of_the_program,
+    fires_in_a_pipeline,
+    fires_on_a_cpu,
+)
 
 RULE = "preprocessing-in-step"
 
@@ -33,6 +38,16 @@ def test_what_a_pipeline_loads_is_said_once() -> None:
     rules = [finding.rule for finding in report(fires_in_a_pipeline()).findings]
     assert RULE in rules
     assert not {"dataloader-bound", "dataloader-single-process", "host-python-gap"} & set(rules)
+
+
+def test_on_a_cpu_it_is_worth_at_most_its_time() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, 1_000_000)
+    assert "`train.py: preprocess_images`" in finding.summary.text
+    assert "GPU" not in "".join(
+        text.text for text in (finding.title, finding.summary, finding.advice, finding.not_when)
+    )
 
 
 def test_edge_idle_share() -> None:

@@ -7,7 +7,14 @@ import pytest
 from tests.rules.judging import findings, skipped
 from tests.rules.situations.dataloader_bound import fires as inference
 from tests.rules.situations.dataparallel import the_tutorial
-from tests.rules.situations.redundant_passes import fires, fires_on_the_host, fires_on_unused_outputs, in_a_table
+from tests.rules.situations.redundant_passes import (
+    fires,
+    fires_on_a_repeated_pass,
+    fires_on_the_host,
+    fires_on_unused_outputs,
+    fires_without_the_loss,
+    in_a_table,
+)
 
 RULE = "redundant-passes"
 
@@ -59,3 +66,19 @@ def test_edge_discarded_passes() -> None:
 def test_edge_unused_updates() -> None:
     assert findings(fires_on_unused_outputs(), RULE, {"unused_updates": 5}) == []
     assert findings(fires_on_unused_outputs(), RULE, {"unused_updates": 4})
+
+
+def test_a_pass_that_runs_once_more_without_autograd() -> None:
+    (finding,) = findings(fires_on_a_repeated_pass(), RULE)
+    assert finding.confidence == "C"
+    assert finding.evidence[0].observed == 6, "one beside each update"
+    assert finding.evidence[0].where[0].name == "aten::conv2d"
+    assert finding.summary.params["operators"] == 6
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 600_000, 1.5 * 600_000))
+
+
+def test_a_repeated_pass_without_the_loss_is_known_by_most_of_its_operators() -> None:
+    (finding,) = findings(fires_without_the_loss(), RULE)
+    assert finding.summary.params["operators"] == 5

@@ -10,6 +10,7 @@ from tests.rules.judging import findings, report, skipped, table
 from tests.rules.situations.sync_item_frequent import (
     fires,
     fires_in_a_table,
+    fires_on_a_cpu,
     printed,
     reading,
     trap_busy_gpu,
@@ -68,6 +69,24 @@ def test_edge_calls_per_step() -> None:
     limits = {"gain_share": 0.9}
     assert findings(trace, RULE, limits | {"calls_per_step": 3})
     assert findings(trace, RULE, limits | {"calls_per_step": 3.01}) == []
+
+
+def test_runs_of_readings_on_a_cpu() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    # 40 readings of 10 us, the pause before the first left out; recording 5 operators each costs 303.7 ns at least
+    time = 40 * 10_000 - 2_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * (time - 200 * 303.7), time))
+    assert "40 values per step" in finding.summary.text
+    assert "GPU" not in "".join(
+        text.text for text in (finding.title, finding.summary, finding.advice, finding.not_when)
+    )
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})
 
 
 def test_edge_gain_share() -> None:

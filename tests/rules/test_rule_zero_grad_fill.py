@@ -6,7 +6,7 @@ import pytest
 
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires as inference
-from tests.rules.situations.zero_grad_fill import fires, fires_in_a_table, training
+from tests.rules.situations.zero_grad_fill import fires, fires_in_a_table, on_a_cpu, training
 
 RULE = "zero-grad-fill"
 CALL = 2_903_000
@@ -68,3 +68,16 @@ def test_edge_host_share_in_a_table() -> None:
 
 def test_what_is_dropped_is_not_filled() -> None:
     assert findings(training(0), RULE, {"host_share": 0.0}) == []
+
+
+def test_on_a_cpu_adding_to_the_zeros_goes_away_as_well() -> None:
+    (finding,) = findings(on_a_cpu(100), RULE)
+    (without,) = findings(on_a_cpu(100, adds=False), RULE)
+    assert finding.saving is not None
+    assert without.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    host = finding.summary.params["host"]
+    assert finding.summary.params["added"] == pytest.approx(3 * 30_000)
+    assert (low, high) == pytest.approx((0.8 * (host + 90_000), 1.4 * (host + 90_000)))
+    assert without.saving.direct_ns_per_step == pytest.approx((0.8 * host, 1.4 * host))
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text

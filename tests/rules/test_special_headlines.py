@@ -34,7 +34,7 @@ def test_a_capture_is_not_bound_by_the_host() -> None:
     found = report(captured(launches=300))
     (headline,) = found.headlines
     assert headline.bound == "capture"
-    assert "holds the capture of graphs (302 launch calls, but work on the device: 2)" in headline.message.text
+    assert "contains the capture of graphs (launch calls: 302, device events: 2)" in headline.message.text
     assert "kernels do not run while they are captured" in (skipped(captured(launches=300), "gpu-underutilized") or "")
     assert found.findings == ()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from traceanalyzer.analyzers import timeline
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.simulation import critical_path, model, slack
+from traceanalyzer.simulation import critical_path, model, slack, window
 from traceanalyzer.simulation.critical_path import CriticalPath
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
-def step() -> Context:
+def planned() -> TraceBuilder:
     """Loader 10 to 60; a launch at 70 whose kernel runs from 80 to 280; the host waits until 290, then works until 320.
 
     Another stream runs a kernel of 30 beside it, and a collective of 20.
@@ -25,7 +28,11 @@ def step() -> Context:
     trace.launch_kernel("relu_kernel", 96, 30, at=86, call_dur=5, stream=8)
     trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 106, 20, at=96, call_dur=2, stream=20)
     trace.launch("cudaDeviceSynchronize", 100, 190)
-    return Context(read_built(trace))
+    return trace
+
+
+def step() -> Context:
+    return Context(read_built(planned()))
 
 
 def test_the_parts_of_the_path_sum_to_the_step() -> None:
@@ -81,3 +88,48 @@ def test_slack_is_what_a_kernel_may_take_longer() -> None:
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL": 320 - 126,
     }
     assert critical_path.analyze(found.context).device_slack_ns_per_step == 50_000
+
+
+def test_owners_of_the_host_time_sum_to_it() -> None:
+    found: CriticalPath = critical_path.analyze(step())
+    owners = {row.name: row.ns_per_step / 1000 for row in found.owners}
+    # the operator from 62 to 70; what nobody owns is 0-10, 60-62 and 290-320
+    assert owners == {LOADER: 50, "aten::mm": 8, None: 42}
+
+
+def test_kernels_that_could_take_twice_as_long() -> None:
+    found: CriticalPath = critical_path.analyze(step())
+    rows = [(row.name, row.slack_ns_per_step, row.ns_per_step) for row in found.kernels_with_slack]
+    assert rows == [("relu_kernel", 30_000, 30_000), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20_000, 20_000)]
+    assert found.device_ns_per_step == 250_000
+    assert {row.operator: row.device_slack_ns_per_step for row in found.operators}["aten::mm"] == 0
+
+
+def test_a_stretch_names_what_takes_at_least_half_of_it() -> None:
+    named = [stretch.mostly for stretch in critical_path.analyze(step()).stretches]
+    assert named == [None, LOADER, "aten::mm", None, "volta_sgemm_128x64_nn", None, None]
+
+
+def test_the_stretches_are_of_the_step_that_the_timeline_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = TraceBuilder()
+    starts = [0, 100, 200, 300]
+    for number, (start, length) in enumerate(zip(starts, (90, 94, 92, 92), strict=True)):
+        trace.step(number, start, length)
+        trace.launch_kernel("gemm", start + 40, 20, at=start + 10)
+    context = Context(read_built(trace))
+    shown = timeline.analyze(context)
+    monkeypatch.setattr(window, "MOST_EVENTS", 1)  # only the first step is modelled
+    found = critical_path.analyze(Context(read_built(trace)))
+    assert found.steps == 1
+    assert found.stretches_start_ns == shown.start_ns == 200_000
+    assert sum(stretch.duration_ns for stretch in found.stretches) == shown.duration_ns == 92_000
+
+
+def test_clocks_that_disagree_count_no_time_twice() -> None:
+    """A kernel of 300 that begins 20 before its launch call, as the device's clock has it."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 100)
+    trace.launch_kernel("gemm", 30, 300, at=50, call_dur=10)
+    parts = {part.resource: part.ns_per_step / 1000 for part in critical_path.analyze(Context(read_built(trace))).parts}
+    assert (parts["host"], parts["compute"]) == (30, 300)
+    assert sum(parts.values()) == 330

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.simulation import back_pointers, critical_path, model, slack, step_times
 from traceanalyzer.simulation.edits import Bandwidth, Drop, Edit, Host, Loader, Overlap, Relaunch, Scale, Unblock
 from traceanalyzer.simulation.model import Model
@@ -90,9 +91,14 @@ def test_the_critical_path_fills_the_steps_once(plan: Plan) -> None:
     assert (pieces.start_ns[1:] >= pieces.end_ns[:-1]).all()
     result = critical_path.analyze(found.context)
     assert sum(part.ns_per_step for part in result.parts) == pytest.approx(result.step_ns)
-    starts, ends = step_times.starts(found.bounds, found.recorded), step_times.ends(found.bounds, found.recorded)
-    step = int(np.argmin(np.abs((ends - starts) - (ends - starts).mean())))
-    assert sum(stretch.duration_ns for stretch in result.stretches) == ends[step] - starts[step]
+    assert min(part.ns_per_step for part in result.parts) >= 0
+    shown = program_steps(found.context).middle
+    starts = np.concatenate([part.step_start_ns for part in found.windows])
+    step = starts.tolist().index(program_steps(found.context).start_ns[shown])
+    length = step_times.ends(found.bounds, found.recorded) - step_times.starts(found.bounds, found.recorded)
+    assert sum(stretch.duration_ns for stretch in result.stretches) == length[step]
+    own = sum(row.ns_per_step for row in result.owners)
+    assert own == pytest.approx(sum(part.ns_per_step for part in result.parts if part.resource in ("host", "loader")))
 
 
 @given(plans)

@@ -22,7 +22,7 @@ from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Vendor
 
 _NO_EVENTS = Text(
-    "skip-no-accelerator", "the trace has no events of a device that is no GPU", note="such as MTIA, NPU, HPU"
+    "skip-no-accelerator", "the trace has no events of accelerators other than GPUs", note="such as MTIA, NPU, HPU"
 )
 _KINDS = tuple(TaskKind)
 
@@ -62,7 +62,7 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     busy_share: float | None
     """Share of the window (0 to 1) in which the device is busy; null without a window."""
     busy_share_of_span: float | None
-    """Share of that span (0 to 1) in which the device is busy: before and after it, nothing tells of the device; null
+    """Share of that span (0 to 1) in which the device is busy (its state before and after is unknown); null
     where all events take no time."""
     work_ns: int
     """Time in ns in which work runs."""
@@ -101,7 +101,7 @@ class AcceleratorDevice:
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to tell, or None."""
+    """Why there is nothing to report, or None."""
     return None if len(context.trace.accelerator) else _NO_EVENTS()
 
 

@@ -22,7 +22,7 @@ from traceanalyzer.trace.table import Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_DEVICE_TIME = Text("skip-attribution-no-device", "the trace has no events of a device")
+_NO_DEVICE_TIME = Text("skip-attribution-no-device", "the trace has no device events")
 
 
 class Attribution(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """To which Python line does the work of the backward pass belong?
 
 Autograd launches it from threads without Python frames. It belongs to the line that called the operator of the forward
-pass which made it necessary; flows and sequence numbers tell that operator (`modules.backward`). An operator that
+pass which made it necessary; flows and sequence numbers show that operator (`modules.backward`). An operator that
 autograd itself called (a backward pass of a backward pass, a checkpoint that is run again) has no line of its own: it
 belongs where the evaluation around it belongs.
 """

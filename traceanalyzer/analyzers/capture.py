@@ -19,7 +19,7 @@ class Capture(msgspec.Struct, frozen=True):
     """The recorded facts, and what follows from them."""
 
     facts: CaptureFacts
-    """What the capture recorded about the program beside the events, as in the capture schema."""
+    """What the capture recorded about the program in addition to the events, as in the capture schema."""
     control_step_ns: int | None
     """Duration of a step without the profiler, in ns, from the control phase with more steps: the median of three or
     more steps, else the mean. Null if no step was measured without the profiler."""

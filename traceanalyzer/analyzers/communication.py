@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.knowledge import links
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import ascending, distinct
@@ -35,7 +36,7 @@ class CollectiveRow(msgspec.Struct, frozen=True):
 
     operation: str | None
     """What the collective does: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
-    `gather`, `scatter`, `send`, `recv`, `send_recv` or `barrier`; null where neither metadata nor names tell."""
+    `gather`, `scatter`, `send`, `recv`, `send_recv` or `barrier`; null if neither metadata nor names show it."""
     process_group: str | None
     """Name of the process group; null where it is not recorded."""
     group_size: int | None
@@ -102,6 +103,18 @@ class StepCommunication(msgspec.Struct, frozen=True):
     """Part of that time in which no other kernel runs on any device, in ns."""
 
 
+class GpuLink(msgspec.Struct, frozen=True):
+    """What connects the GPUs of a machine of this kind, by the vendor's data sheet."""
+
+    name: str
+    """`NVLink`, `PCIe` or `Infinity Fabric`."""
+    gb_per_s: float
+    """Bandwidth of all links of one GPU in one direction, in 10^9 bytes per second. Between machines the network is
+    the link, and slower."""
+    source: str
+    """Document that has the figure."""
+
+
 class Communication(msgspec.Struct, frozen=True):
     """What collectives cost on devices; kernels count that start in the chosen steps, or all."""
 
@@ -116,6 +129,8 @@ class Communication(msgspec.Struct, frozen=True):
     calls_without_size: int
     """Number of collective kernels whose message size is unknown: no metadata (torch before 2.2), or a type without a
     known size."""
+    link: GpuLink | None = None
+    """What connects the GPUs within a machine; null where it is unknown for these devices, or they differ."""
 
 
 def missing(context: Context) -> Message | None:
@@ -135,7 +150,13 @@ def analyze(context: Context) -> Communication:
         steps=_steps(context),
         calls=sum(row.calls for row in rows),
         calls_without_size=sum(row.calls for row in rows if row.message_bytes is None),
+        link=_link(context),
     )
+
+
+def _link(context: Context) -> GpuLink | None:
+    found = links.between(context.trace.info.devices)
+    return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
 def kernels_of_collectives(context: Context) -> Bool:
@@ -146,7 +167,7 @@ def kernels_of_collectives(context: Context) -> Bool:
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """The values that tell rows of the table apart."""
+    """The values that distinguish rows of the table."""
 
     operation: str | None
     process_group: str | None

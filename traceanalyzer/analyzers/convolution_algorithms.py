@@ -2,7 +2,7 @@
 
 Calls of one operator of a convolution with equal inputs (shapes, types, strides, and the values of padding, stride
 and the like) are sorted by the kernels that they launch: each set of kernels is one algorithm. Where there are
-several, the library chose differently for the same work, and their times tell which choice is best.
+several, the library chose differently for the same work, and their times show which choice is best.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class ConvolutionNorms(msgspec.Struct, frozen=True):
     norm_ns: int
     """Device time in ns of the batch norms that follow a convolution."""
     trains: bool | None
-    """Whether batch norms compute statistics as in training, by their kernels; null where no kernel tells."""
+    """Whether batch norms compute statistics as in training, by their kernels; null if no kernel shows it."""
     has_backward: bool
     """Whether any operator of a backward pass was recorded."""
 

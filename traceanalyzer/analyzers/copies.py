@@ -27,7 +27,7 @@ class Copy(msgspec.Struct, frozen=True):
     """Name of the copy or fill as recorded."""
     kind: str
     """Direction of the copy (`HtoD`, `DtoH`, `DtoD`, `PtoP`, ...), `Memset` for a fill, or `unknown` where the name
-    does not tell."""
+    does not show it."""
     host_memory: str | None
     """Memory on the side of the host: `pageable` or `pinned`; null if the trace does not show it (ROCm), or the host's
     memory takes no part."""
@@ -177,7 +177,7 @@ def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]
 
 
 def _avoidable(context: Context, wait: I64) -> I64:
-    """For each call that waits for a copy, what goes away without the wait; 0 for no call (-1)."""
+    """For each call that waits for a copy, what is saved without the wait; 0 for no call (-1)."""
     costs, found = context.once(synchronizations.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
     if costs is not None:
         found[context.once(host_activity.waits).row] = costs[:, synchronizations.AVOIDABLE]

@@ -64,7 +64,7 @@ class DataParallel(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why it cannot be told whether there is such a wrapper, or None."""
+    """Why it is unknown whether there is such a wrapper, or None."""
     return None if len(context.trace.host) or len(context.trace.frames) else _NO_HOST()
 
 

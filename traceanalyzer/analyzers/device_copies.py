@@ -34,6 +34,10 @@ _ASKING = words(
 """Operators that copy on behalf of their caller."""
 _FOREIGN = re.compile(r"AccumulateGrad|torch\.distributed|c10d|[Rr]educer|DistributedDataParallel|fsdp", re.IGNORECASE)
 """Ranges in which copies serve the exchange or the collection of gradients."""
+_BEFORE_NS = 20_000
+"""Time before a call that counts as making it (own choice: Python calls a module and an operator in 5 to 15 us)."""
+_OF_COPIES = ("ToCopyBackward0", "ToCopyBackward", "CloneBackward0", "CopyBackwards")
+"""Functions of autograd that only copy."""
 _SHOWN = 60
 """Rows in the result (own choice: a model has fewer places that copy and matter)."""
 
@@ -68,6 +72,9 @@ class Conversion(msgspec.Struct, frozen=True):
     """Start of the longest call in ns since the first event."""
     python_line: str | None
     """The Python line that made the longest call; null where stacks were not recorded."""
+    call_ns: int = 0
+    """Duration of the calls on the host in ns, with the evaluation by autograd around each and with the time since the
+    operator before it, of which at most 20 us count: about what the program spends to make the calls."""
 
 
 class Conversions(msgspec.Struct, frozen=True):
@@ -103,7 +110,13 @@ def analyze(context: Context) -> Conversions:
     runs = _runs(context, asking, groups, count)
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
-    sums = (count_by(groups, count), sum_by(groups, device_ns, count), sum_by(groups, host_ns, count), runs)
+    sums = (
+        count_by(groups, count),
+        sum_by(groups, device_ns, count),
+        sum_by(groups, host_ns, count),
+        runs,
+        sum_by(groups, _made_ns(context, asking), count),
+    )
     order = np.lexsort((np.arange(count), -sums[2], -sums[1]))
     lines = _lines(context, asking[longest])
     rows = [
@@ -198,6 +211,22 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
     return longest
 
 
+def _made_ns(context: Context, asking: I64) -> I64:
+    """Per call: its duration with what is only there to make it."""
+    tree = context.host.tree
+    evaluation = tree.nearest(context.once(owners).is_evaluation)[asking]
+    converts = context.trace.names.where(lambda name: name.endswith(_OF_COPIES))[context.host.name]
+    outer = np.where(entries(converts, evaluation, False), evaluation, asking)
+    siblings = np.flatnonzero(entries(tree.parent, tree.after, -2) == tree.parent)
+    before = np.full(len(tree), NO_PARENT, np.int64)
+    before[tree.after[siblings]] = siblings
+    start = tree.start_ns[outer]
+    ended = np.where(before[outer] == NO_PARENT, start, entries(tree.end_ns, before[outer], 0))
+    waited = np.where(tree.thread[before[outer]] == tree.thread[outer], start - ended, 0)
+    made: I64 = tree.end_ns[outer] - start + np.clip(waited, 0, _BEFORE_NS)
+    return made
+
+
 def _lines(context: Context, asking: I64) -> list[str | None]:
     tree = context.host.tree
     codes = host_activity.python_lines(context, tree.thread[asking], tree.start_ns[asking])
@@ -207,7 +236,7 @@ def _lines(context: Context, asking: I64) -> list[str | None]:
 def _row(context: Context, key: list[int], sums: list[int], asking: int, line: str | None) -> Conversion:
     trace = context.trace
     operator, caller, shapes, types, backward, device = key
-    calls, device_ns, host_ns, run = sums
+    calls, device_ns, host_ns, run, call_ns = sums
     kinds = _types(trace.types[types])
     return Conversion(
         operator=trace.names[operator],
@@ -223,6 +252,7 @@ def _row(context: Context, key: list[int], sums: list[int], asking: int, line: s
         longest_run=run,
         start_ns=int(context.host.tree.start_ns[asking]),
         python_line=line,
+        call_ns=call_ns,
     )
 
 

@@ -36,7 +36,7 @@ class DeviceSync(msgspec.Struct, frozen=True):
     waiting_ns: int
     """Duration of all waits in ns."""
     avoidable_ns: int | None
-    """Time in ns that goes away without the waits: for each the lesser of the wait and of the gap in the work of the
+    """Time in ns that is saved without the waits: for each the lesser of the wait and of the gap in the work of the
     device after it; null without device activity."""
     longest_start_ns: int
     """Start of the longest wait in ns since the first event."""

@@ -38,7 +38,7 @@ class DeviceUse(msgspec.Struct, frozen=True):
     """Mean of the estimated occupancy of the kernels (0 to 1), weighted by their time in the window; null where the
     trace has no figure."""
     tensor_core_share: float | None
-    """Time of the kernels whose names tell that they use matrix units, over all kernel time of the trace (0 to 1); null
+    """Time of the kernels whose names show that they use matrix units, over all kernel time of the trace (0 to 1); null
     without kernel time."""
     tensor_core_unknown_share: float | None
     """Time of the kernels whose names do not show whether they use matrix units, over all kernel time (0 to 1); null

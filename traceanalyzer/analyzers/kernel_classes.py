@@ -1,7 +1,7 @@
 """What kind of work does the GPU do: matrix products, convolutions, copies, ...?
 
 Kernels are sorted into classes by their names (`knowledge.kernel_patterns`), but for those that the trace describes as
-collectives. A name that no pattern explains is `other`, and its time is told, so that the shares can be judged.
+collectives. A name that no pattern explains is `other`, and its time is reported, so that the shares can be judged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KernelClassTime(msgspec.Struct, frozen=True):
     name: str
     """Name of the class: `gemm`, `moe` (products of a mixture of experts), `moe_routing`, `convolution`, `attention`,
     `recurrent`, `normalization`, `elementwise`, `reduction`, `copy`, `embedding`, `pooling`, `sorting`, `sampling`,
-    `linear_algebra`, `communication`, `optimizer`, `triton` (generated under a name that tells no more), or `other` for
+    `linear_algebra`, `communication`, `optimizer`, `triton` (generated under a name that shows no more), or `other` for
     kernels whose names no rule knows."""
     calls: int
     """Number of launches of kernels of this class."""
@@ -45,7 +45,7 @@ class KernelClassTime(msgspec.Struct, frozen=True):
     """Whether the class of some of these kernels is inferred from their names alone; false where the trace itself says
     what all of them do, as the description of a collective does, and for `other`, where nothing is inferred."""
     generated_ns: int = 0
-    """Part of the total in ns in kernels that a compiler generated, as their names tell."""
+    """Part of the total in ns in kernels that a compiler generated, by their names."""
 
 
 class ClassifiedKernel(msgspec.Struct, frozen=True):

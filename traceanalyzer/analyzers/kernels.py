@@ -46,7 +46,7 @@ class Kernel(msgspec.Struct, frozen=True):
     """What kind of kernel the compiler made, as Inductor names it: `pointwise`, `reduction`, `persistent reduction`,
     `template`, `foreach` or `split scan`; null for all other kernels."""
     fused_operators: tuple[str, ...] = ()
-    """The operators that Inductor fused in the kernel, as its name tells; empty for all other kernels."""
+    """The operators that Inductor fused in the kernel, by its name; empty for all other kernels."""
     backend: str | None = None
     """What generated the kernel, as the operator that launches it tells; null where it does not."""
     source_file: str | None = None

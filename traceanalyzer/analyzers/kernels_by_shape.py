@@ -14,7 +14,7 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 500
-"""Rows in the result (own choice: real models launch a few hundred combinations; the rest is told as a time)."""
+"""Rows in the result (own choice: real models launch a few hundred combinations; the rest is one sum)."""
 
 _NO_SHAPES = Text(
     "skip-no-shapes",

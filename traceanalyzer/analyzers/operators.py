@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import HostTree
+from traceanalyzer.analyzers.host_tree import HostTree, NodeKind
+from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.model import Trace
@@ -36,6 +37,8 @@ class Operator(msgspec.Struct, frozen=True):
     """Duration of the calls in ns, without the operators and runtime calls inside."""
     host_total_ns: int
     """Duration of the calls in ns."""
+    beside_ns: int = 0
+    """Part of `host_self_ns` on threads other than the one that makes the steps and those of autograd."""
 
 
 class OperatorByShape(msgspec.Struct, frozen=True):
@@ -57,6 +60,8 @@ class OperatorByShape(msgspec.Struct, frozen=True):
     """Duration of the calls in ns, without the operators and runtime calls inside."""
     host_total_ns: int
     """Duration of the calls in ns."""
+    beside_ns: int = 0
+    """Part of `host_self_ns` on threads other than the one that makes the steps and those of autograd."""
 
 
 class Operators(msgspec.Struct, frozen=True):
@@ -148,6 +153,7 @@ def _grouped(context: Context) -> dict[str, Array]:
     keys = (host.name[nodes], trace.host.shapes[row], trace.host.types[row])
     first, groups = group(*keys)
     columns = [sum_by(groups, getattr(times, field)[nodes], len(first)) for field in NodeTimes.__struct_fields__]
+    columns.append(sum_by(groups, np.where(_beside(context)[nodes], times.host_self_ns[nodes], 0), len(first)))
     names, shapes, types = (key[first] for key in keys)
     return {
         "names": names,
@@ -155,6 +161,21 @@ def _grouped(context: Context) -> dict[str, Array]:
         "types": types,
         "figures": np.column_stack([sum_by(groups, context.calls_of(nodes), len(first)), *columns]),
     }
+
+
+def _beside(context: Context) -> Bool:
+    """Nodes on threads that neither make steps nor evaluate functions for autograd.
+
+    Where no step is marked, the thread whose outermost nodes take longest makes them.
+    """
+    host, tree = context.host, context.host.tree
+    thread = tree.thread
+    makes = np.unique(thread[host.kind == NodeKind.STEP])
+    if not len(makes) and len(tree):
+        outermost = tree.parent == NO_PARENT
+        makes = np.array([np.bincount(thread[outermost], (tree.end_ns - tree.start_ns)[outermost]).argmax()])
+    beside: Bool = ~np.isin(thread, np.append(makes, thread[context.once(owners).is_evaluation]))
+    return beside
 
 
 def _summed(names: I64, figures: I64) -> Iterator[tuple[int, list[int]]]:

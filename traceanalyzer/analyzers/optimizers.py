@@ -25,6 +25,8 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _NO_OPTIMIZERS = Text("skip-no-optimizers", "the trace has no range of an optimizer")
 _ZERO_GRAD = "Optimizer.zero_grad"
+IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
+"""Arithmetic of optimizers that update one parameter at a time."""
 _OPERATORS_SHOWN = 12
 """Names per range (own choice: an optimizer's arithmetic has fewer)."""
 
@@ -68,6 +70,8 @@ class Optimizer(msgspec.Struct, frozen=True):
     """The operators that are called most often, the most frequent first."""
     start_ns: int
     """Start of the longest call in ns since the first event."""
+    in_place: int = 0
+    """Number of calls of in-place arithmetic on one tensor, such as `aten::addcmul_`."""
 
     @property
     def exposed_ns(self) -> int:
@@ -116,8 +120,8 @@ def analyze(context: Context) -> Optimizers:
         strict=True,
     )
     rows = [
-        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]))  # type: ignore[call-arg]
-        for name, figures, found, row in zip(names.tolist(), columns, operators, longest, strict=True)
+        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), in_place)  # type: ignore[call-arg]
+        for name, figures, (*found, in_place), row in zip(names.tolist(), columns, operators, longest, strict=True)
     ]
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
@@ -171,19 +175,20 @@ def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
     return sum_by(of_row[call], np.maximum(waited, 0), count)
 
 
-def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tuple[OperatorCount, ...]]]:
-    """Per group: calls of operators on lists, and the most frequent operators."""
+def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tuple[OperatorCount, ...], int]]:
+    """Per group: calls of operators on lists, the most frequent operators, and calls of in-place arithmetic."""
     host, names = context.trace.host, context.trace.names
     nodes = np.flatnonzero(context.host.is_row)
     rows = ascending(context.host.row[nodes])
     call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
     rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
     on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)
+    in_place = names.where(IN_PLACE.__contains__)
     found = []
     for group in range(int(of_row.max(initial=-1)) + 1):
         own = host.name[rows[owner == group]]
         codes, counts = np.unique(own, return_counts=True)
         ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))
         shown = tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN])
-        found.append((int(on_lists[own].sum()), shown))
+        found.append((int(on_lists[own].sum()), shown, int(in_place[own].sum())))
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traceanalyzer.analyzers import dataloader, synchronizations, unread_device, unrecorded_work
+from traceanalyzer.analyzers import dataloader, operators_around, unread_device, unrecorded_work
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.holes import holes
@@ -132,8 +132,8 @@ def _crowds(context: Context) -> Iterator[Loss]:
     loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
     if loaders > dataloader.LOADERS:
         yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})
-    if deep := synchronizations.too_deep(context):
-        yield Loss("q-deep-waits", deep, {"told_apart": synchronizations.OPERATORS})
+    if deep := operators_around.too_deep(context):
+        yield Loss("q-deep-waits", deep, {"told_apart": operators_around.OPERATORS})
 
 
 def _links(context: Context) -> Iterator[Loss]:

@@ -203,7 +203,7 @@ def steps_of(context: Context) -> Steps:
 
 
 def _clock(context: Context) -> int | None:
-    """Absolute time of the first event; before 2024 the file's own clock tells it, since then the header."""
+    """Absolute time of the first event; before 2024 the file's own clock shows it, since then the header."""
     info = context.trace.info
     if info.base_ns is not None:
         return info.base_ns + info.origin_ns

@@ -30,7 +30,7 @@ class RecordedCollectives:
     described: I64
     """Row of each collective in the table of descriptions; 0 is none."""
     names: list[str]
-    """Name that tells the operation if the description does not."""
+    """Name that shows the operation if the description does not."""
     sequence: I64
     shapes: I64
     """Codes of the input shapes of host ranges."""
@@ -82,7 +82,7 @@ def on_device(context: Context) -> RecordedCollectives:
 
 
 def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
-    """Sequence number and input shapes that the host events around the launch tell; the innermost that has them."""
+    """Sequence number and input shapes of the host events around the launch; of the innermost that has them."""
     trace, host = context.trace, context.host
     tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
     sequences = context.once(_sequences)

@@ -28,15 +28,16 @@ _NO_OPERATORS = Text("skip-repeats-no-operators", "the trace has no operators")
 
 LEAST = 10
 """A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
-LONGEST = 8
-"""Operators of a sequence at most (own choice: the body of a loop over elements; more is a model called per sample)."""
+LONGEST = 16
+"""Operators of a sequence at most (own choice: the body of a loop over images and their channels; more is a model
+called per sample)."""
 _TAKING = frozenset(
     {"aten::select", "aten::slice", "aten::index", "aten::unbind", "aten::narrow", "aten::index_select"}
 )
 _CARRYING = re.compile(
-    r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|stack|argmax|multinomial|topk|item|\w*_cell)$"
+    r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|argmax|multinomial|topk|item|is_nonzero|equal|\w*_cell)$"
 )
-"""Operators of loops whose next turn needs the last one's result: recurrent layers, decoding."""
+"""Operators of loops whose next turn needs the last one's result: recurrent layers, decoding, decisions in Python."""
 _SHOWN = 20
 
 

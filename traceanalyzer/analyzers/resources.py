@@ -39,7 +39,7 @@ class StepResources(msgspec.Struct, frozen=True):
     """Part of it in ns in which no other kernel runs on that device; null without device events."""
     host_ns: float
     """Time per step in ns in which the host waits neither for a device nor for the loader: what threads do, and what no
-    event tells."""
+    event shows."""
     waiting_ns: float
     """Time per step in ns in which a thread that launches work waits for a device, or for room in its queue."""
     loader_ns: float

@@ -238,7 +238,7 @@ def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None)
 
 
 def _peak(members: list[_Group], time: int, gpu: gpus.Gpu) -> float | None:
-    """The peak for the units that most of the time is on; None where that matters, and names of kernels do not tell."""
+    """The peak for the units that most of the time is on; None if that matters and names of kernels do not show it."""
     family, dtype = members[0].work.family, members[0].work.dtype
     at_least = sum(member.matrix_unit_ns for member in members)
     at_most = at_least + sum(member.untold_unit_ns for member in members)

@@ -13,7 +13,9 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity, launches
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.sums import group
+from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -62,6 +64,10 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
     """The part of it in ns in the second recorded step or later."""
     rows: tuple[SetUp, ...]
     """Events by kind, name and Python line; within a kind the most time in later steps first."""
+    later_compiling_steps: int = 0
+    """Number of steps from the second recorded one on in which something is compiled."""
+    usual_compiling_ns_per_step: float | None = None
+    """Mean time of the typical steps in ns in which something is compiled; null in reports of earlier versions."""
 
 
 def missing(context: Context) -> Message | None:
@@ -78,7 +84,26 @@ def analyze(context: Context) -> RuntimeCalls:
         times |= Intervals.union(events.start, events.end)
     steps = context.steps
     within = times.within(steps.start_ns, steps.end_ns)
-    return RuntimeCalls(len(steps), int(within.sum()), int(within[1:].sum()), tuple(sorted(rows, key=_order)))
+    usual = program_steps(context).typical
+    compiling = _compiling_times(context)
+    return RuntimeCalls(
+        len(steps),
+        int(within.sum()),
+        int(within[1:].sum()),
+        tuple(sorted(rows, key=_order)),
+        later_compiling_steps=int((compiling.within(steps.start_ns[1:], steps.end_ns[1:]) > 0).sum()),
+        usual_compiling_ns_per_step=int(compiling.within(usual.start_ns, usual.end_ns).sum()) / max(1, len(usual)),
+    )
+
+
+def _compiling_times(context: Context) -> Intervals:
+    """When something is compiled, by ranges and frames of compilers and by torch's events about compilations."""
+    host, named = context.trace.host, context.trace.names.where(_is_of_dynamo)
+    rows = np.flatnonzero(named[host.name])
+    times = Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    for _, events in _compiling(context):
+        times |= Intervals.union(events.start, events.end)
+    return times
 
 
 def _order(row: SetUp) -> tuple[object, ...]:
@@ -113,6 +138,10 @@ def _compiling(context: Context) -> list[tuple[str, _Events]]:
     compiling = context.trace.names.where(host_activity.is_compiling)
     tables = (context.trace.host, context.trace.frames)
     return [("compiling", _Events.of(table, np.flatnonzero(compiling[table.name]))) for table in tables]
+
+
+def _is_of_dynamo(name: str) -> bool:
+    return compiled_code.is_compilation(name) or compiled_code.is_conversion(name)
 
 
 class _Events:

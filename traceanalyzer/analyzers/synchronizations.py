@@ -1,4 +1,4 @@
-"""Where does the host wait for the device, and does the device run dry because of it?
+"""Where does the host wait for the device, and does the device run out of work because of it?
 
 A wait is a synchronizing call of the runtime, or a copy call that holds the host until the copy has ended. Waiting
 costs nothing while the device works. What it costs is the gap that follows: once the queue has been emptied, the
@@ -10,10 +10,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import busy_times, host_activity, host_owners
+from traceanalyzer.analyzers import busy_times, host_activity, host_owners, operators_around
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import HostWaits
-from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
 from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
@@ -24,12 +23,8 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_CALLS = Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown")
 
-OPERATORS = 32
-"""Operators around a wait that distinguish it from others (own choice: programs nest a dozen, recursion has no
-end)."""
-
 AVOIDABLE = 4
-"""Column of `costs` that holds the time that goes away without the wait."""
+"""Column of `costs` with the time that is saved without the wait."""
 
 
 class Synchronization(msgspec.Struct, frozen=True):
@@ -149,7 +144,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     places = list(dict.fromkeys(index.places))
     number = np.array([places.index(place) for place in index.places])
     owner = number[index.of_launches(context, waits.row)]
-    first, groups = group(name, _chains(context, node), line, owner)
+    first, groups = group(name, operators_around.chains(context, node), line, owner)
     count, steps = len(first), len(context.steps)
     waiting = waits.end_ns - waits.start_ns
     longest = np.zeros(count, np.int64)
@@ -163,7 +158,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     found = [
         Synchronization(
             names[name[row]],
-            _operators(context, int(node[row])),
+            operators_around.names(context, int(node[row])),
             names[line[row]] if line[row] >= 0 else None,
             *values,
             *(*_device_figures(None if sums is None else sums[number : number + 1]), places[owner[row]]),
@@ -186,66 +181,12 @@ def _order(row: Synchronization) -> tuple[object, ...]:
     )
 
 
-def _chains(context: Context, node: I64) -> I64:
-    """A number for each node such that two nodes share it if the same operators are around them."""
-    above = context.once(_named_above)
-    chain, around = np.zeros(len(node), np.int64), _first_named(context, node)
-    for _ in range(OPERATORS):
-        counted = np.flatnonzero(around != NO_PARENT)
-        if not len(counted):
-            break
-        # Each level gives new numbers; those without a further name keep theirs, which count fewer names.
-        longer = group(chain[counted], context.host.name[around[counted]])[1]
-        chain[counted] = int(chain.max()) + 1 + longer
-        around = above[around]
-    return chain
-
-
-def too_deep(context: Context) -> int:
-    """How many waits lie in more operators than distinguish them."""
-    above = context.once(_named_above)
-    around = _first_named(context, context.links.node[context.once(host_activity.waits).row])
-    for _ in range(OPERATORS):
-        around = above[around]
-    return int((around != NO_PARENT).sum())
-
-
-def _first_named(context: Context, position: I64) -> I64:
-    """For each node, itself or its nearest ancestor that is named; -1 for none."""
-    return entries(context.once(_nearest_named), position, NO_PARENT)
-
-
-def _operators(context: Context, node: int) -> tuple[str, ...]:
-    """Names of a node and of what it is in, outermost first."""
-    above = context.once(_named_above)
-    found: list[str] = []
-    around = int(_first_named(context, np.array([node]))[0])
-    while around != NO_PARENT and len(found) < OPERATORS:
-        found.append(context.trace.names[context.host.name[around]])
-        around = int(above[around])
-    return tuple(reversed(found))
-
-
-def _named_above(context: Context) -> I64:
-    """The nearest named ancestor of each node, -1 for none; one more -1 at the end answers for the position -1."""
-    nearest = np.append(context.once(_nearest_named), NO_PARENT)
-    return np.append(nearest[context.host.tree.parent], NO_PARENT)
-
-
-def _nearest_named(context: Context) -> I64:
-    """For each node, itself or its nearest ancestor that is named around a wait; -1 for none.
-
-    Steps and modules are not named, nor is an operator that calls itself again.
-    """
-    host = context.host
-    return host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP) & ~host.merged)
-
-
 def costs(context: Context) -> I64 | None:
     """What each wait of the trace costs on its device; None where no device activity was recorded.
 
-    Columns: idle time meanwhile, whether it drains, for how long, that unexplained, and the part that goes away
-    without the wait. A host that has nothing to wait for gains no time, so that part is no longer than the wait.
+    Columns, in ns: the device's idle time during the wait; 1 if the device has nothing to do after it, else 0; for how
+    long; the part of that without another reason; and the time that is saved without the wait, which is never longer
+    than the wait itself.
     """
     if not (context.trace.device.device != UNKNOWN).any():
         return None

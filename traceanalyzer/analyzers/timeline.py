@@ -85,9 +85,8 @@ class Timeline(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Timeline:
     """Lanes of a typical step of the program: threads with most to show first, then streams."""
-    steps = program_steps(context).typical
-    length = steps.end_ns - steps.start_ns
-    chosen = int(np.argmin(np.abs(length - length.mean())))
+    steps = program_steps(context)
+    chosen = steps.middle
     start, end = int(steps.start_ns[chosen]), int(steps.end_ns[chosen])
     cell = max(1, -(-(end - start) // CELLS))
     names: StringPool[int] = StringPool()

@@ -55,7 +55,7 @@ def _of_devices(context: Context) -> dict[int, Intervals]:
 
 
 def _of_device(context: Context, number: int) -> Intervals:
-    """The times of one device: what the three signs tell, without what was recorded."""
+    """The times of one device: what the three signs show, without what was recorded."""
     device = context.trace.device
     own = np.flatnonzero(device.device == number)
     linked = own[context.links.launch[own] != NO_PARENT]
@@ -133,5 +133,5 @@ def _late_copies(context: Context, linked: I64, first: int) -> list[tuple[int, i
 
 
 def _is_usual(delay: int, others: I64) -> bool:
-    """Whether a delay is like the others; without others nothing tells that it is."""
+    """Whether a delay is like the others; without others it is unknown whether it is."""
     return len(others) > 0 and delay <= _USUAL * float(np.median(np.maximum(others, 0)))

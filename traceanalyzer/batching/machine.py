@@ -9,6 +9,12 @@ from pathlib import Path
 _UNLIMITED = 1 << 60
 """Version 1 of cgroups says "no limit" with a number near 2^63."""
 
+_MOST_OF_A_FILE = 8
+"""Processes for one file; more of them would wait for the one that reads it and puts all parts together."""
+
+_DECODER_BYTES = 200 << 20
+"""Free memory for each process; it takes less than a third, and the columns of the trace come on top of it."""
+
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -20,6 +26,13 @@ def cores() -> int:
         usable = os.cpu_count() or 1
     quota = _cpu_quota(_CGROUPS)
     return max(1, min(usable, quota or usable))
+
+
+def processes_of_a_file() -> int:
+    """Number of processes that decode one large trace, as cores and memory allow; at least one."""
+    free = available_memory()
+    fitting = _MOST_OF_A_FILE if free is None else free // _DECODER_BYTES
+    return max(1, min(cores(), fitting, _MOST_OF_A_FILE))
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroups: Path = _CGROUPS) -> int | None:

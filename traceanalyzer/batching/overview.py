@@ -64,7 +64,7 @@ class RuleRow:
     files: int
     runs: int
     low_ns: float | None
-    """Least saving over all steps of all files in ns; None where no file tells."""
+    """Least saving over all steps of all files in ns; None if no file shows it."""
     high_ns: float | None
 
 

@@ -14,7 +14,7 @@ _RESERVE_SHARE = 0.2
 """Share of the available memory that is left for everything else that runs."""
 
 _UNKNOWN_MEMORY = 4 << 30
-"""Bytes to assume where the system does not tell its memory."""
+"""Bytes to assume where the system does not report its memory."""
 
 
 def budget(limit: str | None) -> int:

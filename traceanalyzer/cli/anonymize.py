@@ -1,4 +1,4 @@
-"""`traceanalyzer anonymize`: a trace without names that tell whose it is."""
+"""`traceanalyzer anonymize`: a trace without names that show whose it is."""
 
 from __future__ import annotations
 

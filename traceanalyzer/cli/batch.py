@@ -41,7 +41,7 @@ _INDEX = "index.html"
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Maximum number of processes  [default: one per core, as far as memory allows].",
+    help="Maximum number of processes  [default: one per core, as memory allows].",
 )
 @click.option(
     "--memory",

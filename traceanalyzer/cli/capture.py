@@ -64,7 +64,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
     """Record training steps without changing the code.
 
     PROGRAM is the command that starts your program, with its arguments; put -- before it, so that its options are not
-    taken for options of capture. A step ends when an optimizer has stepped or, without an optimizer, when the next
+    read as options of capture. A step ends when an optimizer has stepped or, without an optimizer, when the next
     batch is requested. One trace per rank is written to DIR. Then the program goes on without the profiler.
 
     \b

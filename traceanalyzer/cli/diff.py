@@ -1,4 +1,4 @@
-"""`traceanalyzer diff`: compares two traces, reports, folders or runs, and tells changes from noise."""
+"""`traceanalyzer diff`: compares two traces, reports, folders or runs, and distinguishes changes from noise."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
 @parameters.top("5, in Markdown 20")
 @parameters.lang
 @parameters.steps(of=" of traces")
+@parameters.jobs
 @parameters.force
 @parameters.quiet
 def command(
@@ -49,6 +50,7 @@ def command(
     lang: str | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
+    jobs: int,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -87,7 +89,7 @@ def command(
     first, last = steps or (None, None)
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
-        found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress)
+        found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
     differences.DifferenceDelivery(spoken, top, force=force, quiet=quiet).deliver(found, targets)
     if found.gate is not None and (code := _CODES[found.gate.outcome]):
         sys.exit(code)

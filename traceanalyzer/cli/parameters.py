@@ -170,6 +170,20 @@ def choice_of_rules(command: _Command) -> _Command:
     return select(ignore(command))
 
 
+def _processes(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
+    """What was asked for, or as many processes as cores and memory allow."""
+    from traceanalyzer.batching import machine  # noqa: PLC0415 - only where a command runs
+
+    return jobs or machine.processes_of_a_file()
+
+
+jobs: _Decorator[Any] = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    callback=_processes,
+    help="Maximum number of processes that read a large trace  [default: one per core, as far as memory allows].",
+)
 lang: _Decorator[Any] = click.option(
     "--lang",
     metavar="CODE",

@@ -19,6 +19,7 @@ from traceanalyzer.pipeline import StepChoice
 @parameters.steps(of=" of traces")
 @parameters.choice_of_rules
 @parameters.fail_on
+@parameters.jobs
 @parameters.show
 @parameters.force
 @parameters.quiet
@@ -34,6 +35,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_on: str | None,
+    jobs: int,
     show: bool,
     force: bool,
     quiet: bool,
@@ -67,7 +69,7 @@ def command(
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
     with reading_each(quiet=quiet) as progress:
-        run = multirank.collect(inputs, StepChoice(first, last, skip_warmup), progress)
+        run = multirank.collect(inputs, StepChoice(first, last, skip_warmup), progress, jobs)
     report = run.report(settings)
     delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet).deliver(report, targets, {})
     for line in run.summary:

@@ -63,6 +63,7 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @flame.options
 @delivery.assets_options
+@parameters.jobs
 @parameters.show
 @parameters.force
 @parameters.quiet
@@ -87,6 +88,7 @@ def command(
     weight: str | None,
     assets: str | None,
     assets_format: str | None,
+    jobs: int,
     show: bool,
     force: bool,
     quiet: bool,
@@ -100,7 +102,7 @@ def command(
     key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
     of its only run. A saved report is shown as it is, like render does.
 
-    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it tells which
+    Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it shows which
     operators, modules and lines they belong to. In a folder it is found by itself.
 
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
@@ -141,7 +143,7 @@ def command(
     if TABLE in forms and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
     flame.check(forms, over, weight, StepChoice(first, last, skip_warmup))
-    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures)
+    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures, jobs)
     made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
@@ -175,6 +177,7 @@ class _Asked:
     compile_logs: tuple[CompileLog, ...]
     captures: tuple[str, ...]
     """Files that may hold the capture of graphs."""
+    jobs: int
 
 
 @dataclass(frozen=True)
@@ -208,12 +211,12 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
         if asked.captures:
             raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
         with reading_each(quiet=quiet) as each:
-            run = multirank.collect(chosen.inputs, asked.steps, each)
+            run = multirank.collect(chosen.inputs, asked.steps, each, asked.jobs)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
     (file,) = chosen.inputs
     beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else chosen.captures))
     with reading(file, quiet=quiet) as progress:
-        content = opening.read(file, progress)
+        content = opening.read(file, progress, asked.jobs)
         if isinstance(content, Difference):
             raise UsageError(f"{file}: is a saved difference. Did you mean {suggestions.typed('render', file)}?")
         if isinstance(content, Report) and asked.settings.options:

@@ -72,7 +72,7 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     if (steps is None) == (time_ns is None):
-        raise UsageError("nothing says what to keep; add --steps A:B or --time A:B")
+        raise UsageError("name what to keep: add --steps A:B or --time A:B")
     with reading(trace, quiet=quiet) as progress:
         done = trim(trace, Path(target), steps=steps, time_ns=time_ns, force=force, progress=progress)
     if not quiet:

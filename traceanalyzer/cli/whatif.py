@@ -15,7 +15,8 @@ from traceanalyzer.cli.parameters import ParamType
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening
-from traceanalyzer.pipeline import StepChoice, whatif
+from traceanalyzer.pipeline import StepChoice
+from traceanalyzer.prediction import whatif
 from traceanalyzer.renderers import what_if as formats
 from traceanalyzer.trace.model import Trace
 
@@ -50,7 +51,7 @@ class _Speedup(ParamType[tuple[str, float]]):
             return value
         selector, equals, factor = str(value).rpartition("=")
         if not equals or not selector:
-            self.fail(f"{value} says no factor; write SELECTOR=FACTOR, such as aten::mm=2", param, ctx)
+            self.fail(f"{value} has no factor; write SELECTOR=FACTOR, such as aten::mm=2", param, ctx)
         return selector, _Factor().convert(factor, param, ctx)
 
 
@@ -62,23 +63,24 @@ class _Speedup(ParamType[tuple[str, float]]):
     type=_Speedup(),
     multiple=True,
     metavar="SELECTOR=FACTOR",
-    help="It is FACTOR times as fast; 0 is free. Repeatable.",
+    help="FACTOR times as fast; 0 takes no time. Repeatable.",
 )
-@click.option("--free", multiple=True, metavar="SELECTOR", help="It takes no time. Repeatable.")
+@click.option("--free", multiple=True, metavar="SELECTOR", help="Assume that SELECTOR takes no time. Repeatable.")
 @click.option(
     "--no-sync",
     multiple=True,
     metavar="SELECTOR",
-    help="These calls wait for the GPU no more: '*' for all, a runtime function, or an operator. Repeatable.",
+    help="These calls no longer wait for the GPU: '*' for all, a runtime function, or an operator. Repeatable.",
 )
 @click.option("--bandwidth", type=_Factor(), metavar="FACTOR", help="Collectives are FACTOR times as fast.")
-@click.option("--overlap", is_flag=True, help="Collectives run beside computation.")
+@click.option("--overlap", is_flag=True, help="Collectives overlap with computation.")
 @click.option("--graphs", is_flag=True, help="One CUDA graph launches all kernels of a step.")
 @parameters.output("the prediction", renderers.suffixes(_FORMATS))
 @parameters.form(_FORMATS)
 @parameters.top("20")
 @parameters.lang
 @parameters.steps()
+@parameters.jobs
 @parameters.force
 @parameters.quiet
 def command(
@@ -97,18 +99,20 @@ def command(
     lang: str | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
+    jobs: int,
     force: bool,
     quiet: bool,
 ) -> None:
     """Predict what a step would take with changes.
 
-    The dependencies of the recorded step are replayed with all changes together. Without a change, a table says what
-    would help most.
+    The dependencies of the recorded step are replayed with all changes together. If no change is given, a table shows
+    what would help most.
 
     A SELECTOR is loader, gpu, host, communication, or the name of an operator, a kernel, a class of kernels
-    (gemm, elementwise) or an owner of host time (a function or module), in this order; * and ? stand for anything,
-    and kernel:NAME, class:NAME, owner:NAME or operator:NAME says which. An operator is faster on the GPU, with
-    everything that it calls; one that runs nothing there is faster on the host, as owners are.
+    (gemm, elementwise) or an owner of host time (a function or module), looked up in this order; * and ? are
+    wildcards, and kernel:NAME, class:NAME, owner:NAME or operator:NAME names the kind. A change of an operator applies
+    to its work on the GPU, with everything that it calls; if it has none there, to its time on the host, like a change
+    of an owner.
 
     \b
     Examples:
@@ -131,7 +135,7 @@ def command(
     if len(speedups) < len(speedup):
         raise UsageError("--speedup: the same selector is given twice")
     with reading(given, quiet=quiet) as progress:
-        trace = opening.read(given, progress)
+        trace = opening.read(given, progress, jobs)
         if not isinstance(trace, Trace):
             what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
             raise UsageError(f"{given}: {what}, which have no events to replay; name the trace")

@@ -36,6 +36,7 @@ def diff(
     steps: StepChoice | None = None,
     config: Config | None = None,
     progress: FileProgress | None = None,
+    jobs: int = 1,
 ) -> Difference:
     """Compare two measurements.
 
@@ -47,12 +48,13 @@ def diff(
         steps: The steps of traces that count.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
         progress: From the name of a file to what takes the number of bytes after each read.
+        jobs: As of `load`; files are read one after another.
 
     Raises:
         UnusableInputError: A side holds nothing that can be compared.
         UsageError: The sides are of different kinds, or no run was named where there are several.
     """
-    reading = Reading(config or Config(), steps or StepChoice(), progress or silent)
+    reading = Reading(config or Config(), steps or StepChoice(), progress or silent, jobs)
     if head is None:
         if isinstance(base, Report):
             raise UsageError("a single report cannot be compared; name two")

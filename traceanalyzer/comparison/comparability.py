@@ -34,7 +34,7 @@ _SHAPES_IN_COMMON = 0.05
 _CALLS_IN_COMMON = 0.5
 """Own choice: another batch size or length keeps the operators and their calls, another model does not."""
 _ANYTHING_IN_COMMON = 0.05
-"""Own choice, where shapes do not tell: of the operators' calls and of the kernels' time."""
+"""Own choice, where shapes do not show it: of the operators' calls and of the kernels' time."""
 
 _UNRELATED = Text(
     "diff-unrelated",

@@ -145,7 +145,7 @@ def predict(
 
 
 def _agreement(predicted: Interval, measured: float, reached: Interval) -> str:
-    """Only what was measured itself can be as predicted; an interval that reaches the prediction tells nothing."""
+    """Only what was measured itself can be as predicted; an interval that reaches the prediction shows nothing."""
     low, high = predicted
     if low <= measured <= high:
         return "as-predicted"

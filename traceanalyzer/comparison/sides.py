@@ -43,6 +43,7 @@ class Reading:
     config: Config
     steps: StepChoice
     progress: FileProgress
+    jobs: int = 1
 
 
 def open_side(given: str, reading: Reading) -> Given:
@@ -122,5 +123,5 @@ def _of_reports(where: str, read: dict[str, Report], run: str | None, ignored: t
 
 
 def _read(location: str, reading: Reading) -> Report:
-    content = opening.read(location, reading.progress(location))
+    content = opening.read(location, reading.progress(location), reading.jobs)
     return report_on(content, location, reading.steps, reading.config)

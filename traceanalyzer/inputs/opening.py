@@ -69,19 +69,20 @@ def open_source(location: str | Path, progress: Callable[[int], None] = lambda _
         raise UnusableInputError(f"{url}: cannot be read: {error.strerror or error}") from None
 
 
-def read(location: str | Path, progress: Callable[[int], None] = lambda _: None) -> Content:
+def read(location: str | Path, progress: Callable[[int], None] = lambda _: None, jobs: int = 1) -> Content:
     """Read one file; its content decides what it is.
 
     Args:
         location: A path, a URL, or "-" for standard input.
         progress: Called with the number of input bytes after each read.
+        jobs: Most processes that decode a large trace.
 
     Raises:
         UnusableInputError: It holds nothing that this program reads.
         MissingDependencyError: A URL whose library is not installed.
     """
     with open_source(location, progress) as source:
-        return saved_reports.read(source) if saved_reports.begins(source) else readers.read(source)
+        return saved_reports.read(source) if saved_reports.begins(source) else readers.read(source, jobs)
 
 
 def is_one_file(given: str) -> bool:

@@ -60,7 +60,7 @@ class RankGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the name of a file tells about its run."""
+    """What the name of a file shows about its run."""
 
     folder: str
     stem: str

@@ -70,12 +70,12 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class SniffedFile:
-    """A file that was found, and what its first bytes tell; exactly one of `peek` and `failure` is set."""
+    """A file that was found, and what its first bytes show; exactly one of `peek` and `failure` is set."""
 
     found: FoundFile
     peek: Peek | None = None
     failure: str | None = None
-    """Why nothing can be told: it is empty, or cannot be read."""
+    """Why the kind of the file is unknown: it is empty, or cannot be read."""
 
     def is_a(self, kind: FileKind) -> bool:
         """Whether the file is of a kind."""

@@ -45,7 +45,7 @@ _SIZES = {
 
 @cache
 def operation(name: str) -> str | None:
-    """What a collective does, by the name that c10d, an annotation or a kernel gives it; None if it does not tell.
+    """What a collective does, by the name that c10d, an annotation or a kernel gives it; None if it does not show it.
 
     `_allgather_base`, `nccl:all_gather`, `c10d::allgather_`, `ncclDevKernel_AllGather_RING_LL` are `all_gather`.
     """

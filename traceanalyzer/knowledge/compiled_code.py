@@ -37,6 +37,14 @@ def is_compilation(name: str) -> bool:
     return "compile" in name and _COMPILATION.match(name) is not None
 
 
+def is_conversion(name: str) -> bool:
+    """Whether an event is what TorchDynamo does where no compilation fits a call: it traces the function, or gives up.
+
+    The range `dynamo` is around the ranges of the compilation (`ConvertFrame` in torch/_dynamo/convert_frame.py).
+    """
+    return name == "dynamo"
+
+
 def is_backward_compilation(name: str) -> bool:
     """Whether an event is the compilation of a backward pass."""
     return name.startswith("entire_backward_compile")

@@ -81,7 +81,7 @@ _PLAIN_NORMS = frozenset({"linalg_vector_norm", "linalg_norm", "_weight_norm_int
 
 @dataclass(frozen=True)
 class Generated:
-    """What the name of a generated kernel tells."""
+    """What the name of a generated kernel shows."""
 
     kind: str
     """Of `KINDS`: `pointwise`, `reduction`, `persistent reduction`, `template`, `foreach` or `split scan`."""
@@ -90,13 +90,13 @@ class Generated:
 
 
 def is_generated(name: str) -> bool:
-    """Whether a compiler generated the kernel, as its name tells: Inductor, NNC, TorchScript's fuser."""
+    """Whether a compiler generated the kernel, by its name: Inductor, NNC, TorchScript's fuser."""
     return _GENERATED.search(name[:_LONGEST]) is not None
 
 
 @lru_cache(NAMES_KEPT)
 def generated(name: str) -> Generated | None:
-    """What the name tells of a kernel that Inductor made; None for every other name."""
+    """What the name shows of a kernel that Inductor made; None for every other name."""
     if not name.startswith("triton_") or len(name) > _LONGEST:
         return None
     match = _FUSED.fullmatch(name)

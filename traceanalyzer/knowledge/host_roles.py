@@ -1,4 +1,4 @@
-"""What a part of the host's work is for, as far as names tell: input preprocessing, tokenization, logging, ...
+"""What a part of the host's work is for, as far as names show: input preprocessing, tokenization, logging, ...
 
 A role is told by a Python function and its file, by a mark, by a class of modules or by a built-in function. What is
 called inside has the role, too.
@@ -135,7 +135,7 @@ ROLES: tuple[HostRole, ...] = (
 
 
 def of_frame(name: str) -> str | None:
-    """The role of a Python frame or of a built-in function; None where the name tells none."""
+    """The role of a Python frame or of a built-in function; None if the name shows none."""
     if name.startswith("<built-in "):
         return next((role.id for role in ROLES if role.builtins and role.builtins.search(name)), None)
     if name.startswith("nn.Module: "):
@@ -154,7 +154,7 @@ def of_frame(name: str) -> str | None:
 
 
 def of_mark(name: str) -> str | None:
-    """The role of a mark; None where the name tells none."""
+    """The role of a mark; None if the name shows none."""
     if marks.is_dataloader(name):
         return LOADER
     return next((role.id for role in ROLES if role.marks and role.marks.search(name)), None)

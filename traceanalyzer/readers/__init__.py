@@ -19,13 +19,17 @@ _LONGEST_TEXT = 256 << 20
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
-def read(source: Source) -> Trace | TableDocument:
+def read(source: Source, jobs: int = 1) -> Trace | TableDocument:
     """Read whatever the source holds.
+
+    Args:
+        source: Decompressed bytes of the input.
+        jobs: Most processes that decode a trace; as many as pay for its size do. They change nothing in it.
 
     Raises:
         UnusableInputError: Neither a trace nor a text with a table.
     """
-    return kineto.read(source) if _is_trace(source) else _read_text(source)
+    return kineto.read(source, jobs) if _is_trace(source) else _read_text(source)
 
 
 def _is_trace(source: Source) -> bool:

@@ -53,6 +53,11 @@ class Source(io.RawIOBase):
         """Whether there is nothing to read (known only before the first read)."""
         return not self._head
 
+    @property
+    def is_gzip(self) -> bool:
+        """Whether the input is compressed."""
+        return self._gzip is not None
+
     def readable(self) -> bool:
         """True, as for every source."""
         return True

@@ -49,7 +49,7 @@ PLACES = {
 
 _PREVIEW = Text(
     "advice-confidence-preview",
-    "{confidence}; in preview: nobody has seen this rule judge a recording rightly yet",
+    "{confidence}; preview: this rule has not been confirmed on a real recording yet",
     note="confidence is A: exact evidence, and the like",
 )
 _PLAIN = re.compile(r"[!-;=?-~]{1,500}")

@@ -49,12 +49,12 @@ _NEXT = {
 }
 _ERROR = Text(
     "whatif-error",
-    "Without a change the replay differs from the recorded step by {error:share}.",
+    "A replay without changes differs from the recorded step by {error:share}.",
     "the replay of the dependencies in a trace; error is a share of the step",
 )
 _ABSTAINS = Text(
     "whatif-abstains",
-    "Without a change the replay differs from the recorded step by {error:share}, too much for a prediction: these are "
+    "A replay without changes differs from the recorded step by {error:share}, too much for a prediction: these are "
     "bounds.",
     "the replay of the dependencies in a trace; error is a share of the step",
 )
@@ -65,9 +65,11 @@ _KINDS = {
     ),
     "speedup": Text("whatif-kind-speedup", "{selector} {factor} times as fast", "a change that somebody thinks of"),
     "free": Text("whatif-kind-free", "{selector} takes no time", "a change that somebody thinks of"),
-    "no-sync": Text("whatif-kind-no-sync", "{selector} waits no more", "selector names calls that wait for the device"),
+    "no-sync": Text(
+        "whatif-kind-no-sync", "{selector} no longer waits", "selector names calls that wait for the device"
+    ),
     "bandwidth": Text("whatif-kind-bandwidth", "communication {factor} times as fast"),
-    "overlap": Text("whatif-kind-overlap", "communication runs beside computation"),
+    "overlap": Text("whatif-kind-overlap", "communication overlaps with computation"),
     "graphs": Text("whatif-kind-graphs", "one graph launches all kernels of a step", "a CUDA graph"),
 }
 _FOUND = {

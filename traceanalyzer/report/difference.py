@@ -107,7 +107,7 @@ class ChangedPart(msgspec.Struct, frozen=True):
     change_share: float | None
     """Share of the change of the whole step that this part makes; null in a table, or if the step did not change."""
     clear: bool | None
-    """Whether the change is beyond the noise of the steps; null where that cannot be told."""
+    """Whether the change is beyond the noise of the steps; null if that is unknown."""
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -219,7 +219,7 @@ class FindingChange(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What the fixed findings predicted together, beside what was measured."""
+    """What the fixed findings predicted together, and what was measured."""
 
     predicted_ns: Interval
     """Time in ns by which a step was to get shorter, at least and at most."""
@@ -275,7 +275,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Findings that are fixed, then new ones, then those that are still there; empty where the sides have no work in
     common."""
     prediction: Prediction | None
-    """What the fixed findings predicted, beside what was measured; null where nothing was predicted, or the verdict is
+    """What the fixed findings predicted, and what was measured; null where nothing was predicted, or the verdict is
     inconclusive."""
     gpus: tuple[GpuUse, ...]
     """How busy each device is on both sides."""

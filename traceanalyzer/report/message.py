@@ -29,7 +29,7 @@ class Message(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Text:
-    """A text that users see, defined beside the code that says it."""
+    """A text that users see, defined next to the code that uses it."""
 
     id: str
     english: str

@@ -58,7 +58,7 @@ class CodePlace(msgspec.Struct, frozen=True):
     shapes: str | None = None
     """Input shapes as recorded, where they matter; else null."""
     value: float | None = None
-    """What was measured at this place, in `unit`; null where there is nothing to tell."""
+    """What was measured at this place, in `unit`; null if nothing was measured there."""
     unit: str = ""
     """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None
@@ -152,7 +152,7 @@ class Finding(msgspec.Struct, frozen=True):
     """Ids of all runs of a document that have a finding of the same words but for its numbers, this one included; each
     run has its own finding in the list. Empty where no other run has it."""
     stage: str = "stable"
-    """Stage of the rule: `preview` (nobody has seen it judge a recording rightly yet, and `--fail-on` does not count
+    """Stage of the rule: `preview` (not yet confirmed on a real recording, and `--fail-on` does not count
     it), `stable`, or `deprecated` (another rule says the same better)."""
 
 
@@ -203,7 +203,7 @@ class Headline(msgspec.Struct, frozen=True):
     run: str | None
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
-    """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not tell),
+    """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not show it),
     `gpu-memory`, `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the recording
     cannot tell)."""
     message: Message

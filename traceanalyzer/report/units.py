@@ -8,7 +8,7 @@ from typing import Any
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 _SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _FEW = 20
-"""A whole of fewer than so many is written in the next smaller unit, so that whole numbers tell it from its parts."""
+"""A whole of fewer than so many units is written in the next smaller unit, so that rounding does not hide its parts."""
 UNKNOWN = "unknown"
 PERCENT = "%"
 SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT)

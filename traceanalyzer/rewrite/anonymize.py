@@ -1,4 +1,4 @@
-"""Writes a trace without names that tell whose it is, so that people can share it.
+"""Writes a trace without names that show whose it is, so that people can share it.
 
 Names of modules, files, functions, hosts, process groups and annotations become keyed hashes, unknown metadata
 is dropped; times, shapes, sizes and the names of PyTorch, of its libraries and of runtime calls stay, so that the
@@ -115,7 +115,7 @@ class _Anonymous:
         return event
 
     def _identity(self, value: object) -> object:
-        """An id that tells nothing: numbers stay, texts (which may name a host) are hashed."""
+        """An id that shows nothing: numbers stay, texts (which may name a host) are hashed."""
         if type(value) is int:
             return value
         if isinstance(value, str):

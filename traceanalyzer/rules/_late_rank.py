@@ -18,7 +18,7 @@ class LateRank:
     """Time in ns by which it makes a step longer: from the replay of all ranks, else how long each other rank waits for
     it."""
     gap_ns: float
-    """Part of it in ns that surely goes away with this rank: by so much it is later than the next one."""
+    """Part of it in ns that is surely saved with this rank: by so much it is later than the next one."""
     is_replayed: bool
 
 

@@ -70,7 +70,7 @@ def with_workers(average: Average, basis: Message, share: float = 1.0) -> TimeSa
     Args:
         average: Means over the steps.
         basis: How it was estimated.
-        share: Share of the waiting that goes away, if there are several loaders.
+        share: Share of the waiting that is saved, if there are several loaders.
     """
     exposed, full = average.dataloader_ns * share, average.dataloader_full_ns * share
     rest = average.duration_ns - exposed

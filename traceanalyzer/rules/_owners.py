@@ -14,7 +14,7 @@ from traceanalyzer.rules.facts import Facts
 _MOST = 0.5
 """Share of the idle time from which on an owner stands for it."""
 _WHOLE = 0.9
-"""Share of the launched device time from which on an owner is the whole program, and its name tells nothing."""
+"""Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
 """Where the library lies whose pipelines make loaders of their own."""
@@ -77,7 +77,7 @@ def of_role(facts: Facts, wanted: str) -> list[HostOwner]:
 
 
 def largest(facts: Facts) -> HostOwner | None:
-    """The owner that stands for most of the idle time that the host causes; None if none tells more than a leaf.
+    """The owner that stands for most of the idle time that the host causes; None if only operators and calls do.
 
     One that spends half of that time itself, else the innermost with half of it, else the one with most. What launches
     nearly everything is the whole program, unless the time is its own.

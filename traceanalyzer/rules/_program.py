@@ -63,7 +63,7 @@ def collects_garbage(facts: Facts) -> bool:
 
 
 def has_loader(facts: Facts) -> bool:
-    """Whether the recording shows waits for a DataLoader, or a capture tells of one."""
+    """Whether the recording shows waits for a DataLoader, or a capture recorded one."""
     if facts.capture is not None and facts.capture.facts.loaders:
         return True
     if facts.table is not None:

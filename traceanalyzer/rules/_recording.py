@@ -18,7 +18,7 @@ _BEGAN_LATE = Text(
 _INCOMPLETE = Text(
     "rule-incomplete",
     "for much of the idle time launched work waits for something that is not in the recording: events are missing, so "
-    "gaps are no evidence against the host",
+    "gaps do not show that the host is slow",
 )
 
 

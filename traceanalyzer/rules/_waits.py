@@ -43,7 +43,7 @@ def avoidable_per_step(facts: Facts, total_ns: float) -> float:
 
 
 def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
-    """Time per step that goes away if a trace's waits are removed."""
+    """Time per step that is saved if a trace's waits are removed."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
     return TimeSaved("host", interval, _BASIS(), interval, claims)
 

@@ -115,7 +115,7 @@ RULE = Rule(
             0.1,
             "share",
             "host time of allocating operators over the step",
-            "own choice: eager trainings that nobody would complain about have 1 to 5 %",
+            "own choice: ordinary trainings in eager mode have 1 to 5 %",
         ),
         Threshold(
             "turnover",

@@ -104,7 +104,7 @@ RULE = Rule(
             0.01,
             "share",
             "time in these calls over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
         Threshold(
             "steps_share",

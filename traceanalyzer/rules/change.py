@@ -13,7 +13,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class TimeSaved:
-    """Time that goes away if the advice is followed."""
+    """Time that is saved if the advice is followed."""
 
     resource: str
     """`loader`, `host`, `gpu` or `communication`: whose time shrinks, and which must be critical to gain from it."""
@@ -22,7 +22,7 @@ class TimeSaved:
     basis: Message
     """How it was estimated, and why the lower end is 0 where it is."""
     exposed: Interval | None = None
-    """The part that nothing hides, where a timeline tells it: a step gets shorter by no more. None: unknown."""
+    """The part that is not hidden behind other work: a step gets shorter by no more. None without a timeline."""
     claims: Mapping[str, float] = field(default_factory=dict)
     """Which time is removed, so that two findings do not claim it twice: a key (`loader`, `idle:synchronization`,
     `operator:aten::mul`, `kernel:NAME`) to ns per step. Empty: time that no other finding claims."""

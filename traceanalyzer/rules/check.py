@@ -19,7 +19,7 @@ _LONGEST = 1_000_000
 
 
 def change(found: TimeSaved | None) -> None:
-    """Raises a ValueError if the times that go away are not times."""
+    """Raises a ValueError if the times that are removed are not times."""
     if found is None:
         return
     _require(found.resource, _RESOURCES, "resource of a change")

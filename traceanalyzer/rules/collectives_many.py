@@ -13,12 +13,12 @@ What to do:
     collective over a list. Read metrics in one message per step.
 
 How the saving is estimated:
-    At most nine tenths of what is exposed, as with a tenth of the messages; at least nothing, because ranks that wait
-    for a late one wait in fewer messages as well.
+    At most nine tenths of the exposed time, as with a tenth of the messages; at least nothing, because ranks that wait
+    for a late rank also wait if there are fewer messages.
 
 When it is wrong:
-    Tensor parallelism needs two collectives per layer, one after the other; those cannot be joined. They are told by
-    their number: where compute stands between each pair of them, fused or custom kernels are what helps.
+    Tensor parallelism needs two collectives per layer, one after the other; those cannot be merged. If computation
+    runs between every two collectives, fused or custom kernels help instead.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/ddp.html
@@ -42,12 +42,12 @@ _MOST = 0.9
 _SUBJECT = Text("collectives-many-subject", "collectives per step")
 _BASIS = Text(
     "collectives-many-basis",
-    "at most {most:share} of what nothing hides, as with a tenth of the messages; at least nothing, because waiting "
-    "for a late rank does not end",
+    "at most {most:share} of their exposed time, as with a tenth of the messages; at least nothing, because waiting "
+    "for a late rank remains",
 )
 _NO_TABLE = Text("collectives-many-no-table", "a printed table does not show what runs at the same time")
 _NO_GRADIENTS = Text(
-    "collectives-many-inference", "without gradients, collectives stand between layers and cannot be joined"
+    "collectives-many-inference", "without gradients, collectives run between layers and cannot be merged"
 )
 
 
@@ -79,7 +79,8 @@ RULE = Rule(
     title=Text("collectives-many-title", "Many short collectives instead of a few long ones"),
     summary=Text(
         "collectives-many-summary",
-        "A step has {calls:count} collectives of {mean:ns} on average; nothing hides {exposed:ns} of them.",
+        "A step has {calls:count} collectives of {mean:ns} on average; {exposed:ns} of their time does not overlap "
+        "with computation.",
     ),
     advice=Text(
         "collectives-many-advice",

@@ -61,7 +61,7 @@ class _Most:
     """Budget of the step as it was (of a table: after what has been saved), without the time that went away."""
     saved: float = 0.0
     offered: float = 0.0
-    """What the fixes take away of what nothing hides."""
+    """What the fixes save of the time that is not hidden behind other work."""
 
     def after(self, change: TimeSaved, direct: Interval) -> _Most:
         """The sum with one more fix."""

@@ -86,7 +86,7 @@ _STAGES = Text(
 )
 _COPIES = Text(
     "comm-exposed-advice-broadcast",
-    "Do not broadcast in each step what the ranks compute alike, such as buffers (broadcast_buffers=False).",
+    "Do not broadcast in each step what all ranks compute identically, such as buffers (broadcast_buffers=False).",
     note="broadcast_buffers=False is code",
 )
 _CURES = {
@@ -197,8 +197,8 @@ def _name(row: CollectiveRow) -> str:
 _ADVICE = Text("comm-exposed-advice-kinds", "{advice}", note="one or several whole sentences")
 _SUMMARY_KINDS = Text(
     "comm-exposed-summary-kinds",
-    "Of {total:ns} of communication per step, {exposed:ns} ({share:share} of the step of {step:ns}) run while the "
-    "GPU computes nothing. What takes most of it: {kinds}.",
+    "Of {total:ns} of communication per step, {exposed:ns} ({share:share} of the step of {step:ns}) run while the GPU "
+    "computes nothing. The largest kinds: {kinds}.",
     note="kinds is a list such as all_reduce 10.2 ms, all_gather 3.1 ms",
 )
 

@@ -1,8 +1,9 @@
-"""Collectives move their bytes far more slowly than others in the same trace, or are too small to be fast.
+"""Collectives move their bytes far more slowly than others or than the link allows, or are too small to be fast.
 
 What it detects:
     Large messages whose bus bandwidth, at the fastest call, is below half of the best that the same operation reaches
-    in this trace; or many messages so small that their latency, not their bytes, takes the time.
+    in this trace; large messages that all stay below a twentieth of what the link between these GPUs carries, by the
+    vendor's data sheet; or many messages so small that their latency, not their bytes, takes the time.
 
 Why it matters:
     A link that carried 100 GB/s once in this run can do it again. Small messages each pay the full latency.
@@ -13,12 +14,15 @@ What to do:
     unnecessarily.
 
 How the saving is estimated:
-    At most the time beyond what the bytes would take at the best bandwidth seen. For small messages, at most all their
+    At most the time beyond what the bytes would take at the best bandwidth seen; where all of them are slow, at half of
+    the link's bandwidth, and such a finding is of medium severity at most. For small messages, at most all their
     time except that of the few calls that buckets of 25 MB would need. At least nothing: slow calls may have waited for
     a late rank.
 
 When it is wrong:
-    Groups within a node and across nodes use different links. FSDP sends small messages ahead of time on purpose.
+    Groups within a node and across nodes use different links: the link of the data sheet is the one within a node, and
+    a network of 100 Gbit/s carries 12.5 GB/s. GPUs that are not in the table are not compared. FSDP sends small
+    messages ahead of time on purpose.
     Traces from before torch 2.2 have no message sizes, so the rule is skipped.
 
 References:
@@ -32,6 +36,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
+from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.change import TimeSaved
@@ -41,12 +46,35 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _BUCKET_BYTES = 25 * 2**20
 """Default bucket of DistributedDataParallel (`bucket_cap_mb=25`)."""
 
+_REACHED = 0.5
+"""Share of a link's bandwidth that large messages reach (own choice, cautious: a good ring reaches more)."""
+
 _SLOW = Text("comm-inefficient-slow", "bus bandwidth of the fastest call over the best of the same operation")
 _SMALL = Text("comm-inefficient-small", "collectives with less than {size:bytes}, share of all collectives")
 _BASIS = Text(
     "comm-inefficient-basis",
     "at most the time beyond what the same bytes take at the best bandwidth seen, or in few large messages; at least "
     "nothing, because calls may have waited for a late rank",
+)
+_OF_LINK = Text("comm-inefficient-of-link", "bus bandwidth of the fastest call over that of the link between the GPUs")
+_BASIS_LINK = Text(
+    "comm-inefficient-basis-link",
+    "at most the time beyond what the same bytes take at {reached:share} of the link's bandwidth; at least nothing, "
+    "because calls may have waited for a late rank, or may have to use a network",
+)
+_SUMMARY_LINK = Text(
+    "comm-inefficient-summary-link",
+    "Even the fastest large collective moves {rate:number} GB/s; {link} between GPUs of this kind carries "
+    "{most:number} GB/s in each direction. That costs up to {time:ns} per step.",
+    note="link is NVLink, PCIe or Infinity Fabric",
+)
+_ADVICE_LINK = Text(
+    "comm-inefficient-advice-link",
+    "Check which path the messages take: run with NCCL_DEBUG=INFO and look at nvidia-smi topo -m (rocm-smi "
+    "--showtopo). Within a machine, look for disabled peer-to-peer access (NCCL_P2P_DISABLE) and containers without "
+    "enough shared memory; between machines, for a network interface that NCCL does not use (NCCL_SOCKET_IFNAME, "
+    "NCCL_IB_DISABLE).",
+    note="names in capitals and commands are code",
 )
 _NO_SIZES = Text("comm-inefficient-no-sizes", "the trace has no message sizes (torch before 2.2, or names only)")
 _NO_TABLE = Text("comm-inefficient-no-table", "a printed table has no message sizes")
@@ -70,7 +98,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     sized = [row for row in found.rows if row.message_bytes and (row.group_size or 2) > 1]
     if not sized:
         raise Missing(_NO_SIZES())
-    yield from _slow(facts, sized, limits)
+    below = list(_below_link(facts, found, sized, limits))
+    yield from below or _slow(facts, sized, limits)
     yield from _small(facts, found, sized, limits)
 
 
@@ -91,6 +120,41 @@ def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float])
     where = tuple(_place(row) for _, _, row in slow)
     evidence = Evidence(_SLOW(), slow[0][1], limits["of_best"], "share", where)
     yield Draft((evidence,), _change(facts, direct), {"share": slow[0][1], "time": direct})
+
+
+def _below_link(
+    facts: Facts, found: Communication, sized: list[CollectiveRow], limits: Mapping[str, float]
+) -> Iterator[Draft]:
+    """All large messages, if even the fastest is slow for the link: then none of them is a reference for the others."""
+    large = [row for row in sized if (row.message_bytes or 0) >= limits["large_bytes"]]
+    moved = [(row, _bus_bytes(row)) for row in large if _bus_bytes(row)]
+    link = found.link
+    if link is None or not moved:
+        return
+    best = max(size / max(1, row.min_ns) for row, size in moved)  # bytes per ns are GB/s
+    if best >= limits["of_link"] * link.gb_per_s:
+        return
+    reachable = _REACHED * link.gb_per_s
+    direct = facts.gpu_per_step(sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved))
+    where = _places(sorted((row for row, _ in moved), key=lambda row: -row.total_ns))
+    evidence = Evidence(_OF_LINK(), best / link.gb_per_s, limits["of_link"], "share", where)
+    params = {"rate": best, "link": link.name, "most": link.gb_per_s, "time": direct}
+    change = _change(facts, direct, _BASIS_LINK(reached=_REACHED))
+    yield Draft(
+        (evidence,),
+        change,
+        params,
+        ceiling="medium",
+        confidence="C",
+        summary=_SUMMARY_LINK,
+        advice=_ADVICE_LINK,
+        code="",
+    )
+
+
+def _bus_bytes(row: CollectiveRow) -> float:
+    """Bytes that the slowest link of a GPU carries for one message; 0 where it is unknown."""
+    return (row.message_bytes or 0) * (bus_factor(row.operation, row.group_size) or 0.0)
 
 
 def _rate(row: CollectiveRow) -> float:
@@ -120,10 +184,9 @@ def _small(
     yield Draft((evidence,), _change(facts, direct), params, summary=_SUMMARY_SMALL, advice=_ADVICE_SMALL)
 
 
-def _change(facts: Facts, direct: float) -> TimeSaved:
+def _change(facts: Facts, direct: float, basis: Message | None = None) -> TimeSaved:
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    basis: Message = _BASIS()
-    return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
+    return TimeSaved("gpu", (0.0, direct), basis or _BASIS(), (0.0, min(direct, exposed)), {"communication": direct})
 
 
 def _places(rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
@@ -169,6 +232,13 @@ RULE = Rule(
             "share",
             "bandwidth of the fastest call over the best of the operation",
             "own choice, because links of one kind differ by less than half",
+        ),
+        Threshold(
+            "of_link",
+            0.05,
+            "share",
+            "bandwidth of the fastest large call over the link's, where all are slow",
+            "own choice: a network of 200 Gbit/s per GPU is above a twentieth of NVLink, up to the H200's",
         ),
         Threshold(
             "large_bytes",

@@ -89,7 +89,7 @@ RULE = Rule(
             0.01,
             "share",
             "time of adding biases and summing up their gradients over all time on the GPU",
-            "own choice, because less than one percent of a step cannot be told from noise",
+            "own choice, because less than one percent of a step is within noise",
         ),
     ),
     code="nn.Conv2d(64, 128, 3, padding=1, bias=False)",

@@ -36,7 +36,7 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _REMAINS = 0.5
-"""Share of the layout conversions that surely goes away (own choice)."""
+"""Share of the layout conversions that is surely saved (own choice)."""
 _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding|batched_transpose", re.IGNORECASE)
 _SUBJECT = Text("conv-layout-transposes-subject", "changes of layout around convolutions, share of the time on the GPU")
 _BASIS = Text(

@@ -1,10 +1,11 @@
-"""Tensors are copied within the GPU's memory because of their layout, or for nothing.
+"""Tensors are copied within one memory because of their layout, or for nothing.
 
 What it detects:
     Copies without a change of element type, made by `contiguous`, `clone`, `reshape`, `repeat` and the like, if they
     take a noticeable share of the GPU's time; and calls of `clone` on tensors of the same shape directly after each
     other, on the GPU or the host. Copies by optimizers, into gradient buckets and between memories do not count. In a
-    printed table, the device time below these operators.
+    printed table, the device time below these operators. In a program without a GPU, the time on the host of copies
+    that the program or a module asks for in the forward pass; what operators copy for themselves does not count.
 
 Why it matters:
     A copy computes nothing, but reads and writes the whole tensor and takes memory for a second one.
@@ -17,7 +18,8 @@ What to do:
 
 How the saving is estimated:
     At most the time of the copies; at least half of it, because an operator may read a strided tensor more slowly than
-    a contiguous one. Of clones in a row, all but one.
+    a contiguous one. Of clones in a row, all but one. In a program without a GPU 45 to 85 % of the time: an operator
+    that needs another layout then makes the copy itself, as layer_norm does (in the lab 50 to 80 % went away).
 
 When it is wrong:
     A copy can pay off if many operators read the tensor afterwards, or if a matrix product is much faster on it.
@@ -35,12 +37,15 @@ from traceanalyzer.analyzers.device_copies import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules._processor import Processor, host_share
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
+_ON_CPU = 0.45, 0.85
+"""Least and most part of the time that is saved on a CPU (measured in the lab, explained on the rule's page)."""
 _COPY, _CLONE = "aten::copy_", "aten::clone"
 _TYPED = frozenset({"aten::to", "aten::_to_copy", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"})
 """Operators that mostly convert to another type; this is unknown if types were not recorded."""
@@ -48,6 +53,12 @@ _ASKING = ("aten::contiguous", "aten::reshape", "aten::repeat", "aten::tile")
 """Operators whose rows in a table count; none of them calls another one."""
 
 _SUBJECT = Text("copies-materialized-subject", "copies within the GPU's memory, share of its time")
+_SUBJECT_CPU = Text("copies-materialized-subject-cpu", "copies that the program asks for, share of the step")
+_BASIS_CPU = Text(
+    "copies-materialized-basis-cpu",
+    "{least:share} to {most:share} of the time of the copies, because what reads a tensor with strides may be slower "
+    "or copy it itself",
+)
 _SUBJECT_RUN = Text("copies-materialized-subject-run", "clones of tensors of one shape, one directly after the other")
 _BASIS = Text(
     "copies-materialized-basis",
@@ -63,9 +74,43 @@ _BASIS_RUN = Text(
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.need("conversions", Conversions).rows if not _is_cast(row)]
     repeated = [row for row in rows if _is_repeated(row, limits["clones_in_a_row"])]
+    processor = Processor.of(facts)
+    if processor.is_cpu:
+        asked = [row for row in rows if _is_asked_for(row) and row not in repeated]
+        yield from _on_cpu(processor, asked, processor.limit(limits))
     on_device = [row for row in rows if row.on_device and row.operator != _COPY and row not in repeated]
     yield from _layouts(facts, on_device, limits["gpu_share"], _unexplained(facts))
     yield from (_repeated(facts, row, limits["clones_in_a_row"]) for row in repeated)
+
+
+def _is_asked_for(row: Conversion) -> bool:
+    """Whether the program or a module asked for a copy on the host in the forward pass, and no operator did."""
+    by_operator = row.caller is not None and "::" in row.caller
+    return not (row.on_device or row.is_backward or by_operator or row.operator == _COPY)
+
+
+def _on_cpu(processor: Processor, rows: Sequence[Conversion], limit: float) -> Iterator[Draft]:
+    """Without a GPU copies take time of the host."""
+    total = sum(row.host_ns for row in rows)
+    share = processor.share(total)
+    if share <= limit:
+        return
+    where = tuple(
+        CodePlace(
+            "operator", row.operator, row.input_shapes or None, processor.per_step(row.host_ns), "ns", row.start_ns
+        )
+        for row in rows
+    )
+    claims: dict[str, float] = {}
+    for row in rows:
+        key = f"operator:{_COPY}|{row.input_shapes}"
+        claims[key] = claims.get(key, 0.0) + processor.per_step(row.host_ns)
+    time, (least, most) = processor.per_step(total), _ON_CPU
+    change = TimeSaved("host", (least * time, most * time), _BASIS_CPU(least=least, most=most), claims=claims)
+    copies = max(1, round(sum(row.calls for row in rows) / processor.facts.steps))
+    params = {"copies": copies, "time": time, "share": share, "operator": rows[0].operator}
+    evidence = Evidence(_SUBJECT_CPU(), share, limit, "share", where)
+    yield Draft((evidence,), change, params, confidence="B", summary=_SUMMARY_CPU)
 
 
 def _unexplained(facts: Facts) -> int:
@@ -169,6 +214,14 @@ _SUMMARY_CALLER = Text(
     one="{copies:count} copy per step within the GPU's memory takes {time:ns} ({share:share} of its time), asked for "
     "by {operator} in {caller}.",
 )
+_SUMMARY_CPU = Text(
+    "copies-materialized-summary-cpu",
+    "{copies:count} copies per step that the program asks for take {time:ns} ({share:share} of the step), most of them "
+    "by {operator}.",
+    note="operator is a name such as aten::contiguous",
+    one="{copies:count} copy per step that the program asks for takes {time:ns} ({share:share} of the step), by "
+    "{operator}.",
+)
 _SUMMARY_PART = Text(
     "copies-materialized-summary-part",
     "{summary} Copies per step that this does not cover, by graphs, compiled code or libraries: {others:count}.",
@@ -186,7 +239,7 @@ _SUMMARY_TABLE = Text(
 
 RULE = Rule(
     id="copies-materialized",
-    title=Text("copies-materialized-title", "Tensors are copied within the GPU's memory"),
+    title=Text("copies-materialized-title", "Tensors are copied within one memory"),
     summary=Text(
         "copies-materialized-summary",
         "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of "
@@ -215,6 +268,11 @@ RULE = Rule(
             0.03,
             "share",
             "time of the copies over the time in which the GPU works",
+            "own choice, because the lower half of it is about the noise of a step",
+        ),
+        host_share(
+            "time of copies that the program asks for",
+            0.03,
             "own choice, because the lower half of it is about the noise of a step",
         ),
         Threshold(

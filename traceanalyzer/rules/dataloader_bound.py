@@ -14,7 +14,7 @@ What to do:
     transform less or on the GPU, or store the data so that it can be read sequentially.
 
 How the saving is estimated:
-    At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
+    At most the exposed waiting. With one worker, loading runs during the rest of the step, so a step takes as long as
     the slower of the two; the lower end is what that saves, less a fifth, because workers compete with the program for
     cores and memory. Where there are workers already (by a capture, or by the name of the iterator), and below a
     millisecond per step, at least nothing. In a table, the profiled time without the larger of GPU and remaining host
@@ -45,15 +45,15 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader that nothing hides, share of the step")
+_SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader while nothing else runs, share of the step")
 _SUBJECT_OWN = Text(
     "dataloader-bound-subject-own", "waiting while the program itself prepares the batch, share of the step"
 )
 _SUBJECT_TABLE = Text("dataloader-bound-subject-table", "waiting for the DataLoader, share of the host time")
 _BASIS = Text(
     "dataloader-bound-basis",
-    "at most the waiting that nothing hides; at least what one worker saves, less {contention:share} because workers "
-    "share the cores",
+    "at most the waiting in which nothing else runs; at least what one worker saves, less {contention:share} because "
+    "workers share the cores",
 )
 _BASIS_TABLE = Text(
     "dataloader-bound-basis-table",
@@ -66,8 +66,8 @@ _BASIS_TABLE_WORKERS = Text(
 )
 _BASIS_WORKERS = Text(
     "dataloader-bound-basis-workers",
-    "at most the waiting that nothing hides; at least nothing, because storage or cores may hold up the existing "
-    "workers",
+    "at most the waiting in which nothing else runs; at least nothing, because storage or cores may hold up the "
+    "existing workers",
 )
 
 
@@ -214,7 +214,7 @@ RULE = Rule(
             0.05,
             "share",
             "waiting over all host time, in a table",
-            "as the TensorBoard plugin, because a table does not tell which waiting is hidden",
+            "as the TensorBoard plugin, because a table does not show which waiting is hidden",
         ),
     ),
     code="DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True)",

@@ -6,7 +6,7 @@ What it detects:
     this cause as its evidence; it runs only where it is selected by name.
 
 Why it matters:
-    Reading, decoding and transforming run between the steps instead of beside them.
+    Reading, decoding and transforming run between the steps instead of during them.
 
 What to do:
     Set `num_workers`. Start with one worker per two cores; add `pin_memory=True` and `persistent_workers=True`.
@@ -44,8 +44,8 @@ _SUBJECT_TABLE = Text(
 )
 _BASIS = Text(
     "dataloader-single-process-basis",
-    "at most the waiting that nothing hides; at least what one worker saves, less {contention:share} because workers "
-    "share the cores",
+    "at most the waiting in which nothing else runs; at least what one worker saves, less {contention:share} because "
+    "workers share the cores",
 )
 _BASIS_TABLE = Text(
     "dataloader-single-process-basis-table",
@@ -126,7 +126,7 @@ RULE = Rule(
             0.05,
             "share",
             "waiting over all host time, in a table",
-            "as the TensorBoard plugin, because a table does not tell which waiting is hidden",
+            "as the TensorBoard plugin, because a table does not show which waiting is hidden",
         ),
     ),
     code="DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True)",

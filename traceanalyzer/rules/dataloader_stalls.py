@@ -40,8 +40,8 @@ _P95 = Text("dataloader-stalls-p95", "95th percentile of the waits, as a multipl
 _FIRST = Text("dataloader-stalls-first", "the first wait, as a multiple of the median")
 _BASIS = Text(
     "dataloader-stalls-basis",
-    "at most the time of these waits beyond the median, as far as nothing hides it; at least nothing, if loading is "
-    "too slow overall",
+    "at most the time of these waits beyond the median, where nothing else runs meanwhile; at least nothing, if "
+    "loading is too slow overall",
 )
 _FEW = Text(
     "dataloader-stalls-few",
@@ -102,7 +102,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "dataloader-stalls-not-when",
-        "It happened only while the disk's cache was cold, or the recording holds one unusual moment.",
+        "It happened only while the disk's cache was cold, or the recording caught one unusual moment.",
     ),
     severity="low to high",
     confidence="B",
@@ -131,7 +131,7 @@ RULE = Rule(
             0.01,
             "share",
             "exposed time beyond the median, per step, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="DataLoader(dataset, num_workers=8, prefetch_factor=4, persistent_workers=True)",

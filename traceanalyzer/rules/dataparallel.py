@@ -147,7 +147,7 @@ RULE = Rule(
             0,
             "number",
             "calls of the wrapper over the steps",
-            "own choice, because any use is worth telling; what it is worth is in the saving",
+            "own choice, because any use is worth a finding; the saving shows what it costs",
         ),
     ),
     code="output = model(batch)  # not torch.nn.DataParallel(model)(batch)",

@@ -3,7 +3,7 @@
 What it detects:
     The part of `DistributedDataParallel.forward` in which it flattens, broadcasts and copies back the buffers of the
     model (running means and variances of batch norms, mostly), by its stacks, or by the operators with which the
-    forward pass begins. More than one percent of the typical step passes so while the GPU has nothing to do.
+    forward pass begins. Meanwhile the GPU has nothing to do for more than one percent of the typical step.
 
 Why it matters:
     A model has hundreds of small buffers. Copying them takes the host long, and no kernel of the model is launched
@@ -14,8 +14,8 @@ What to do:
     not read their running statistics, and a checkpoint of one rank holds that rank's.
 
 How the saving is estimated:
-    At most the GPU's idle time meanwhile. At least that without the time in which the GPU only communicates, because
-    waiting for other ranks may take its place; half of the idle time, if more of it is left.
+    At most the GPU's idle time during the broadcast. At least the larger of half of that and that without the time in
+    which the GPU only communicates, because waiting for other ranks may take its place.
 
 When it is wrong:
     The program broadcasts something of its own at the start of its forward pass: that is not part of
@@ -38,9 +38,9 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _KEPT = 0.5
-"""Share of the idle time that surely goes away (own choice, as for other waits of the host)."""
+"""Share of the idle time that is surely saved (own choice, as for other waits of the host)."""
 
-_NO_OWNERS = Text("ddp-buffer-broadcast-no-owners", "nothing tells which part of the program the GPU waits for")
+_NO_OWNERS = Text("ddp-buffer-broadcast-no-owners", "it is unknown which part of the program the GPU waits for")
 _SUBJECT = Text("ddp-buffer-broadcast-subject", "broadcast of buffers while the GPU waits, share of the step")
 _BASIS = Text(
     "ddp-buffer-broadcast-basis",
@@ -106,7 +106,7 @@ RULE = Rule(
             0.01,
             "share",
             "idle time of the device during the broadcast over the typical step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="model = DistributedDataParallel(model, device_ids=[rank], broadcast_buffers=False)",

@@ -11,8 +11,8 @@ What to do:
     Run all backward passes except the last one under `model.no_sync()`.
 
 How the saving is estimated:
-    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at least
-    half of that, because in them ranks also wait for each other, and may then wait in the last one instead.
+    The all-reduces of the early passes are saved. A step gains at most their time in which no other kernel runs; at
+    least half of that, because in them ranks also wait for each other, and may then wait in the last one instead.
 
 When it is wrong:
     Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do
@@ -41,8 +41,8 @@ _SUBJECT = Text("ddp-sync-in-accumulation-subject", "backward passes that exchan
 _NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not show which pass exchanges gradients")
 _BASIS = Text(
     "ddp-sync-in-accumulation-basis",
-    "the all-reduces of all passes but the last one; of the part that nothing hides at least {least:share}, because "
-    "waiting for other ranks may move to the last pass",
+    "the all-reduces of all passes but the last one; at least {least:share} of their exposed part, because waiting "
+    "for other ranks may move to the last pass",
 )
 _SUMMARY_HOST = Text(
     "ddp-sync-in-accumulation-summary-host",

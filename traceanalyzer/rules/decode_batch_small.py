@@ -36,7 +36,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("decode-batch-small-subject", "tokens of a decode step")
-_NO_MARKS = Text("decode-batch-small-no-marks", "no mark of a server tells how many tokens its decode steps compute")
+_NO_MARKS = Text("decode-batch-small-no-marks", "no mark of a server shows how many tokens its decode steps compute")
 _NO_TABLE = Text("decode-batch-small-no-table", "a printed table has no marks of a server's steps")
 
 

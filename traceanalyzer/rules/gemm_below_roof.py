@@ -6,15 +6,15 @@ What it detects:
 
 Why it matters:
     Where the GPU is busy with large products, their kernels are what is left to improve. Well-tuned libraries reach
-    about 60 to 75 % of the dense peak; clocks that fall under load take the rest.
+    about 60 to 75 % of the dense peak; clocks that drop under load cost the rest.
 
 What to do:
     Let the library choose its kernels by measurement: on AMD, TunableOp or hipBLASLt; on NVIDIA, torch.compile with
     max-autotune. Sides that are multiples of 64 fill whole tiles. Look at clocks and power before anything else.
 
 How the saving is estimated:
-    At most down to 60 % of the peak, or to the best large product of the run. At least nothing: whether there is a
-    faster kernel, only measuring tells.
+    At most down to 60 % of the peak, or to the best large product of the run. At least nothing: only a measurement
+    shows whether there is a faster kernel.
 
 When it is wrong:
     The peaks of data sheets hold at the highest clocks. Products with small sides cannot fill the device, and are not
@@ -45,15 +45,15 @@ _NARROW = ("Half", "BFloat16", "Float8")
 _SUBJECT = Text("gemm-below-roof-subject", "speed of large matrix products, share of the device's dense peak")
 _BASIS = Text(
     "gemm-below-roof-basis",
-    "at most down to {best:percent} of the peak; at least nothing, because only measuring tells whether there is a "
-    "faster kernel",
+    "at most down to {best:percent} of the peak; at least nothing, because only a measurement shows whether there is "
+    "a faster kernel",
 )
 _NO_ROOF = Text("gemm-below-roof-no-roof", "the limits of this GPU are unknown: add them to the configuration")
 _NO_TABLE = Text("gemm-below-roof-no-table", "a printed table does not show the types of inputs")
 _ADVICE_AMD = Text(
     "gemm-below-roof-advice-amd",
     "Let the libraries choose their kernels by measurement: switch TunableOp on for a run, and keep the file that it "
-    "writes; or let products go through hipBLASLt. See first whether the clocks fall under load.",
+    "writes; or let products go through hipBLASLt. Check first whether the clocks drop under load.",
 )
 
 
@@ -112,7 +112,7 @@ RULE = Rule(
     advice=Text(
         "gemm-below-roof-advice",
         "Let the compiler choose kernels by measurement (max-autotune), and give the sides lengths that are multiples "
-        "of 64. See first whether the clocks fall under load.",
+        "of 64. Check first whether the clocks drop under load.",
         note="max-autotune is code",
     ),
     not_when=Text(

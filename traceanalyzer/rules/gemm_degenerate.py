@@ -122,7 +122,7 @@ RULE = Rule(
             0.01,
             "share",
             "time of such products over all time on the GPU",
-            "own choice, because less than one percent of a step cannot be told from noise",
+            "own choice, because less than one percent of a step is within noise",
         ),
         Threshold(
             "excess",

@@ -75,7 +75,7 @@ _CAUSES = {
     "unknown": Text("gpu-underutilized-unknown", "a cause that the trace does not show"),
 }
 _UNSEEN = 0.5
-"""Share of the host time in rows that are not printed, from which on waiting for the device cannot be told from work
+"""Share of the host time in rows that are not printed, from which on waiting cannot be distinguished from work
 (own choice)."""
 _HIDDEN = Text(
     "gpu-underutilized-hidden",

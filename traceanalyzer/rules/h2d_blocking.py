@@ -127,7 +127,7 @@ RULE = Rule(
             0.01,
             "share",
             "avoidable waiting over the step; in a table, all of the waiting",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
         Threshold(
             "waits_per_copy",

@@ -156,8 +156,8 @@ RULE = Rule(
             "copy_share",
             0.01,
             "share",
-            "copies beside which no kernel runs over the step; in a table, all of them",
-            "own choice, because less cannot be told from noise",
+            "copies while no kernel runs over the step; in a table, all of them",
+            "own choice, because less is within noise",
         ),
         Threshold(
             "call_ns",

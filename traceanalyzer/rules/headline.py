@@ -55,7 +55,7 @@ _WITH_GPU = {
     UNNAMED: Text(
         "headline-gpu",
         "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels "
-        "do not tell what most of this time goes into.",
+        "do not show what most of this time is spent on.",
     ),
     "communication": Text(
         "headline-communication",
@@ -83,7 +83,7 @@ _OF_TABLE = {
     "input": Text(
         "headline-table-input",
         "Bound by input: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is waiting for "
-        "the DataLoader that nothing else can hide.",
+        "the DataLoader that other work cannot hide.",
     ),
     "host": Text(
         "headline-table-host",
@@ -103,7 +103,7 @@ _OF_TABLE = {
     UNNAMED: Text(
         "headline-table-gpu",
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
-        "kernels do not tell what most of this time goes into.",
+        "kernels do not show what most of this time is spent on.",
     ),
 }
 _NOTHING = Text(
@@ -114,21 +114,21 @@ _NOTHING = Text(
 _START_UP = Text(
     "headline-start-up",
     "This recording is mostly start-up: for {time:ns} of {step:ns} ({share:share}) code is loaded or compiled, or "
-    "memory taken, which does not come again. Record a few steps after a warm-up.",
+    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
 )
 _NO_GPU = Text(
     "headline-no-gpu",
-    "What bounds a step of {step:ns} cannot be told: the recording has no events of the device.",
+    "It is unknown what bounds a step of {step:ns}: the recording has no events of the device.",
 )
 _UNREAD = Text(
     "headline-unread-device",
-    "What bounds a step of {step:ns} cannot be told: {sign} tells of an accelerator, but the recording has no events "
-    "of it that are understood.",
+    "It is unknown what bounds a step of {step:ns}: {sign} shows that there is an accelerator, but the recording has "
+    "none of its events in a known form.",
     note="sign is the name of an event, a category of events, or a device",
 )
 _ONE_RANK = Text(
     "headline-one-rank",
-    "{headline} How much of that is waiting, the trace of one rank cannot tell: compare all ranks (traceanalyzer "
+    "{headline} The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer "
     "ranks).",
     note="headline is a sentence",
 )

@@ -20,10 +20,10 @@ How the saving is estimated:
     capture timed steps without the profiler, those decide how much of the gaps remains.
 
 When it is wrong:
-    The first of several steps, the time after the last kernel, and what happens in fewer than half of the steps do
-    not count; the time before the very first kernel counts only where something recorded tells what it is: recordings
-    begin and end slowly, and logs are written now and then. Input preprocessing and DDP's broadcast of buffers have
-    rules of their own. Without stacks nothing tells what ran.
+    The first of several steps, the time after the last kernel, and what happens in fewer than half of the steps do not
+    count, because recordings begin and end slowly, and logs are written now and then. The time before the very first
+    kernel counts only if recorded events show what happens in it. Input preprocessing and DDP's broadcast of buffers
+    have rules of their own. Without stacks it is unknown what ran.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

@@ -11,12 +11,13 @@ What to do:
     Raise the batch size step by step, and the learning rate with it. In inference, batch requests.
 
 How the saving is estimated:
-    Not as time of a step, which gets longer. The idle time per sample shrinks as far as it is spent once per step.
+    Not as time of a step, which gets longer. Only the idle time that occurs once per step shrinks.
 
 When it is wrong:
     Work of the host that is done for each sample grows with the batch; where most of the idle time is host code outside
     of operators, the rule says nothing. Memory records cover this process and the recorded window only. A larger batch
-    may converge worse, or answer too late. A printed table has sums of allocations and never a peak.
+    may converge worse, or answer too late. Servers are left out. A printed table has sums of allocations and never a
+    peak.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -30,6 +31,7 @@ from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _program
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -44,7 +46,14 @@ _NO_GPU = Text("memory-headroom-no-gpu", "the trace has no device events, so it 
 _NO_TABLE = Text("memory-headroom-no-table", "a printed table sums up allocations; it does not show the peak")
 
 
+_SERVES = Text(
+    "memory-headroom-serving", "the batch size of a server depends on its requests, and its memory is reserved for them"
+)
+
+
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if _program.serves(facts):
+        raise Missing(_SERVES())
     memory, resources = facts.need("memory", MemoryUse), facts.need_step_resources()
     if resources.gpu_ns is None:
         raise Missing(_NO_GPU())

@@ -38,7 +38,8 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _ALLOCATED = Text("memory-near-limit-allocated", "peak of allocated memory, share of the device's")
 _NO_TABLE = Text("memory-near-limit-no-table", "a printed table sums up allocations; it does not show the peak")
 _ON_PURPOSE = Text(
-    "memory-near-limit-on-purpose", "a server takes most of the memory in advance, for its caches: full is no risk"
+    "memory-near-limit-on-purpose",
+    "a server reserves most of the memory in advance for its caches, so full memory is no risk",
 )
 _ADVICE_INFERENCE = Text(
     "memory-near-limit-advice-inference",
@@ -83,7 +84,7 @@ RULE = Rule(
     ),
     not_when=Text(
         "memory-near-limit-not-when",
-        "The largest batch has already been seen, or the memory was taken in advance on purpose.",
+        "The largest batch has already been seen, or the memory was reserved in advance on purpose.",
     ),
     severity="high",
     confidence="A",

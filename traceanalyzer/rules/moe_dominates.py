@@ -13,7 +13,7 @@ What to do:
     the batch and the device; store expert weights in fewer bits; distribute experts over GPUs.
 
 How the saving is estimated:
-    Not at all: the names do not tell how many tokens each expert had.
+    Not at all: the names do not show how many tokens each expert had.
 
 When it is wrong:
     With thousands of tokens per expert (prefill, training) arithmetic bounds these products, and a larger batch does
@@ -61,7 +61,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _ADVICE_TRAINING = Text(
     "moe-dominates-advice-training",
-    "See whether the tokens are spread evenly over the experts, and whether a grouped product does all experts of a "
+    "Check whether the tokens are spread evenly over the experts, and whether a grouped product does all experts of a "
     "layer in one kernel; larger batches give each expert more tokens.",
 )
 

@@ -91,12 +91,12 @@ RULE = Rule(
     title=Text("occupancy-low-title", "A long kernel keeps few threads in flight"),
     summary=Text(
         "occupancy-low-summary",
-        "Kernels with {time:ns} per step ({share:share} of the time on the GPU) have an occupancy of {occupancy:share} "
-        "and less is known to hide the latency of memory; the longest is {kernel}.",
+        "Kernels with a low occupancy take {time:ns} per step ({share:share} of the time on the GPU); the longest, "
+        "{kernel}, has {occupancy:share}. With few threads in flight, a kernel waits for memory.",
     ),
     advice=Text(
         "occupancy-low-advice",
-        "See in Nsight Compute what limits its occupancy (registers, shared memory, size of the block) before you "
+        "Look in Nsight Compute at what limits its occupancy (registers, shared memory, size of the block) before you "
         "change anything; for code of PyTorch itself, try torch.compile, which makes other kernels.",
     ),
     not_when=Text(

@@ -1,8 +1,8 @@
 """The optimizer takes a large part of each step.
 
 What it detects:
-    A range `Optimizer.step#...` that takes a sixth of the step or more on the host, where that is no loop over single
-    parameters, which optimizer-not-fused tells. What the GPU's work hides does not count.
+    A range `Optimizer.step#...` that takes a sixth of the step or more on the host, unless it loops over single
+    parameters, which optimizer-not-fused reports. What the GPU's work hides does not count.
 
 Why it matters:
     Most optimizers take a few percent of a step. Those that compute preconditioners (Shampoo, SOAP, K-FAC), or gather
@@ -13,7 +13,7 @@ What to do:
     with the backward pass. On the CPU, use the fused form of torch's optimizers.
 
 How the saving is estimated:
-    Not at all: what a rarer update costs in convergence, no trace tells.
+    Not at all: a trace does not show how rarer updates affect convergence.
 
 When it is wrong:
     With a small batch and a large model, any optimizer takes a large part; accumulate gradients over several batches.

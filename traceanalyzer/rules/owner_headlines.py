@@ -14,7 +14,7 @@ _WORTH = 0.1
 _LONG = 0.3
 """Share of a step from which on a single call is named."""
 _MUCH = 0.2
-"""Share of a step from which on time that has no owner is told."""
+"""Share of a step from which on time without an owner is mentioned."""
 _OWN_RULES = frozenset({"loader", "compilation"})
 """Roles that the sentence names by itself."""
 
@@ -30,18 +30,18 @@ _OWNER_WITH = Text(
 )
 _OWNER_OF_WHICH = Text(
     "headline-owner-of-which",
-    "{headline} While the GPU waits, {owner} takes {part:part}; in that is {other} with {other_part:part}.",
+    "{headline} While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
     note="headline is a sentence; owner and other are functions, marks or modules; part: 31 of 149 ms (21 %)",
 )
 _LEAVES = Text(
     "headline-owner-leaves",
-    "{headline} Which part of the program that is was not recorded: there are no marks, modules or stacks around the "
-    "operators (with_stack=True records them).",
+    "{headline} It was not recorded which part of the program that is: there are no marks, modules or stacks around "
+    "the operators (with_stack=True records stacks).",
     note="headline is a sentence",
 )
 _SILENT = Text(
     "headline-owner-silent",
-    "{headline} For {part:part} nothing tells what the host does: no event of its thread was recorded.",
+    "{headline} For {part:part} it is unknown what the host does: no event of its thread was recorded.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
 )
 _CALL = Text(

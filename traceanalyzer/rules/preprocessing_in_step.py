@@ -1,8 +1,9 @@
-"""The program prepares its inputs between two passes of the model, and the GPU waits for that.
+"""The program prepares its inputs between two passes of the model, and the GPU or the model waits for that.
 
 What it detects:
     Functions, marks or modules that decode, resize, augment, tokenize or collate inputs (by their names and files) on
-    the thread that launches the work, while the GPU has nothing to do: more than three percent of the typical step.
+    the thread that launches the work, while the GPU has nothing to do: more than three percent of the typical step. On
+    programs without a device, such functions on the program's thread, without what its loader takes.
 
 Why it matters:
     The GPU has no work before its inputs are there. Neither faster kernels nor a faster GPU change that.
@@ -12,12 +13,13 @@ What to do:
     resizing and normalizing as tensor operations on the GPU, with a fast processor, or once for all.
 
 How the saving is estimated:
-    At most the GPU's idle time in these functions. At least what preparing inputs beside the rest of the step saves,
+    At most the GPU's idle time in these functions. At least what preparing inputs during the rest of the step saves,
     less a fifth because workers share the cores; half of that where stacks were recorded, which slow Python code down.
+    On a CPU at most the time in these functions, and at least nothing: workers take the cores that the model needs.
 
 When it is wrong:
-    What the program's own DataLoader does is the business of dataloader-bound: its time does not count here, unless
-    the loader is one that a library's pipeline makes. Work that the GPU's own work hides does not count either.
+    The time of the program's own DataLoader does not count here, because dataloader-bound reports it, unless a
+    library's pipeline made the loader. Work that runs while the GPU works does not count either.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html
@@ -31,7 +33,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _loader, _owners, _recording
+from traceanalyzer.rules import _host_work, _loader, _owners, _recording
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -39,7 +41,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _STACKS = 0.5
 """What is left at least of a host's time that was recorded with stacks (own choice; C code is not slowed down)."""
 
-_NO_OWNERS = Text("preprocessing-in-step-no-owners", "nothing tells which part of the program the GPU waits for")
+_NO_OWNERS = Text("preprocessing-in-step-no-owners", "it is unknown which part of the program the GPU waits for")
 _SUBJECT = Text("preprocessing-in-step-subject", "input preprocessing while the GPU waits, share of the step")
 _BASIS = Text(
     "preprocessing-in-step-basis",
@@ -51,9 +53,19 @@ _BASIS_STACKS = Text(
     "at most the GPU's idle time in it; at least half of what preparing inputs during the rest of the step saves, "
     "because recording stacks slows Python code down",
 )
+_SUBJECT_CPU = Text(
+    "preprocessing-in-step-subject-cpu", "input preprocessing on the program's thread, share of the step"
+)
+_BASIS_CPU = Text(
+    "preprocessing-in-step-basis-cpu",
+    "at most the time in it; at least nothing, because workers take cores that the model may need",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if facts.resources.gpu_ns is None:
+        yield from _on_cpu(facts, limits)
+        return
     _recording.need_usual_idle_time(facts)
     owners = _owners.found(facts)
     if owners is None:
@@ -76,6 +88,27 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         advice=_ADVICE_PIPELINE if in_pipeline else _ADVICE_PROCESSOR if _is_processor(rows) else None,
         code=_CODE_PROCESSOR if _is_processor(rows) else "",
     )
+
+
+def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """Preprocessing on the thread of a program without a device."""
+    owners = facts.find("host_owners", HostOwners)
+    if owners is None or not owners.steps:
+        raise Missing(_NO_OWNERS())
+    _host_work.need_cpu_steps(facts)
+    roles = [row for row in owners.roles if row.role in _owners.INPUT_ROLES]
+    time = sum(row.host_ns for row in roles) / owners.steps - (facts.resources.loader_ns or 0.0)
+    share = time / facts.step_ns
+    if not roles or share <= limits["idle_share"]:
+        return
+    rows = sorted((row for row in owners.rows if row.role in _owners.INPUT_ROLES), key=lambda row: -row.host_self_ns)[
+        :5
+    ]
+    where = tuple(_owners.place(row, row.host_self_ns_per_step) for row in rows)
+    evidence = Evidence(_SUBJECT_CPU(), share, limits["idle_share"], "share", where)
+    params = {"time": time, "step": facts.step_ns, "share": share, "owner": _owners.name(rows[0])}
+    change = TimeSaved("host", (0.0, time), _BASIS_CPU())
+    yield Draft((evidence,), change, params, summary=_SUMMARY_CPU, advice=_ADVICE_CPU, ceiling="high")
 
 
 def _idle_ns(row: RoleTimes, in_pipeline: bool) -> int:
@@ -111,6 +144,17 @@ def _change(facts: Facts, time: float, *, is_loader: bool) -> TimeSaved:
     return TimeSaved("loader" if is_loader else "host", interval, basis, interval, claimed)
 
 
+_SUMMARY_CPU = Text(
+    "preprocessing-in-step-summary-cpu",
+    "For {time:ns} of a step of {step:ns} ({share:share}) the program prepares inputs on its own thread, mostly in "
+    "{owner}.",
+    note="owner is a function, mark or module",
+)
+_ADVICE_CPU = Text(
+    "preprocessing-in-step-advice-cpu",
+    "Prepare whole batches by operators on tensors instead of sample by sample, prepare inputs once and keep them, or "
+    "let workers of a DataLoader do it if cores are free.",
+)
 _ADVICE_PIPELINE = Text(
     "preprocessing-in-step-advice-pipeline",
     "The pipeline prepares inputs itself, one after the other. Use a processor that works on tensors, on the GPU "
@@ -151,7 +195,7 @@ RULE = Rule(
             "idle_share",
             0.03,
             "share",
-            "idle time of the device during preprocessing over the typical step",
+            "idle time of the device during preprocessing, on a CPU its time, over the typical step",
             "own choice, as for dataloader-bound: a step varies by 1 to 2 % from run to run",
         ),
     ),

@@ -13,7 +13,7 @@ What to do:
     More requests in flight only lengthen the queue.
 
 How the saving is estimated:
-    Not at all: what a batch of several requests takes, no trace of single ones tells.
+    Not at all: a trace of single requests does not show how long a batch of them takes.
 
 When it is wrong:
     A few requests in flight keep a device busy while the host prepares the next; that is what they are for. Waits that

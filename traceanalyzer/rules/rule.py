@@ -46,7 +46,7 @@ class Draft:
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, at least one, the deciding one first."""
     change: TimeSaved | None = None
-    """What following the advice takes away; None: a risk, or nothing that could be told in time."""
+    """What following the advice takes away; None for a risk, or if its time is unknown."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Quantities that fill the rule's texts."""
     severity: str | None = None
@@ -95,9 +95,9 @@ class Rule:
     trace: Detector | None = None
     table: Detector | None = None
     no_trace: Message | None = None
-    """Why a trace cannot tell; needed where `trace` is None."""
+    """Why a trace cannot be judged; needed if `trace` is None."""
     no_table: Message | None = None
-    """Why a table cannot tell; the missing timeline by default."""
+    """Why a table cannot be judged; the missing timeline by default."""
     stage: str = "stable"
     """`preview`: never seen to be right on a recording, shown as such and ignored by `--fail-on`; `stable`;
     `deprecated`: runs only where it is selected by name, because another rule says the same better."""

@@ -12,7 +12,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules import check, repeated, snippets
+from traceanalyzer.rules import check, repeated, run_headlines, snippets
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.combine import Fix, combine
 from traceanalyzer.rules.distinct import distinct
@@ -23,14 +23,14 @@ from traceanalyzer.rules.selection import Chosen
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _CAPTURE = Text(
-    "rule-graph-capture", "the recording holds the capture of graphs, and kernels do not run while they are captured"
+    "rule-graph-capture", "the recording contains the capture of graphs, and kernels do not run while they are captured"
 )
 _FAILED = Text(
     "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
-"""Most findings of a rule in one run (own choice): nobody reads more, and a rule that never stops must be stopped."""
+"""Most findings of a rule in one run (own choice): longer lists are not read, and a rule must not run forever."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
@@ -78,7 +78,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
-    return Advice(tuple(headlines), repeated.marked(findings), tuple(skipped))
+    return Advice(run_headlines.compared(headlines), repeated.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:

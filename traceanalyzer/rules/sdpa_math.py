@@ -1,4 +1,4 @@
-"""Scaled dot-product attention runs as its parts, because no fused kernel takes its inputs.
+"""Scaled dot-product attention runs as its parts, because no fused kernel supports its inputs.
 
 What it detects:
     Calls of `scaled_dot_product_attention` that go to `_scaled_dot_product_attention_math` on the GPU, and take a
@@ -13,7 +13,7 @@ What to do:
     a mask of an odd form, an input that needs a second derivative, or a backend that was switched off.
 
 How the saving is estimated:
-    At most what the fallback takes, at least nothing: some inputs no fused kernel takes.
+    At most what the fallback takes, at least nothing: no fused kernel supports some inputs.
 
 When it is wrong:
     In fp32 without a mask, the memory-efficient kernel does run on NVIDIA GPUs; if the fallback was asked for, to
@@ -40,8 +40,8 @@ _LEAST_LEFT = 0.2
 _SUBJECT = Text("sdpa-math-subject", "attention by the fallback, share of the time on the GPU")
 _BASIS = Text(
     "sdpa-math-basis",
-    "at most the time of the fallback minus {left:share} for the products; at least nothing, because some inputs no "
-    "fused kernel takes",
+    "at most the time of the fallback minus {left:share} for the products; at least nothing, because no fused kernel "
+    "supports some inputs",
 )
 
 
@@ -76,8 +76,8 @@ RULE = Rule(
     ),
     advice=Text(
         "sdpa-math-advice",
-        "Ask why, by allowing only the fused kernels: the warning names what they refuse. Mostly it is a type other "
-        "than 16 bits, the size of the heads, or the form of the mask.",
+        "Allow only the fused kernels: PyTorch then warns why they refuse the inputs. The usual reasons are a type "
+        "other than 16 bits, the size of the heads, or the form of the mask.",
     ),
     not_when=Text(
         "sdpa-math-not-when",

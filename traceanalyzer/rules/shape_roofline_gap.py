@@ -59,8 +59,8 @@ _SUMMARY_ROOF = Text(
 )
 _ADVICE_ROOF = Text(
     "shape-roofline-gap-advice-roof",
-    "See which kernel runs: rows of odd length, strides that jump or many passes cost the most. Give the last axis a "
-    "length that is a multiple of 8, make the tensor contiguous, or let torch.compile generate the kernel.",
+    "Look at which kernel runs: rows of odd length, strides that jump or many passes cost the most. Give the last "
+    "axis a length that is a multiple of 8, make the tensor contiguous, or let torch.compile generate the kernel.",
 )
 
 
@@ -126,8 +126,8 @@ RULE = Rule(
     ),
     not_when=Text(
         "shape-roofline-gap-not-when",
-        "The tensor that the slow call reads is stored in another order for a good reason, and turning it would cost "
-        "as much.",
+        "The tensor that the slow call reads is stored in another order for a good reason, and converting it would "
+        "cost as much.",
     ),
     severity="info to critical",
     confidence="A",

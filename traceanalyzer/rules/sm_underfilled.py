@@ -33,6 +33,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.sm_fill import SmFill, UnfilledKernel
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _program
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -44,6 +45,13 @@ _BASIS = Text(
     "larger batch does more work in the same time",
 )
 _NO_TABLE = Text("sm-underfilled-no-table", "a printed table does not show how many blocks a kernel has")
+
+_ADVICE_SERVING = Text(
+    "sm-underfilled-advice-serving",
+    "Let more requests share a step: raise the limit on requests that run together (max_num_seqs in vLLM, "
+    "max-running-requests in SGLang) while memory for their keys and values lasts and answers come fast enough.",
+    note="max_num_seqs and max-running-requests are settings; keys and values are those of attention (KV cache)",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -68,6 +76,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             "fill": sum(row.fill * row.total_ns for row in rows) / time,
         },
         ceiling="high",
+        advice=_ADVICE_SERVING if _program.serves(facts) else None,
     )
 
 

@@ -17,7 +17,7 @@ from traceanalyzer.rules.facts import Facts
 
 _NEWER = Text(
     "advice-needs-newer-torch",
-    "{advice} That needs PyTorch {version} or newer, and the recording is of an older one.",
+    "{advice} This needs PyTorch {version} or newer; the recording was made with an older version.",
     note="advice is one or several sentences; version is a number such as 2.0",
 )
 

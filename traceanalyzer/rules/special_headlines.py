@@ -17,28 +17,28 @@ _MOSTLY = 0.5
 
 _CAPTURE = Text(
     "headline-capture",
-    "The recording holds the capture of graphs ({launches:count} launch calls, but work on the device: "
-    "{events:count}): kernels do not run while they are captured, so nothing tells what bounds the program. Record a "
+    "The recording contains the capture of graphs (launch calls: {launches:count}, device events: {events:count}). "
+    "Kernels do not run while they are captured, so the recording does not show what bounds the program. Record a "
     "step that replays the graphs, and report on it with this file as --graph-capture.",
     note="graphs are CUDA graphs or HIP graphs",
 )
 _CAPTURES = Text(
     "headline-capture-of-ranks",
-    "The recordings of the ranks hold the capture of graphs: kernels do not run while they are captured, so nothing "
-    "tells what bounds the program. Record a step that replays the graphs.",
+    "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
+    "recordings do not show what bounds the program. Record a step that replays the graphs.",
     note="graphs are CUDA graphs or HIP graphs",
 )
 _HARDLY_ANY = Text(
     "headline-hardly-any-work",
-    "The recording holds hardly any work of the GPU: {kernels:count} kernels in {busy:ns}. That is too little to say "
-    "what bounds the program.",
-    one="The recording holds hardly any work of the GPU: one kernel in {busy:ns}. That is too little to say what "
+    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:ns}. That is too little to "
+    "say what bounds the program.",
+    one="The recording contains hardly any work of the GPU: one kernel in {busy:ns}. That is too little to say what "
     "bounds the program.",
 )
 _REMOVED = Text(
     "headline-removed-events",
-    "Events are missing from this recording: for {part:part} it holds nothing although calls were counted, so nothing "
-    "tells what bounds the program.",
+    "Events are missing from this recording: for {part:part} it contains nothing although calls were counted, so it "
+    "does not show what bounds the program.",
 )
 _ACCELERATOR = Text(
     "headline-accelerator",
@@ -48,14 +48,14 @@ _ACCELERATOR = Text(
 )
 _COMPUTING = Text(
     "headline-accelerator-computes",
-    "Bound by compute on {vendor} device {device}: it works for {part:part} of the time between its first and its last "
-    "event; most of that is {task} ({time:ns}).",
+    "Bound by compute on {vendor} device {device}: it works for {part:part} of the time between its first and its "
+    "last event; its largest task is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
 )
 _COMMUNICATING = Text(
     "headline-accelerator-communicates",
     "Bound by communication: {vendor} device {device} communicates for {part:part} of the time between its first and "
-    "its last event; what takes most there is {task} ({time:ns}).",
+    "its last event; its largest task is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
 )
 

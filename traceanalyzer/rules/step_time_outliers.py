@@ -6,18 +6,18 @@ What it detects:
 
 Why it matters:
     In a run of thousands of steps, rare long ones add up; in a run of several ranks, each of them makes all others
-    wait. A mean over a few steps that has one of them in it says little.
+    wait. A mean over a few steps that includes one of them says little.
 
 What to do:
-    Look at what a long step has that the others do not: memory that is taken, code that is compiled, an evaluation, a
-    longer input, garbage collection, another program on the machine.
+    Look at what a long step has that the others do not: memory that is allocated, code that is compiled, an evaluation,
+    a longer input, garbage collection, another program on the machine.
 
 How the saving is estimated:
     Not at all: the savings of all findings are about the typical step.
 
 When it is wrong:
-    Batches of unequal length take unequal time for a good reason. A handful of steps does not tell how often a long one
-    comes.
+    Batches of unequal length take unequal time for a good reason. A handful of steps does not show how often a long one
+    occurs.
 
 References:
     https://docs.pytorch.org/docs/stable/profiler.html
@@ -42,9 +42,9 @@ _REASONS = {
     "loader": Text("step-time-outliers-loader", "it waits longer for its batch", note="it is a step"),
     "other-phase": Text("step-time-outliers-phase", "it does other work than the typical ones", note="it is a step"),
 }
-_UNKNOWN = Text("step-time-outliers-unknown", "nothing recorded tells why", note="after: the longest takes 182 ms")
+_UNKNOWN = Text("step-time-outliers-unknown", "the recording does not show why", note="after: the longest takes 182 ms")
 _SUBJECT = Text("step-time-outliers-subject", "the longest step, as a multiple of the typical step")
-_FEW = Text("step-time-outliers-few", "too few steps are marked to tell usual ones from unusual ones: record more")
+_FEW = Text("step-time-outliers-few", "too few steps are marked to say which are unusual: record more")
 _NO_TABLE = Text("step-time-outliers-no-table", "a printed table does not show single steps")
 
 
@@ -92,7 +92,7 @@ RULE = Rule(
     ),
     advice=Text(
         "step-time-outliers-advice",
-        "Compare a long step with a typical one, for instance with --steps: memory that is taken, code that is "
+        "Compare a long step with a typical one, for instance with --steps: memory that is allocated, code that is "
         "compiled, a longer input, garbage collection. In a run of several ranks, a long step of one delays all.",
         note="--steps is an option of the program",
     ),
@@ -110,14 +110,14 @@ RULE = Rule(
             1.2,
             "number",
             "duration of a step over the typical step",
-            "the same fifth by which a step is told from typical ones (docs/metrics/recording.md)",
+            "the same fifth by which a step differs from typical ones (docs/metrics/recording.md)",
         ),
         Threshold(
             "steps",
             5,
             "count",
             "steps that must be marked",
-            "own choice, because of fewer nobody can say which are the usual ones",
+            "own choice, because fewer steps do not show which are usual",
         ),
     ),
     links=(

@@ -120,7 +120,7 @@ RULE = Rule(
             0.01,
             "share",
             "what would go away over the step; in a table the waits",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))",

@@ -105,7 +105,7 @@ RULE = Rule(
             0.01,
             "share",
             "what would go away, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="loss = torch.where(mask, per_token, 0).sum() / mask.sum()  # instead of per_token[mask].mean()",

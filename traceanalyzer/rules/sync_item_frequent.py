@@ -1,8 +1,10 @@
-"""Single values are read from the GPU so often that it runs out of work.
+"""Single values are read from tensors so often that a GPU runs out of work, or the host is busy with reading.
 
 What it detects:
     Waits inside `aten::item`, `aten::_local_scalar_dense`, `aten::is_nonzero` or `aten::equal`: `.item()`, `float(t)`,
-    `if t:`, `print(t)`. Twice per step or more, or with a gap after them of more than one percent of the step.
+    `if t:`, `print(t)`. Twice per step or more, or with a gap after them of more than one percent of the step. On
+    programs without a device nothing is waited for: there runs of at least three such readings count, with the cheap
+    operators and the Python code between them, if they take more than three percent of the step.
 
 Why it matters:
     The host waits until everything before has run; then nothing is queued, and the GPU waits for the next launch.
@@ -14,11 +16,15 @@ What to do:
 How the saving is estimated:
     For each wait, the smaller of the wait and the GPU's idle time after it that has no other cause; waiting while the
     GPU works costs nothing. At least half of that, because the next wait may become longer instead. In a table, at most
-    the time in these operators and at least nothing, because it has no timeline.
+    the time in these operators and at least nothing, because it has no timeline. On a CPU at most the time of the runs;
+    if a capture timed steps without the profiler and they are shorter, up to a fifth more, because it is a larger part
+    of them. At least 90 % of the runs without what recording their operators cost: one operator for all and one reading
+    remain.
 
 When it is wrong:
     Reading one value every few steps for a log is fine. The check of AMP's gradient scaler and conditions that the
-    program needs are true dependencies; one read per check of the scaler is not counted.
+    program needs are true dependencies; one read per check of the scaler is not counted. A loop in Python may need each
+    value before the next one, as in decoding or in an environment of reinforcement learning.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
@@ -30,9 +36,11 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
+from traceanalyzer.analyzers.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program, _waits
+from traceanalyzer.rules import _host_work, _program, _waits
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -40,10 +48,23 @@ _READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonze
 _SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 """What AMP's gradient scaler calls before it reads whether the gradients are finite."""
 
+_KEPT_ON_CPU = 0.9
+"""Own choice: one operator on all values and one reading remain of a run."""
+
 _CALLS = Text("sync-item-frequent-calls", "values read from the GPU per step")
+_RUNS = Text("sync-item-frequent-runs", "reading values of tensors one by one, share of the step")
+_BASIS_RUNS = Text(
+    "sync-item-frequent-basis-runs",
+    "at least {least:share} of the time from the first to the last of these readings, without what recording the "
+    "operators in it cost; at most all of it, and up to a fifth more where a capture shows that the profiler made the "
+    "rest of the step longer",
+)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if facts.resources.gpu_ns is None and facts.find("value_reads", ValueReads) is not None:
+        yield from _on_cpu(facts, limits)
+        return
     waits = facts.need("synchronizations", Synchronizations)
     if waits.avoidable_ns is None:
         raise Missing(_waits.NO_DEVICE())
@@ -64,6 +85,36 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
         advice = None if _program.may_train(facts) else _ADVICE_INFERENCE
         yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
+
+
+def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """Runs of readings on a program that waits for no device."""
+    _host_work.need_cpu_steps(facts)
+    found = facts.need("value_reads", ValueReads)
+    time = found.time_ns / found.steps
+    share = time / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    least = _KEPT_ON_CPU * _host_work.without_recording(facts, time, found.operators / found.steps)
+    interval = (least, _host_work.most(facts, time))
+    where = tuple(
+        CodePlace(
+            "python" if row.is_line else "operator", row.name, None, row.time_ns / found.steps, "ns", row.start_ns
+        )
+        for row in found.lines
+    )
+    change = TimeSaved("host", interval, _BASIS_RUNS(least=_KEPT_ON_CPU), interval)
+    params = {"calls": found.readings / found.steps, "time": time, "step": facts.step_ns}
+    yield Draft(
+        (Evidence(_RUNS(), share, limits["host_share"], "share", where),),
+        change,
+        params,
+        ceiling="high",
+        confidence="B",
+        summary=_SUMMARY_CPU,
+        advice=_ADVICE_CPU,
+        code=_CODE_CPU,
+    )
 
 
 def _scaler_calls(facts: Facts) -> float:
@@ -102,6 +153,18 @@ _ADVICE_INFERENCE = Text(
     "Leave the values on the GPU: use torch.where instead of if, and read what must be read in one copy at the end.",
     note="torch.where is code",
 )
+_SUMMARY_CPU = Text(
+    "sync-item-frequent-summary-cpu",
+    "{calls:number} values per step are read from tensors one by one in Python. With the operators between them that "
+    "takes {time:ns} of a step of {step:ns}.",
+)
+_ADVICE_CPU = Text(
+    "sync-item-frequent-advice-cpu",
+    "Compute on whole tensors (argmax, comparisons, one norm over all gradients) instead of value by value, read the "
+    "results in one call of tolist(), and only every hundred steps if they are for a log.",
+    note="argmax and tolist() are code",
+)
+_CODE_CPU = "hits = (logits.argmax(1) == targets).sum()  # and hits.item() every hundred steps"
 _SUMMARY_TABLE = Text(
     "sync-item-frequent-summary-table",
     "{calls:count} values per step are read from tensors, which takes {time:ns} of host time, waiting included.",
@@ -110,7 +173,7 @@ _SUMMARY_TABLE = Text(
 
 RULE = Rule(
     id="sync-item-frequent",
-    title=Text("sync-item-frequent-title", "Values are read from the GPU in the middle of the step"),
+    title=Text("sync-item-frequent-title-values", "Single values are read from tensors in the middle of the step"),
     summary=Text(
         "sync-item-frequent-summary",
         "{calls:count} times per step the program waits for a single value from the GPU. Without these waits, a step "
@@ -124,9 +187,9 @@ RULE = Rule(
         "instead of if, and read what must be read in one copy at the end of the step.",
     ),
     not_when=Text(
-        "sync-item-frequent-not-when",
-        "The program must decide based on the value, or something else bounds the step: waiting while the GPU works "
-        "is free.",
+        "sync-item-frequent-not-when-values",
+        "The program must decide based on each value, or something else bounds the step: waiting for a device that "
+        "works is free.",
     ),
     severity="info to high",
     confidence="A",
@@ -145,7 +208,14 @@ RULE = Rule(
             0.01,
             "share",
             "what would go away, over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
+        ),
+        Threshold(
+            "host_share",
+            0.03,
+            "share",
+            "runs of readings over the step, where no device works",
+            "own choice, because a step on a CPU varies by some percent from run to run",
         ),
     ),
     code="running_loss += loss.detach()  # and running_loss.item() every hundred steps",

@@ -114,7 +114,7 @@ RULE = Rule(
             0.01,
             "share",
             "host time of making and moving over the step",
-            "own choice, because less cannot be told from noise",
+            "own choice, because less is within noise",
         ),
     ),
     code="mask = torch.zeros(shape, device=x.device)",

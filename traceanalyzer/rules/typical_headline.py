@@ -82,7 +82,7 @@ _DECODE = Text(
 )
 _SOME_GPU = Text(
     "headline-typical-gpu",
-    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not tell what; {device}.",
+    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not show what; {device}.",
     note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _NOTHING = Text(
@@ -92,7 +92,7 @@ _NOTHING = Text(
 )
 _UNEXPLAINED = Text(
     "headline-typical-unexplained",
-    "Why the GPU does nothing for {part:part} of {unit}, the recording does not show; {device}.",
+    "The recording does not show why the GPU does nothing for {part:part} of {unit}; {device}.",
     note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _LOADING = Text(
@@ -108,12 +108,12 @@ _EARLIER = Text(
 )
 _PAUSES = Text(
     "headline-typical-pauses",
-    "For {part:part} of {unit} the GPU pauses between kernels that wait in its queue already; {device}.",
+    "For {part:part} of {unit} the GPU pauses between kernels that are already queued; {device}.",
     note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _ALSO_UNEXPLAINED = Text(
     "headline-also-unexplained",
-    "{headline} Nothing recorded explains {part:part}.",
+    "{headline} The recording does not explain {part:part}.",
     note="headline is a sentence; part is idle time of the GPU of a step",
 )
 _ALSO_PENDING = Text(

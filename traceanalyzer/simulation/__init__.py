@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.simulation import critical_path, replay_error, window
 
-_NO_LENGTH = Text("skip-no-step-length", "the trace has no step of any length")
+_NO_LENGTH = Text("skip-no-step-length", "the trace has no step longer than 0")
 
 
 def missing(context: Context) -> Message | None:

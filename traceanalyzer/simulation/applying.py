@@ -99,7 +99,7 @@ def _shrink(host: HostPoints, thread: I64, start: I64, end: I64, factor: float, 
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
-    """Device events go away; calls and operators that launch nothing else take no time."""
+    """Device events are removed; calls and operators that launch nothing else take no time."""
     events = _events(context, graph.device, rows)
     gathered.dropped |= events
     launches, links = context.trace.launches, context.links

@@ -46,26 +46,33 @@ class Pieces:
 
 
 def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
-    """The critical path up to the end of the last step of each part."""
+    """The critical path from the start of the first to the end of the last step of each part."""
     points = len(graph.host)
     begin = np.concatenate((times.point_ns, times.start_ns))
     end = np.concatenate((times.point_ns, times.end_ns))
     cause, why = _causes(graph, times)
-    on_path = _ancestors(cause, _lasts(bounds, times, points))
-    nodes = np.flatnonzero(on_path)
+    lasts = _lasts(bounds, times, points)
+    nodes = np.flatnonzero(_ancestors(cause, lasts))
     before = cause[nodes]
-    linked = before != NOTHING
-    # events that overlap on one stream count until the next one of the path starts
-    until = end.copy()
-    np.minimum.at(until, before[linked], begin[nodes[linked]])
-    since = np.where(linked, np.append(until, 0)[before], begin[nodes])
-    runs = nodes[nodes >= points]
-    starts = np.concatenate((since, begin[runs]))
-    stops = np.concatenate((begin[nodes], np.maximum(until[runs], begin[runs])))
+    linked = np.flatnonzero(before != NOTHING)
+    place = np.searchsorted(nodes, before[linked])
+    after = np.arange(len(nodes))
+    after[place] = linked
+    opens, last = _least_from_here(begin[nodes], after)
+    # what is still running when the next one of the path starts counts until then
+    until = np.where(last == np.arange(len(nodes)), end[nodes], np.minimum(end[nodes], opens[after]))
+    since = opens.copy()
+    since[linked] = np.minimum(until[place], opens[linked])
+    runs = np.flatnonzero(nodes >= points)
+    node = np.concatenate((np.arange(len(nodes)), runs))
+    by_last = np.argsort(lasts)
+    part = by_last[np.searchsorted(lasts[by_last], nodes[last])]
+    first = step_times.starts(bounds, times)[np.flatnonzero(np.diff(bounds.part, prepend=-1))]
+    starts = np.maximum(np.concatenate((since, opens[runs])), first[part[node]])
+    stops = np.concatenate((opens, until[runs]))
     reason = np.concatenate((why[nodes], np.full(len(runs), int(Why.RUNS))))
-    node = np.concatenate((nodes, runs))
     kept = stops > starts
-    starts, stops, reason, node = starts[kept], stops[kept], reason[kept], node[kept]
+    starts, stops, reason, node = starts[kept], stops[kept], reason[kept], nodes[node[kept]]
     order = np.argsort(starts, kind="stable")
     node = node[order]
     is_event = node >= points
@@ -76,6 +83,24 @@ def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
         point=np.where(is_event, NOTHING, node),
         event=np.where(is_event, node - points, NOTHING),
     )
+
+
+def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
+    """For nodes of paths the least time of each node and all after it, and the last node of its path.
+
+    Clocks of devices differ a little from the host's, so that an effect may begin before its cause. Then the cause
+    counts no longer than until its effect. Each round looks twice as far ahead.
+
+    Args:
+        begin: When each node begins, in ns.
+        after: The node after each one; the last of a path has itself.
+    """
+    least, jump = begin, after
+    while True:
+        least, further = np.minimum(least, least[jump]), jump[jump]
+        if np.array_equal(further, jump):
+            return least, jump
+        jump = further
 
 
 def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:

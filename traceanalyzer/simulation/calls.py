@@ -26,9 +26,9 @@ class Calls:
     start_ns: I64
     end_ns: I64
     waits: Bool
-    """Which return only when the device has done something: synchronizations, blocking copies, full queues."""
+    """Whether a call returns only when the device has done something: a synchronization, blocking copy, full queue."""
     allocates: Bool
-    """Which take or free memory, for which they may wait."""
+    """Whether a call takes or frees memory, for which it may wait."""
     of_row: I64
     """For each row of the launch table the position of its call, of its outermost one if calls are nested."""
 

@@ -96,7 +96,7 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
 
     Returns:
         The last point of this thread before each starts, and no later one than the launch of what follows;
-        `RECORDED` where nothing tells of a thread.
+        `RECORDED` if the thread is unknown.
     """
     after = np.where(events.is_head, np.arange(len(events)), len(events))
     after = np.minimum.accumulate(after[::-1])[::-1][rows]

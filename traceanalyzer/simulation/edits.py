@@ -2,7 +2,7 @@
 
 Edits are gathered before any of them is applied: factors are multiplied, of floors the highest counts, and what is
 dropped or no longer waits is so for all. So their order does not matter, and one that only shortens durations or
-removes causes never makes a replay longer, alone or beside others.
+removes causes never makes a replay longer, alone or together with others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Drop:
-    """Device events go away, with their launches and the operators that do nothing but launch them."""
+    """Device events are removed, with their launches and the operators that only launch them."""
 
     rows: I64
     """Rows of the device table."""
@@ -72,12 +72,12 @@ class Relaunch:
     rows: I64
     """Rows of the device table."""
     cost_ns: int
-    """Host time of the one launch in each step; no more than the time that goes away."""
+    """Host time of the one launch in each step; no more than the time that is saved."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Collectives run beside the computation; nothing but the end of the step waits for them."""
+    """Collectives overlap with the computation; only the end of the step waits for them."""
 
     rows: I64
     """Rows of the device table."""
@@ -118,7 +118,7 @@ class Gathered:
     device_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
     device_floor_ns: I64 = field(init=False)
     dropped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Device events that go away."""
+    """Device events that are removed."""
     overlapped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
     """Device events that get a stream of their own."""
 

@@ -27,7 +27,7 @@ def find(context: Context, thread: I64, time_ns: I64, is_end: Bool) -> tuple[I64
         context: The trace.
         thread: Thread of each point; points are ordered by thread, then by time.
         time_ns: When each point is passed.
-        is_end: Which are ends of calls: only these hand over, and they wait for no other thread.
+        is_end: Which points are ends of calls: only these hand over, and they wait for no other thread.
 
     Returns:
         Positions of points, or `NOTHING`; and for points that wait the time in ns since the point before them in which

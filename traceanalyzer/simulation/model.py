@@ -62,7 +62,7 @@ class Model:
 
     @property
     def modelled_ns(self) -> float:
-        """The same in the unchanged replay without residuals."""
+        """The same times in the unchanged replay without residuals."""
         return float(self.durations_ns(self.times).mean())
 
     @property
@@ -153,7 +153,7 @@ def require(context: Context) -> Model:
     """
     found = of(context)
     if found is None:
-        raise ValueError("no step has any length")
+        raise ValueError("no step is longer than 0")
     return found
 
 

@@ -19,7 +19,7 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.table import I64
 
 LEAST_SHARE = 0.01
-"""Share of a step: shorter host time is no pause, and steps whose pauses differ by less tell nothing (own choice)."""
+"""Share of a step: shorter host time is no pause, and steps with smaller differences are not compared (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Prediction:
 
     @property
     def naive_error_share(self) -> float:
-        """The same of the naive prediction."""
+        """The same for the naive prediction."""
         return abs(self.naive_ns - self.recorded_ns) / self.recorded_ns
 
 
@@ -92,7 +92,7 @@ def _points(found: Model) -> I64:
 
 
 def _calls(found: Model, points: I64) -> I64:
-    """What tells whether two steps make the same calls: thread, function and end of the call at each point."""
+    """What shows whether two steps make the same calls: thread, function and end of the call at each point."""
     host, launches = found.graph.host, found.context.trace.launches
     name = np.append(launches.name, -1)[np.where(host.call[points] < 0, len(launches), host.call[points])]
     return np.stack((host.thread[points], name, host.is_end[points], host.in_loader[points]))

@@ -22,7 +22,7 @@ from traceanalyzer.trace.tables import Category
 _CLOCKS_NS = 2_000
 """Own choice: clocks of host and device differ by so little that an event may seem to end after the call."""
 _UNEXPLAINED_NS = 1_000_000
-"""Own choice: a wait in which nothing ended is told where it is at least this long."""
+"""Own choice: a wait in which no device event ended is reported if it is at least this long, in ns."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Replay(msgspec.Struct, frozen=True):
     """Mean duration in ns of the steps that are modelled, as recorded: the typical step, or of long recordings its
     first occurrences."""
     modelled_ns: float
-    """The same in the replay."""
+    """The same duration in the replay."""
     error_share: float
     """Difference of the two as a share of the recorded duration, 0 or more."""
     device_start_error_p50_share: float | None

@@ -16,7 +16,7 @@ from traceanalyzer.trace.table import I64
 
 
 def keep(graph: Graph) -> Graph:
-    """The same graph in which what nothing explains takes as long as it was recorded to."""
+    """The same graph, in which time that the model does not explain is as long as it was recorded."""
     host, device = graph.host, graph.device
     return replace(graph, host=_of_host(host, device), device=_of_device(host, device))
 

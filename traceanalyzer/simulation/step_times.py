@@ -34,6 +34,8 @@ class StepBounds:
     """The device event with which a step begins instead; `NOTHING` where the mark counts."""
     previous_event: I64
     """The device event with which the step before ends, if the step begins no earlier; `NOTHING` for none."""
+    lag_ns: I64
+    """From the start of the mark to the start of the step where the event that it follows is not part of the model."""
     size: I64
     """Number of device events that may end the step, because it launched them."""
     events: I64
@@ -56,13 +58,16 @@ def of(context: Context, window: Window, built: Built) -> StepBounds:
         )
     ]
     sizes = np.array([len(rows) for rows in counted], np.int64)
-    by_mark = window.step_start_ns == built.graph.host.time_ns[built.step_start]
+    late = window.step_start_ns - built.graph.host.time_ns[built.step_start]
+    start_event = np.where(late == 0, NOTHING, _at(device.start_ns, window.step_start_ns))
+    previous_event = np.where(late == 0, NOTHING, _at(ends, window.step_start_ns))
     return StepBounds(
         part=np.zeros(len(window), np.int64),
         start_point=built.step_start,
         end_point=built.step_end,
-        start_event=np.where(by_mark, NOTHING, _at(device.start_ns, window.step_start_ns)),
-        previous_event=np.where(by_mark, NOTHING, _at(ends, window.step_start_ns)),
+        start_event=start_event,
+        previous_event=previous_event,
+        lag_ns=np.where((start_event == NOTHING) & (previous_event == NOTHING), late, 0),
         size=sizes,
         events=np.concatenate(counted) if counted else np.empty(0, np.int64),
     )
@@ -78,7 +83,7 @@ def _at(times: I64, wanted: I64) -> I64:
 
 def starts(bounds: StepBounds, times: Times) -> I64:
     """When each step begins in a replay."""
-    point = times.point_ns[bounds.start_point]
+    point = times.point_ns[bounds.start_point] + bounds.lag_ns
     event = np.append(times.start_ns, NEVER)[bounds.start_event]
     previous = np.append(times.end_ns, NEVER)[bounds.previous_event]
     by_event = (bounds.start_event != NOTHING) & (bounds.previous_event == NOTHING)
@@ -115,7 +120,7 @@ def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
 
 
 def moved(bounds: StepBounds, place: I64) -> StepBounds:
-    """The same bounds where device events have other positions."""
+    """The same bounds for a graph in which device events have other positions."""
     known = np.append(place, NOTHING)
     return replace(
         bounds,
@@ -142,6 +147,7 @@ def joined(parts: Sequence[tuple[StepBounds, int, int]]) -> StepBounds:
         end_point=column("end_point", 1),
         start_event=column("start_event", 2),
         previous_event=column("previous_event", 2),
+        lag_ns=column("lag_ns", 0),
         size=column("size", 0),
         events=column("events", 2),
     )

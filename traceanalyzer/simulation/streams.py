@@ -17,9 +17,9 @@ from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 
 FEWEST = 8
-"""Fewer events of one kind tell nothing; those of all kinds are taken together (own choice)."""
+"""Fewer events of one kind are not enough; then events of all kinds are taken together (own choice)."""
 LOW_SHARE = 10
-"""The lowest tenth ends at what is taken for low (own choice: the very lowest may be wrong by the clock)."""
+"""The lowest tenth ends at the value that counts as low (own choice: the very lowest may be wrong by the clock)."""
 NEAR = 2
 NEAR_NS = 2_000
 """Values up to twice what is low and 2 us count as usual (own choices)."""
@@ -50,7 +50,7 @@ class StreamEvents:
 
     @property
     def is_first(self) -> Bool:
-        """Which are the first of their stream."""
+        """Which events are the first of their stream."""
         first: Bool = self.stream != shifted(self.stream, NOTHING)
         return first
 
@@ -90,7 +90,7 @@ def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bo
         context: The trace.
         calls: Calls of the window.
         events: Device events of the window.
-        may_wait: Which events may wait for another stream, so that their latency tells nothing.
+        may_wait: Which events may wait for another stream, so that their latency is unknown.
     """
     head = events.is_head
     called = np.where(head, np.append(calls.start_ns, 0)[events.call], 0)

@@ -83,7 +83,7 @@ class WhatHelps(msgspec.Struct, frozen=True):
     free_ns: PredictedNs
     """Time in ns by which the step gets shorter if it takes no time: low, point and high."""
     half_ns: PredictedNs | None
-    """The same if it takes half as long; null where half makes no sense."""
+    """The same if it takes half as long; null if that makes no sense."""
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     """
     found = model.of(context)
     if found is None:
-        raise UsageError("the trace has no step of any length, so nothing can be predicted")
+        raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
     every = [edit for _, _, own in resolved for edit in own]
     saving = _saving(found, every)
@@ -197,7 +197,7 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
 
 
 def _share(factor: float) -> float:
-    """New time over old where something is so many times as fast; 0 stands for free."""
+    """New time divided by old time for something that is this many times as fast; 0 stands for free."""
     return 1 / factor if factor else 0.0
 
 

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, progra
 from traceanalyzer.trace.table import I64
 
 MOST_EVENTS = 100_000
-"""Own choice: a replay of so many calls and device events takes some ten milliseconds."""
+"""Greatest number of calls and device events (own choice: their replay takes some ten milliseconds)."""
 MOST_PARTS = 8
 """Own choice: where steps that are unlike the others cut the recording more often, the longest parts stand for all."""
 FOREVER = 1 << 60

@@ -1,4 +1,4 @@
-"""Facts about the program that a capture records beside the events, because no trace holds them.
+"""Facts about the program that a capture records in addition to the events, because no trace holds them.
 
 `traceanalyzer.capture` writes them as the first key of the trace, `"traceanalyzer"`; docs/capture.schema.json is made
 from the structs here. Writer and reader meet in that JSON alone: a missing field is unknown, and an
@@ -110,15 +110,15 @@ class Numerics(msgspec.Struct, frozen=True):
     matmul_precision: str | None = None
     """Precision of products of float32 matrices: `highest`, `high` or `medium`; null if unknown."""
     matmul_allows_tf32: bool | None = None
-    """Whether products of float32 matrices may use TF32 on CUDA; null if torch cannot tell."""
+    """Whether products of float32 matrices may use TF32 on CUDA; null if torch does not say."""
     cudnn_allows_tf32: bool | None = None
-    """Whether cuDNN may use TF32 for float32; null if torch cannot tell."""
+    """Whether cuDNN may use TF32 for float32; null if torch does not say."""
     cudnn_benchmark: bool | None = None
-    """Whether cuDNN measures algorithms of convolutions and takes the fastest; null if torch cannot tell."""
+    """Whether cuDNN measures algorithms of convolutions and takes the fastest; null if torch does not say."""
     cudnn_deterministic: bool | None = None
-    """Whether cuDNN is limited to deterministic algorithms; null if torch cannot tell."""
+    """Whether cuDNN is limited to deterministic algorithms; null if torch does not say."""
     deterministic_algorithms: bool | None = None
-    """Whether torch is limited to deterministic algorithms; null if torch cannot tell."""
+    """Whether torch is limited to deterministic algorithms; null if torch does not say."""
 
 
 class Distributed(msgspec.Struct, frozen=True):
@@ -194,7 +194,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class CaptureFacts(msgspec.Struct, frozen=True):
-    """Everything that a capture recorded beside the events."""
+    """Everything that a capture recorded in addition to the events."""
 
     version: int
     """Version of this block; a block of another version is not read."""

@@ -128,7 +128,7 @@ class TraceInfo:
     unsupported: Mapping[str, int] = field(default_factory=dict)
     """Number of events by category that no analysis uses, so that they were set aside."""
     capture: CaptureFacts | None = None
-    """Facts that a capture of this project recorded beside the events; None for other traces."""
+    """Facts that a capture of this project recorded in addition to the events; None for other traces."""
     has_old_categories: bool = False
     """Whether events have the categories that torch wrote until 1.11: `Operator`, `Kernel` and so on."""
 

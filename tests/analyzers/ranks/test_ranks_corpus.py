@@ -75,7 +75,7 @@ def test_the_run_is_bound_by_what_its_ranks_are_bound_by(corpus: Path) -> None:
 def test_two_of_128_ranks_are_too_few_for_a_slowdown(corpus: Path) -> None:
     found = report(corpus)
     assert found.analyses["stragglers"] is None
-    assert "less than half" in {s.id: s.reason.text for s in found.skipped}["stragglers"]
+    assert "fewer than half" in {s.id: s.reason.text for s in found.skipped}["stragglers"]
 
 
 def of_field(corpus: Path, name: str, count: int) -> Stragglers:

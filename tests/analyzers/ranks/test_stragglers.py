@@ -205,7 +205,7 @@ def test_a_report_that_cannot_tell_says_why() -> None:
     report = join(members(run(5, [Meeting(lambda rank, step: 1000)])[:2]), "run")
     assert report.analyses["stragglers"] is None
     (skipped,) = [skipped for skipped in report.skipped if skipped.id == "stragglers"]
-    assert "less than half of the ranks" in skipped.reason.text
+    assert "fewer than half of the ranks" in skipped.reason.text
 
 
 WORK = st.lists(

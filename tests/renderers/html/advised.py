@@ -33,7 +33,7 @@ def saving(low: float, high: float, resource: str = "loader", *, arithmetic: boo
         (high, high * 1.25),
         (low, high),
         (low / STEP_NS, high / STEP_NS),
-        say("at most the waiting that nothing hides"),
+        say("at most the waiting in which nothing else runs"),
         difference((Text("x-step", "profiled time")(), STEP_NS), others) if arithmetic else None,
         resource,
     )

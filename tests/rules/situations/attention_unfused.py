@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.cpu_work import Call as Operator
+from tests.rules.cpu_work import program
 from tests.rules.judging import table
 
 GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_nn"
@@ -101,3 +103,35 @@ def printed(normal: list[int]) -> str:
         row("aten::mm", "500.000ms", [[8192, 4096], [4096, 4096]]),
     ]
     return table(rows, cpu="100.000ms", device="1.000s")
+
+
+def on_a_cpu(
+    *, others: tuple[int, int] = (800, 1200), products: int = 1000, dense: int = 500, within: Sequence[str] = ()
+) -> TraceBuilder:
+    """Attention over 512 tokens of 8 heads, beside a product as large as one of its own that takes half as long."""
+    scores, left, right = [8, 512, 512], [8, 512, 64], [8, 64, 512]
+    kinds = ["float", "float"]
+    calls = [
+        Operator("aten::bmm", products, [left, right], kinds, within),
+        Operator("aten::div", others[0], [scores, []], ["float", "Scalar"], within),
+        Operator("aten::_softmax", others[1], [scores, [], []], ["float", "Scalar", "Scalar"], within),
+        Operator("aten::bmm", products, [scores, left], kinds, within),
+        Operator("aten::mm", dense, [[512, 512], [512, 512]], kinds),
+    ]
+    return program(calls)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """2 ms of products, 2 ms of what lies between them."""
+    return on_a_cpu()
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """The fused operator."""
+    heads = [[1, 8, 512, 64]] * 3
+    return program([Operator("aten::_scaled_dot_product_flash_attention_for_cpu", 3000, heads, ["float"] * 3)])
+
+
+def trap_fused_call_on_a_cpu() -> TraceBuilder:
+    """The program calls the fused operator, which takes the long way because of what it was given."""
+    return on_a_cpu(within=("aten::_scaled_dot_product_attention_math",))

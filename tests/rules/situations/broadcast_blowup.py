@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
+from tests.rules.cpu_work import Call as Operator
+from tests.rules.cpu_work import program
 from tests.rules.gpu_work import ADDITION, Call, addition, kernel, training
 from tests.rules.situations.gemm_degenerate import printed
 
@@ -55,3 +57,32 @@ def trap_outer_product_that_is_needed() -> TraceBuilder:
 def trap_small() -> TraceBuilder:
     """The result stays in a cache."""
     return model([512, 1], [1, 512], [512, 512])
+
+
+def on_a_cpu(rows: int = 16, *, summed: bool = True, other: int = 1000) -> TraceBuilder:
+    """A product with broadcasting (400 us) that is summed up (200 us) or not, beside other work."""
+    left, right, huge = [rows, 128, 1], [1, 128, 128], [rows, 128, 128]
+    calls = [Operator("aten::mul", 400, [left, right], ["float", "float"])]
+    if summed:
+        calls.append(Operator("aten::sum", 200, [huge, [], [], []], ["float", "ScalarList", "Scalar", ""]))
+    return program([*calls, Operator("aten::mm", other, [[128, 128], [128, 128]], ["float", "float"])])
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """A megabyte between two operators."""
+    return on_a_cpu()
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """A product of matrices."""
+    return program([Operator("aten::mm", 600, [[128, 128], [128, 128]], ["float", "float"])])
+
+
+def trap_needed_on_a_cpu() -> TraceBuilder:
+    """Nothing sums it up."""
+    return on_a_cpu(summed=False)
+
+
+def trap_small_on_a_cpu() -> TraceBuilder:
+    """A sixteenth of it, which stays in a cache."""
+    return on_a_cpu(1)

@@ -50,3 +50,8 @@ def trap_little_communication() -> TraceBuilder:
 def trap_small_messages_beside_large_ones() -> TraceBuilder:
     """Many small messages, but nearly all time is in one large one."""
     return exchange(*[(1_000, 10)] * 8, (50 * MEGA, 2_000))
+
+
+def fires_below_the_link() -> TraceBuilder:
+    """All large messages move 10 GB/s: 42 MB in 4 ms and more, where the A100's NVLink carries 300 GB/s."""
+    return exchange((10 * MEGA, 4_000), (12 * MEGA, 4_800))

@@ -161,3 +161,49 @@ def printed(asking: str, time: str) -> str:
         row("aten::mm", "900.000ms", "900.000ms", 100),
     ]
     return table(rows, cpu="100.000ms", device="1.000s")
+
+
+def on_a_cpu(*asking: str, each: int = 100, backward: bool = False, module: bool = True) -> TraceBuilder:
+    """Four copies that operators ask for, in a module or not, beside four products of 1 ms."""
+    trace = TraceBuilder(devices=(), options=("record_shapes",))
+    host = Host(trace, at=10)
+    shapes = [list(SHAPE), list(SHAPE), []]
+    evaluation = "autograd::engine::evaluate_function: PermuteBackward0"
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"), ExitStack() as step:
+            if module:
+                step.enter_context(host.frame("nn.Module: Block_0", module=0, before=0, after=0))
+            for _ in range(4):
+                with ExitStack() as around:
+                    if backward:
+                        around.enter_context(host.op(evaluation, 0, 0, sequence=1, fwd_thread=1))
+                    for name in asking:
+                        around.enter_context(host.op(name, 0, 0))
+                    host.leaf("aten::copy_", each, shapes=shapes, types=["float", "float", "Scalar"])
+                host.leaf("aten::mm", 1000, shapes=[[512, 512], [512, 512]], types=["float", "float"])
+    return finish(trace)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """`contiguous` in a module takes 400 us of 4.4 ms."""
+    return on_a_cpu("aten::contiguous", "aten::clone")
+
+
+def fires_on_repeat_on_a_cpu() -> TraceBuilder:
+    """`repeat`, called by the program itself."""
+    return on_a_cpu("aten::repeat", module=False)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """Short copies."""
+    return on_a_cpu("aten::contiguous", "aten::clone", each=20)
+
+
+def trap_operators_copy_for_themselves_on_a_cpu() -> TraceBuilder:
+    """A norm needs its input in order, whoever calls it."""
+    return on_a_cpu("aten::native_layer_norm", "aten::contiguous", "aten::clone")
+
+
+def trap_backward_on_a_cpu() -> TraceBuilder:
+    """Autograd brings a gradient into order."""
+    return on_a_cpu("aten::contiguous", "aten::clone", backward=True)

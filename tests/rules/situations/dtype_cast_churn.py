@@ -84,3 +84,39 @@ def trap_layouts() -> TraceBuilder:
 def in_a_table() -> str:
     """A table."""
     return table([{"Name": "aten::to", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
+
+
+def on_a_cpu(*, back: bool = True, shape: Sequence[int] = (16, 128), rest: int = 900, steps: int = 3) -> TraceBuilder:
+    """Ten products, each with a cast of 20 us before it and one back behind it."""
+    trace = TraceBuilder(devices=(), options=("record_shapes",))
+    host = Host(trace, at=10)
+    sides = [list(shape), list(shape), []]
+    for number in range(steps):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for _ in range(10):
+                for kinds in ((HALF, FULL), (FULL, HALF))[: 1 + back]:
+                    host.work(30)  # Python, of which 20 us count
+                    with host.op("aten::to", 1, 1), host.op("aten::_to_copy", 1, 1):
+                        host.leaf("aten::copy_", 16, shapes=sides, types=[*kinds, "Scalar"])
+                host.leaf("aten::mm", rest, shapes=[[8, 8], [8, 8]], types=[FULL, FULL])
+    return finish(trace)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """400 us of 10 ms."""
+    return on_a_cpu()
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """The same casts beside longer products."""
+    return on_a_cpu(rest=9000)
+
+
+def trap_one_way_on_a_cpu() -> TraceBuilder:
+    """Casts in one direction."""
+    return on_a_cpu(back=False)
+
+
+def trap_numbers_on_a_cpu() -> TraceBuilder:
+    """A single number becomes another type and back, as arithmetic with Python numbers does it."""
+    return on_a_cpu(shape=())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100, MI300X, Device
+from tests.rules import cpu_work
 from tests.rules.gpu_work import Call, addition, kernel, product, training
 from tests.rules.situations.tensor_cores_unused import printed
 
@@ -64,3 +67,35 @@ def trap_python_numbers_in_half_precision() -> TraceBuilder:
     name = "void at::native::vectorized_elementwise_kernel<4, AUnaryFunctor<c10::BFloat16, c10::BFloat16>>"
     scaled = Call("aten::mul", [kernel(name, 4000)], [[1 << 20], []], ["c10::BFloat16", "double"])
     return training([scaled, addition(4000)], device=T4)
+
+
+def on_a_cpu(dtype: str = "double", *, other: int = 4000, devices: Sequence[Device] = ()) -> TraceBuilder:
+    """A product (4 ms), a sum (2 ms) and a view (1 ms) of doubles, beside other work in fp32."""
+    sides, vector = [[512, 512], [512, 512]], [[1 << 20], [1 << 20], []]
+    calls = [
+        cpu_work.Call("aten::mm", 4000, sides, [dtype, dtype]),
+        cpu_work.Call("aten::add", 2000, vector, [dtype, dtype, "Scalar"]),
+        cpu_work.Call("aten::view", 1000, [[1 << 20], []], [dtype, "ScalarList"]),
+        cpu_work.Call("aten::mm", other, sides, ["float", "float"]),
+    ]
+    return cpu_work.program(calls, devices=devices)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """A CPU moves twice the bytes, too."""
+    return on_a_cpu()
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """The same in fp32."""
+    return on_a_cpu("float")
+
+
+def trap_a_gpu_that_was_not_recorded() -> TraceBuilder:
+    """The header names a GPU: what the operators of the host cost is unknown."""
+    return on_a_cpu(devices=(T4,))
+
+
+def trap_python_numbers_on_a_cpu() -> TraceBuilder:
+    """A Python float beside a tensor of fp32."""
+    return cpu_work.program([cpu_work.Call("aten::mul", 4000, [[1 << 20], []], ["float", "double"])])

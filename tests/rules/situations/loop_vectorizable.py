@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work
+from tests.rules.cpu_work import Call, program
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import table
 
@@ -33,6 +34,17 @@ def iterating(turns: int, body: Sequence[str] = ("aten::select", "aten::mul", "a
 def fires() -> TraceBuilder:
     """Sixty-four rows are scaled and added one by one."""
     return iterating(64)
+
+
+def fires_over_images() -> TraceBuilder:
+    """Sixteen images are normalized one by one, each channel by channel, and put together again."""
+    channels = ("aten::mean", "aten::sub", "aten::std", "aten::div") * 3
+    return iterating(16, ("aten::unbind", *channels, "aten::stack"))
+
+
+def trap_decisions() -> TraceBuilder:
+    """Each value is compared with the largest so far: what is next depends on it."""
+    return iterating(64, ("aten::select", "aten::gt", "aten::is_nonzero"))
 
 
 def quiet() -> TraceBuilder:
@@ -74,3 +86,24 @@ def trap_many_calls_in_a_table() -> str:
         {"Name": "aten::select", "Self CPU": "10.000ms", "CPU total": "10.000ms", "# of Calls": 12_600},
     ]
     return table(rows, cpu="100.000ms")
+
+
+def on_a_cpu(each: int, *, turns: int = 64) -> TraceBuilder:
+    """A loop without a GPU, each turn with three operators of so many microseconds, beside 1 ms of work."""
+    turn = [Call(name, each) for name in ("aten::select", "aten::mul", "aten::add_")]
+    return program([Call("aten::mm", 1000), *turn * turns])
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """Operators of 4 us."""
+    return on_a_cpu(4)
+
+
+def fires_on_large_pieces_on_a_cpu() -> TraceBuilder:
+    """Operators of 100 us."""
+    return on_a_cpu(100)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """A few turns."""
+    return on_a_cpu(4, turns=4)

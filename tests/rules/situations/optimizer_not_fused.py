@@ -90,3 +90,48 @@ def printed(operator: str, calls: int) -> str:
         row("aten::mm", "800.000ms", "800.000ms", 100),
     ]
     return table(rows, cpu="1.000s")
+
+
+def on_a_cpu(
+    calls: int, *, each: int = 8, name: str = "Optimizer.step#AdamW.step", operator: str = "aten::addcmul_"
+) -> TraceBuilder:
+    """Steps without a GPU whose optimizer makes so many calls, of so many microseconds and one more."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            with loop.host.annotation(name):
+                for _ in range(calls):
+                    loop.host.leaf(operator, each)
+                    loop.host.work(1)
+    return loop.finish()
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """200 calls of 8 us."""
+    return on_a_cpu(200)
+
+
+def fires_on_large_parameters_on_a_cpu() -> TraceBuilder:
+    """100 calls of 100 us."""
+    return on_a_cpu(100, each=100)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """All parameters at once."""
+    return on_a_cpu(100, operator="aten::_fused_adamw_")
+
+
+def trap_no_fused_form_on_a_cpu() -> TraceBuilder:
+    """RMSprop on lists still takes one parameter after the other on a CPU."""
+    return on_a_cpu(200, name="Optimizer.step#RMSprop.step")
+
+
+def trap_few_parameters_on_a_cpu() -> TraceBuilder:
+    """A small model."""
+    return on_a_cpu(40)
+
+
+def trap_memory_bound_on_a_cpu() -> TraceBuilder:
+    """SGD without momentum reads and writes large parameters once, fused or not."""
+    return on_a_cpu(100, each=100, name=STEP, operator="aten::add_")

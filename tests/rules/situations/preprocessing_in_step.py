@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
+from tests.rules.situations.host_waits_or_logs import on_cpu
 
 PROCESSOR = "transformers/models/vit/image_processing_vit.py(150): preprocess"
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -68,3 +71,29 @@ def trap_in_the_loader() -> TraceBuilder:
             compute(host, stream, 100)
 
     return looping(step)
+
+
+def on_the_cpu(dur: int, *, loads: bool = False) -> TraceBuilder:
+    """Steps of 2 ms on a CPU, in each of which a function prepares images for so many us, or the program's loader."""
+
+    def body(host: Host, number: int) -> None:
+        around = host.annotation(LOADER, 0, 0) if loads else nullcontext()
+        with around, host.frame("train.py(40): preprocess_images", before=0, after=0):
+            host.leaf("aten::div", dur)
+
+    return on_cpu(body, options=("with_stack",))
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """A third of the step."""
+    return on_the_cpu(1000)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """Preparing takes 50 us of 2 ms."""
+    return on_the_cpu(50)
+
+
+def trap_in_the_loader_on_a_cpu() -> TraceBuilder:
+    """The program's own loader prepares inputs."""
+    return on_the_cpu(1000, loads=True)

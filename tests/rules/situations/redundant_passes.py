@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.builders import TraceBuilder
 from tests.builders.training import Training
@@ -174,3 +174,121 @@ def trap_gpu_projection() -> TraceBuilder:
 def in_a_table() -> str:
     """A table."""
     return table([{"Name": "aten::mm", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
+
+
+LAYERS = ("aten::conv2d", "aten::batch_norm", "aten::relu", "aten::conv2d", "aten::linear", "aten::cross_entropy_loss")
+"""Operators of a forward pass with its loss."""
+
+
+def logging(
+    *,
+    again: int = 6,
+    shape: Sequence[int] = (16, 3, 16, 16),
+    every: int = 1,
+    averages: int = 0,
+    checkpoint: bool = False,
+    shapes: bool = True,
+) -> TraceBuilder:
+    """Trainings without a GPU and without recorded modules, whose forward pass runs once more without autograd.
+
+    Args:
+        again: How many of the operators run again.
+        shape: Of their input.
+        every: Number of updates between two such passes.
+        averages: Parameters of which the program keeps an average.
+        checkpoint: Whether the backward pass repeats a part of the forward pass.
+        shapes: Whether inputs are recorded.
+    """
+    loop = Training(trace=TraceBuilder(devices=(), options=("record_shapes",) if shapes else ()), gpu=False)
+
+    def network(inputs: Sequence[int], *, records: bool, layers: int = 6) -> list[int]:
+        made = []
+        for name in LAYERS[:layers]:
+            sides = {"shapes": [list(inputs), [8, 3, 3, 3]], "types": ["float", "float"]} if shapes else {}
+            loop.host.leaf(name, 100, sequence=loop.sequence if records else None, **sides)
+            made.append(loop.sequence)
+            loop.sequence += records
+        return made
+
+    for number in range(6):
+        with loop.iteration():
+            loop.zero_grad()
+            numbers = network((16, 3, 16, 16), records=True)
+            if checkpoint:
+                loop.recompute(numbers)
+            else:
+                loop.backward(numbers)
+            loop.step()
+            for _ in range(averages):
+                loop.host.leaf("aten::lerp_", 5, shapes=[[64], [64], []], types=["float", "float", "Scalar"])
+            if number % every == 0:
+                network(shape, records=False, layers=again)
+                loop.host.leaf("aten::lerp_", 5, shapes=[[], [], []], types=["float", "float", "Scalar"])
+    return loop.finish()
+
+
+def fires_on_a_repeated_pass() -> TraceBuilder:
+    """A loss is computed again to log it."""
+    return logging()
+
+
+def fires_without_the_loss() -> TraceBuilder:
+    """Only the predictions are wanted: five of six operators."""
+    return logging(again=5)
+
+
+def quiet_without_a_repeated_pass() -> TraceBuilder:
+    """The loss of the pass that trains is logged."""
+    return logging(again=0)
+
+
+def trap_a_part_of_the_network() -> TraceBuilder:
+    """A frozen part of it runs on something else: four of six operators."""
+    return logging(again=4)
+
+
+def trap_other_shapes() -> TraceBuilder:
+    """A batch of validation with another number of samples."""
+    return logging(shape=(64, 3, 16, 16))
+
+
+def trap_validation_now_and_then() -> TraceBuilder:
+    """At every third update."""
+    return logging(every=3)
+
+
+def trap_average_of_parameters() -> TraceBuilder:
+    """The second network has the averages of the first one's parameters."""
+    return logging(averages=12)
+
+
+def trap_checkpoint_without_modules() -> TraceBuilder:
+    """Parts of the forward pass run without autograd because the backward pass repeats them."""
+    return logging(checkpoint=True)
+
+
+def trap_without_shapes() -> TraceBuilder:
+    """Operators of the same names may work on anything."""
+    return logging(shapes=False)
+
+
+def with_modules(second: tuple[str, int]) -> TraceBuilder:
+    """A network of six layers that trains, and after each update a pass without autograd through a second one."""
+
+    def body(loop: Training, number: int) -> None:
+        loop.zero_grad()
+        loop.backward(loop.forward(6, root=MODEL))
+        loop.step()
+        loop.forward(6, root=second, grad=False)
+
+    return loops(body)
+
+
+def fires_on_the_same_module() -> TraceBuilder:
+    """Modules were recorded: it is the network that trains."""
+    return with_modules(MODEL)
+
+
+def trap_teacher_of_equal_structure() -> TraceBuilder:
+    """Modules were recorded: it is another network of the same class."""
+    return with_modules(("Net_1", 1))

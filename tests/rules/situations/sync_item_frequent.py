@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.builders import TraceBuilder
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, finish
 from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import table
+from tests.rules.situations.anomaly_mode import check, training
 
 
 def reading(times: int, *, every: int = 1, gpu: int = 1000, pause: int = 200) -> TraceBuilder:
@@ -80,6 +81,43 @@ def trap_gradient_scaler() -> TraceBuilder:
 def trap_values_of_the_cpu() -> str:
     """Values are read from tensors on the CPU: no device was profiled."""
     return printed(30, device=None)
+
+
+def on_cpu(readings: int, *, operators: tuple[str, ...] = ("aten::select", "aten::gt"), steps: int = 4) -> TraceBuilder:
+    """Steps of 1 ms of operators on a CPU, then so many readings of 10 us, with the operators before each."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(steps):
+        with host.annotation(f"ProfilerStep#{number}", 0, 0):
+            for _ in range(10):
+                host.leaf("aten::addmm", 100)
+            for _ in range(readings):
+                host.work(2)
+                for name in operators:
+                    host.leaf(name, 2)
+                with host.op("aten::is_nonzero", 1, 0), host.op("aten::item", 1, 0):
+                    host.leaf("aten::_local_scalar_dense", 2)
+    return finish(trace)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """The largest of forty values is found in Python."""
+    return on_cpu(40)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """Two values are read: the loss and the accuracy."""
+    return on_cpu(2)
+
+
+def trap_decoding_on_a_cpu() -> TraceBuilder:
+    """Tokens are chosen one by one: a model runs between two readings."""
+    return on_cpu(40, operators=("aten::linear", "aten::argmax"))
+
+
+def trap_reading_of_autograd() -> TraceBuilder:
+    """Anomaly mode reads whether a gradient is NaN."""
+    return training(check)
 
 
 def printed(calls: int, device: str | None = "50.000ms") -> str:

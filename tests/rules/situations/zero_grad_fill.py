@@ -81,3 +81,30 @@ def printed(*, inside: str, fills: int) -> str:
     ]
     rows += [row("aten::zero_", inside, inside, fills)] if fills else []
     return table([*rows, row("ProfilerStep*", "0.000us", "1.000s", 10)], cpu="1.000s")
+
+
+def on_a_cpu(fills: int, *, adds: bool = True) -> TraceBuilder:
+    """Steps without a GPU that fill so many gradients, and add to three of them in 30 us each."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration():
+            loop.zero_grad(fills, each=20)
+            numbers = loop.forward()
+            loop.backward(numbers)
+            loop.engine.now = loop.host.now
+            for _ in range(3 if adds else 0):
+                with loop.engine.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 0, 0):
+                    loop.engine.leaf("aten::add_", 30)
+            loop.host.now = loop.engine.now
+            loop.step()
+    return loop.finish()
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """100 fills."""
+    return on_a_cpu(100)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """Gradients are dropped."""
+    return on_a_cpu(0)

@@ -1,4 +1,4 @@
-"""What does code of torch.compile cost beside its kernels: graph breaks, guards, size checks, compilation again?
+"""What does code of torch.compile cost apart from its kernels: graph breaks, guards, size checks, compilation again?
 
 A compiled region runs one graph. Where a graph breaks, the rest of the function is compiled as a function of its own,
 and its region runs within the region before it: regions within regions are graph breaks. A compile log
@@ -53,13 +53,18 @@ class CompiledCode(msgspec.Struct, frozen=True):
     breaks: tuple[GraphBreak, ...]
     """Graph breaks, the most frequent first."""
     compilations: tuple[Compiling, ...]
-    """Compilations in the recording, in the order of time; then those that only a log tells of."""
+    """Compilations in the recording, in the order of time; then those that are only in a log."""
     failures: tuple[FailedCompilation, ...]
     """Compilations that failed, from the log."""
     size_guards: tuple[SizeGuard, ...]
     """Lines of the program that made a condition on a size part of the compiled code, from the log."""
     logs: tuple[str, ...]
     """Names of the compile logs that were read."""
+    entering_ns_per_step: float | None = None
+    """Host time in ns of starting and leaving compiled regions, before their first and behind their last operator; null
+    without steps."""
+    entering_behind_ns_per_step: float | None = None
+    """The part of it of regions behind graph breaks; null without steps."""
 
 
 def missing(context: Context) -> Message | None:
@@ -82,6 +87,7 @@ def analyze(context: Context) -> CompiledCode:
     count = len(steps) or None
     guards, checks = _time(context, compiled_code.is_guards)
     sizes = _frames(context)
+    entering, behind = regions.entering(context, steps)
     return CompiledCode(
         steps=len(steps),
         regions_per_step=None if count is None else sum(row.calls for row in found) / count,
@@ -98,6 +104,8 @@ def analyze(context: Context) -> CompiledCode:
         failures=told.failures,
         size_guards=told.guards,
         logs=told.names,
+        entering_ns_per_step=None if count is None else entering / count,
+        entering_behind_ns_per_step=None if count is None else behind / count,
     )
 
 

@@ -25,7 +25,7 @@ class Compiling(msgspec.Struct, frozen=True):
     is_again: bool
     """Whether the function had been compiled before, so that another compilation did not fit."""
     start_ns: int | None
-    """Start in the recording in ns since the first event of the trace; null where only the log tells of it."""
+    """Start in the recording in ns since the first event of the trace; null if it is only in the log."""
     time_ns: int | None
     """Duration in ns, compilations within it included; null if unknown."""
     step: str | None

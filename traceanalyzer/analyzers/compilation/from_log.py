@@ -1,4 +1,4 @@
-"""What compile logs tell of the code of a trace."""
+"""What compile logs say about the code of a trace."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Told:
         )
 
     def of(self, compilation: str | None) -> LoggedCompilation | None:
-        """What is told of a compilation; the last one of its id, which is what the trace can show."""
+        """What logs say about a compilation; of several with the same id, about the last one."""
         return next((found for found in reversed(self.compilations) if found.id == compilation), None)
 
     def code(self, compilation: str | None) -> SourceLine | None:
@@ -78,7 +78,7 @@ class Told:
 
 
 def told(logs: Sequence[CompileLog], rank: int | None) -> Told:
-    """All that logs tell about one process.
+    """Everything that logs say about one process.
 
     Args:
         logs: Of any processes.

@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.analyzers.sums import group, sum_by
-from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -73,6 +73,8 @@ class _Regions:
     """Time between the last event before each and its start; of use only within another region."""
     resumed: I64
     """Name of the Python frame in each that goes on behind a graph break, or -1."""
+    entering_ns: I64
+    """Time in each before its first and behind its last operator."""
 
 
 def rows_of(context: Context, wanted: Wanted) -> I64:
@@ -81,9 +83,19 @@ def rows_of(context: Context, wanted: Wanted) -> I64:
 
 
 def analyze(context: Context, steps: Steps, told: Told) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
-    """Regions and graph breaks of some steps, with what logs tell of them."""
+    """Regions and graph breaks of some steps, with what logs say about them."""
     found = _find(context, steps)
     return _regions(context, found, told), _breaks(context, found, told)
+
+
+def entering(context: Context, steps: Steps) -> tuple[int, int]:
+    """Host time in ns of starting and leaving compiled regions: of all in some steps, and of those behind graph breaks.
+
+    That is the time from the start of a region to its first operator and from its last one to its end.
+    """
+    found = _find(context, steps)
+    time = found.entering_ns
+    return int(time.sum()), int(time[found.outer != NO_PARENT].sum())
 
 
 def _find(context: Context, steps: Steps) -> _Regions:
@@ -97,7 +109,26 @@ def _find(context: Context, steps: Steps) -> _Regions:
     node = _nodes(context, rows)
     outer = np.where(_is_behind_break(context, node), tree.parent.astype(np.int64), NO_PARENT)
     gap = host.start_ns[rows] - _last_end(context, node, tree)
-    return _Regions(host.name[rows].astype(np.int64), own, outer, gap, _resumed(context, tree))
+    entered = _entering(context, node, duration)
+    return _Regions(host.name[rows].astype(np.int64), own, outer, gap, _resumed(context, tree), entered)
+
+
+def _entering(context: Context, node: I64, duration: I64) -> I64:
+    """Time of each region before its first and behind its last operator or region; all of it where it has none."""
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    works = np.flatnonzero((host.kind == NodeKind.OPERATOR) & names.where(_works)[host.name])
+    first, behind = np.searchsorted(works, node + 1), np.searchsorted(works, tree.after[node])
+    found = duration.copy()
+    rows = np.flatnonzero(behind > first)
+    if len(rows):
+        ends = np.append(tree.end_ns[works], 0)  # one more, because the last range may end with the last operator
+        last = np.maximum.reduceat(ends, np.column_stack((first[rows], behind[rows])).ravel())[::2]
+        found[rows] -= last - tree.start_ns[works[first[rows]]]
+    return found
+
+
+def _works(name: str) -> bool:
+    return compiled_code.is_region(name) or not marks.is_mark_among_operators(name)
 
 
 def _nodes(context: Context, rows: I64) -> I64:

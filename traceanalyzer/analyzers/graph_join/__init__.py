@@ -1,8 +1,8 @@
 """Which operators, modules and lines does the work of graphs belong to, if their capture was recorded, too?
 
-Nobody launches the kernels of a graph one by one, so a trace of its replay has their times and nothing else. A
+The kernels of a graph are not launched one by one, so a trace of its replay has their times but not their operators. A
 recording of the capture has the operators, inputs, modules and lines of every node, and no times. Matched node by node,
-the two tell where the time of the graph goes. A capture that does not agree is refused.
+the two show where the time of the graph goes. A capture that does not agree is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64
 
 _NO_GRAPHS = Text("graph-join-no-replay", "the trace launches no graphs")
-_NO_CAPTURE = Text("graph-join-none", "it holds no capture of a graph from begin to end")
+_NO_CAPTURE = Text("graph-join-none", "it contains no complete capture of a graph")
 _RANK = Text(
     "graph-join-rank",
     "it was recorded on rank {capture:count} of {capture_world:count}, and the trace on rank {replay:count} of "
@@ -33,17 +33,17 @@ _RANK = Text(
 )
 _SIZE = Text(
     "graph-join-size",
-    "its graph that agrees was captured for a batch of {size:count}, and the trace has a batch of {batch:count}",
+    "its matching graph was captured for a batch of {size:count}, but the trace has a batch of {batch:count}",
 )
-_AMBIGUOUS = Text("graph-join-ambiguous", "several of its graphs agree, and nothing tells which of them ran")
-_BEATEN = Text("graph-join-beaten", "another capture agrees better, or is of a batch that fits better")
+_AMBIGUOUS = Text("graph-join-ambiguous", "several of its graphs match, so it is unclear which of them ran")
+_BEATEN = Text("graph-join-beaten", "another capture matches better, or was made for a batch that fits better")
 _DISAGREES = Text(
     "graph-join-disagrees",
-    "its best graph agrees with {share:share} of what ran, and {required:share} are required",
+    "its best graph matches {share:share} of what ran; {required:share} is required",
 )
 _LENGTH = Text(
     "graph-join-length",
-    "none of its graphs is as long as what ran: {captured:count} and {replayed:count} kernels at the nearest",
+    "none of its graphs has the length of what ran: the closest has {captured:count} kernels, not {replayed:count}",
 )
 
 

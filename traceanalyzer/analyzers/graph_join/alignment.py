@@ -77,7 +77,7 @@ def between(partner: I64, nodes: Bool, events: Bool) -> I64:
 
     Args:
         partner: For each event its node, ascending, or -1.
-        nodes: Which nodes are strangers: nothing tells what they run.
+        nodes: Which nodes are strangers: it is unknown what they run.
         events: Which events are strangers: no node is known to run them.
     """
     result = partner.copy()
@@ -163,7 +163,7 @@ def common(nodes: I64, run: I64) -> int:
 def agreement(keys: I64, values: I64) -> float | None:
     """How far equal keys have equal values: the share of rows that have the most frequent value of their key.
 
-    Only keys that occur more than once can tell; None where there is no such key.
+    Only keys that occur more than once count; None where there is no such key.
     """
     first, pairs = group(keys, values)
     key_of_pair, counts = keys[first], np.bincount(pairs, minlength=len(first))

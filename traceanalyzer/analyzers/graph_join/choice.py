@@ -56,7 +56,7 @@ class Seen:
     wrong_size: tuple[int, int] | None = None
     """Batch of a graph that agrees, and the batch that ran."""
     was_ambiguous: bool = False
-    """Whether several of its graphs fit, and nothing tells which ran."""
+    """Whether several of its graphs fit, and it is unknown which ran."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _fit(capture: Trace, nodes: Nodes, replay: Replay, vocabulary: Vocabulary) -
 def _candidates(
     fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], seen: Mapping[int, Seen]
 ) -> tuple[int, ...]:
-    """The graphs that may be what ran, all of one size and equally good; none where nothing tells which.
+    """The graphs that may be what ran, all of one size and equally good; none where it is unknown which.
 
     Args:
         fitting: How the offers fit that agree, by number.
@@ -202,7 +202,7 @@ def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | N
             one for each place, or all places have the same operators.
 
     Returns:
-        The places; None if nothing tells where the launches begin.
+        The places; None if it is unknown where the launches begin.
     """
     certain = next((at for at, allowed in enumerate(places) if len(allowed) == 1), None)
     if certain is None:

@@ -124,7 +124,7 @@ class Replays:
 
 
 def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
-    """The nodes of every captured graph of a recording, with what tells them apart."""
+    """The nodes of every captured graph of a recording, with what distinguishes them."""
     graphs = captured_graphs(context)
     if not graphs:
         return []

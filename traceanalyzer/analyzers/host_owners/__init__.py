@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 ROWS = 200
-"""Owners that are listed, those with the most time of their own (own choice: nobody reads more)."""
+"""Owners that are listed, those with the most time of their own (own choice: longer lists are not read)."""
 
 ROWS_OF_OTHERS = 10
 """Owners that are listed of each other thread (own choice)."""
@@ -85,11 +85,11 @@ class HostOwner(OwnerTimes, frozen=True, kw_only=True):
     """Name of the mark, class of the module, name of the function, operator or call."""
     role: str | None
     """What the work is for: `preprocessing`, `tokenization`, `sampling`, `buffer-broadcast`, `garbage-collection`,
-    `guards`, `checkpointing`, `logging`, `sleep`, `loader`, `compilation`; null if no name tells."""
+    `guards`, `checkpointing`, `logging`, `sleep`, `loader`, `compilation`; null if no name shows it."""
     file: str | None
-    """File of the function, or of that of a module's forward pass; null where no stack tells."""
+    """File of the function, or of that of a module's forward pass; null if no stack shows it."""
     line: int | None
-    """Line of the function in the file; null where no stack tells."""
+    """Line of the function in the file; null if no stack shows it."""
     parts: tuple[OwnerPart, ...]
     """The operators and runtime calls that it calls itself and that take most of its time, at most three names."""
     longest_call: OwnerCall | None
@@ -116,7 +116,7 @@ class OwnerOnThread(msgspec.Struct, frozen=True):
     name: str
     """Name of the owner, as in the rows of the critical thread."""
     role: str | None
-    """What the work is for; null if no name tells."""
+    """What the work is for; null if no name shows it."""
     host_self_ns: int
     """Time in ns without owners inside, in the steps that count."""
     device_self_ns: int

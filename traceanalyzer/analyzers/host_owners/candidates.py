@@ -75,7 +75,7 @@ class Slices:
 
 
 def candidates(context: Context, found: Critical) -> Slices:
-    """Everything that may own time on the threads whose owners are told, near the steps that count."""
+    """Everything that may own time on the threads whose owners are reported, near the steps that count."""
     parts = (_marks(context), *_frames(context), _backward(context), _broadcasts(context))
     joined = Slices.join(*parts)
     low, high = found.window

@@ -25,7 +25,7 @@ from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
 _HELPERS = 16
-"""Further threads that launch work of a device whose owners are told (own choice: programs launch from a few)."""
+"""Further threads that launch work of a device whose owners are reported (own choice: programs launch from a few)."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Critical:
 
     @property
     def threads(self) -> tuple[int, ...]:
-        """All threads whose owners are told, the program's first."""
+        """All threads whose owners are reported, the program's first."""
         return (self.main, *(() if self.engine is None else (self.engine,)), *self.others)
 
     def at(self, times: I64) -> I64:

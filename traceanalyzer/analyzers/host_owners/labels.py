@@ -44,9 +44,9 @@ class Owner:
     name: str
     """Name of the mark, class of the module, name of the function, operator or call."""
     role: str | None
-    """What the work is for, one of `host_roles.ROLES`, `loader` or `compilation`; None if no name tells."""
+    """What the work is for, one of `host_roles.ROLES`, `loader` or `compilation`; None if no name shows it."""
     file: str | None = None
-    """File of the function, of that of a module's forward pass; None where no stack tells."""
+    """File of the function, of that of a module's forward pass; None if no stack shows it."""
     line: int | None = None
 
 

@@ -1,4 +1,4 @@
-"""What slices of host threads are for, as far as their names tell."""
+"""What slices of host threads are for, as far as their names show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_FRAME = (OwnerKind.MODULE, OwnerKind.FUNCTION, OwnerKind.LIBRARY, OwnerKind.
 
 
 def own_roles(context: Context, slices: Slices) -> I64:
-    """For each slice the code of the role that its own name tells, 0 for none."""
+    """For each slice the code of the role that its own name shows, 0 for none."""
     names = context.trace.names
     first, of_slice = group(slices.kind, slices.name)
     kinds = zip(slices.kind[first].tolist(), slices.name[first].tolist(), strict=True)

@@ -98,7 +98,7 @@ class _Called:
 
 
 class Stacks:
-    """The stacks of the threads whose owners are told."""
+    """The stacks of the threads whose owners are reported."""
 
     def __init__(self, context: Context, index: OwnerIndex) -> None:
         self._index = index
@@ -162,7 +162,7 @@ class Stacks:
 
 
 def _called(context: Context, index: OwnerIndex) -> _Called:
-    """What owners call on the threads whose owners are told, near the time that counts."""
+    """What owners call on the threads whose owners are reported, near the time that counts."""
     host, launches, found = context.trace.host, context.trace.launches, index.critical
     is_operator = host_activity.operator_rows(context)
     is_operator[mark_rows(context)] = False

@@ -37,7 +37,7 @@ class OwnerTree:
     name: I64
     kind: Array
     role: I64
-    """Code of the role that the name of each slice tells, 0 for none."""
+    """Code of the role that the name of each slice shows, 0 for none."""
     forward: dict[int, int]
     """For codes of names of modules, the code of the name of the frame of their forward pass."""
 

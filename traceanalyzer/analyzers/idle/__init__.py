@@ -22,7 +22,7 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN
 from traceanalyzer.trace.tables import Category
 
-_NO_KERNELS = Text("skip-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown")
+_NO_KERNELS = Text("skip-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown")
 _NO_WINDOW = Text("skip-idle-no-window", "all steps have a length of 0, so there is no time in which a GPU could idle")
 
 

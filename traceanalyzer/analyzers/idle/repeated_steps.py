@@ -27,7 +27,7 @@ from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 
 _NO_KERNELS = Text(
-    "skip-step-idle-no-kernels", "the trace has no kernels of a numbered device, so idle time is unknown"
+    "skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"
 )
 _NO_STEPS = Text(
     "skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"
@@ -86,11 +86,11 @@ class GapOwner(msgspec.Struct, frozen=True):
     name: str
     """Name of the owner."""
     role: str | None
-    """What the work is for; null if no name tells."""
+    """What the work is for; null if no name shows it."""
     file: str | None
-    """File of the function or module; null where no stack tells."""
+    """File of the function or module; null if no stack shows it."""
     line: int | None
-    """Line of the function in the file; null where no stack tells."""
+    """Line of the function in the file; null if no stack shows it."""
     time_ns: int
     """Time of such gaps in ns that is the owner's, in the steps that count as typical."""
     longest_start_ns: int

@@ -1,8 +1,8 @@
 """What would `key_averages()` of torch.profiler say of this trace?
 
 The rows are torch's, from the same events by the same rules: which events count, what nests in what, which
-launches and kernels belong to which operator, where memory goes. docs/key_averages.md tells them, and where
-the file does not hold what torch knew.
+launches and kernels belong to which operator, where memory goes. docs/key_averages.md lists them, and where
+the file does not contain what torch knew.
 
 Times are microseconds in float64, computed in torch's order, because a table that agrees to the last digit
 has to round what torch rounded: 0.5005 us may be 0.500 or 0.501. The sums in whole nanoseconds are

@@ -1,7 +1,7 @@
 """To which call of a module does every host node and every launch belong?
 
 A node belongs to the innermost module call or evaluation of autograd around it. What autograd evaluates belongs
-to the module whose forward pass made it necessary, which flows or sequence numbers tell (`backward`).
+to the module whose forward pass made it necessary, which flows or sequence numbers show (`backward`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which forward and backward passes does training make for each update of the parameters, and what are they for?
 
 By the ranges of optimizers, by what autograd evaluates, and by the numbers of the functions that the forward pass
-creates. Where optimizers take turns between two backward passes, it cannot be told whose gradients were thrown away,
+creates. Where optimizers take turns between two backward passes, it is unknown whose gradients were thrown away,
 so this is left out. Everything counts that starts in the chosen steps.
 """
 
@@ -11,15 +11,18 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.passes import accumulation, discarded, unused
+from traceanalyzer.analyzers.modules.owners import is_accumulation, owners
+from traceanalyzer.analyzers.passes import accumulation, discarded, repeated, unused
 from traceanalyzer.analyzers.passes.accumulation import Accumulation
 from traceanalyzer.analyzers.passes.discarded import Discarded
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
+from traceanalyzer.analyzers.passes.repeated import RepeatedForward
 from traceanalyzer.analyzers.passes.unused import UnusedForward
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_AUTOGRAD = Text(
     "skip-no-autograd",
@@ -47,11 +50,15 @@ class Passes(msgspec.Struct, frozen=True):
     graph_start_ns: int | None
     """Start of the first of these operators in ns since the first event; null where there is none."""
     discarded: Discarded | None
-    """Passes whose gradients `zero_grad` threw away; null where there are none, or where it cannot be told."""
+    """Passes whose gradients `zero_grad` threw away; null where there are none, or if it is unknown."""
     unused: tuple[UnusedForward, ...]
     """Modules with forward passes that no backward pass belongs to, beside others that have one."""
     accumulation: Accumulation | None
     """Updates from several backward passes; null where there are none."""
+    added_ns: int = 0
+    """Host time in ns in which autograd added gradients to those that parameters had already."""
+    repeated: RepeatedForward | None = None
+    """Forward passes that run once more without autograd; null where there are none."""
 
 
 def missing(context: Context) -> Message | None:
@@ -75,7 +82,18 @@ def analyze(context: Context) -> Passes:
         discarded=discarded.find(context),
         unused=unused.find(context),
         accumulation=accumulation.find(context),
+        added_ns=_added_ns(context),
+        repeated=repeated.find(context),
     )
+
+
+def _added_ns(context: Context) -> int:
+    """Host time of additions in place within evaluations that accumulate gradients."""
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    accumulates = context.once(owners).is_evaluation & names.where(is_accumulation)[host.name]
+    adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged & context.in_scope(tree.start_ns)
+    nodes = np.flatnonzero(adds & (tree.nearest(accumulates) != NO_PARENT))
+    return int((tree.end_ns - tree.start_ns)[nodes].sum())
 
 
 def _count(context: Context, start_ns: I64) -> int:

@@ -21,19 +21,19 @@ from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.report.message import Message, Text
 
 ROWS = 200
-"""Rows that are listed, those of the most host time (own choice: nobody reads more)."""
+"""Rows that are listed, those of the most host time (own choice: longer lists are not read)."""
 
 PLACES = 400
 """Places of the tree that are listed, those of the most host time (own choice)."""
 
 _NO_MARKS = Text(
     "skip-no-marks",
-    "the trace has no ranges that people or frameworks set, and no training whose passes could be inferred",
+    "the trace has no ranges set by the program or a framework, and no training passes that could be inferred",
 )
 
 
 class Phase(PhaseTimes, frozen=True):
-    """All marks of one name, or a phase of training that no mark tells. Inclusive times hold the marks inside."""
+    """All marks of one name, or a phase of training that no mark shows. Inclusive times hold the marks inside."""
 
     name: str
     """Name of the mark as recorded; with `*` for numbers where it stands for many names that differ in these only."""
@@ -66,7 +66,7 @@ class HiddenPhases(msgspec.Struct, frozen=True):
 
 
 class Phases(msgspec.Struct, frozen=True):
-    """The marks of the program, and where there are none, the phases of training that autograd tells."""
+    """The marks of the program, and where there are none, the phases of training that autograd shows."""
 
     rows: tuple[Phase, ...]
     """One row per name, the most host time first, at most 200; then what is inferred."""
@@ -150,7 +150,7 @@ def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> H
 
 
 def _inferred(context: Context) -> Iterator[Phase]:
-    """The passes of a training that no mark tells."""
+    """The passes of a training that no mark shows."""
     steps, on_device = context.once(windows).count, context.once(costs).device_ns > 0
     for phase in inferred.missing_phases(context):
         found = inferred.spans(context, phase)

@@ -31,19 +31,19 @@ class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     host_ns: int
     """Duration in ns of the outermost of the marks, on all threads."""
     host_ns_per_step: float | None
-    """The same divided by the number of steps; null where nothing tells steps apart."""
+    """The same divided by the number of steps; null if steps are unknown."""
     host_self_ns: int
     """Host time in ns without the marks inside."""
     host_self_ns_per_step: float | None
-    """The same divided by the number of steps; null where nothing tells steps apart."""
+    """The same divided by the number of steps; null if steps are unknown."""
     device_ns: int | None
     """Device time in ns of what was launched inside, each in full, whenever it ran; null where no launch is known."""
     device_ns_per_step: float | None
-    """The part that was launched within steps, divided by their number; null where nothing tells steps apart."""
+    """The part that was launched within steps, divided by their number; null if steps are unknown."""
     device_self_ns: int | None
     """Device time in ns of what was launched inside, but in no mark inside; null where no launch is known."""
     device_self_ns_per_step: float | None
-    """The part that was launched within steps, divided by their number; null where nothing tells steps apart."""
+    """The part that was launched within steps, divided by their number; null if steps are unknown."""
     idle_ns: int | None
     """Time in ns, within steps, in which no device works while the program is in the mark; null where the mark is not
     on the thread that launches, nor on autograd's for it."""

@@ -46,7 +46,7 @@ def is_training(context: Context) -> bool:
 
 
 def missing_phases(context: Context) -> list[str]:
-    """Which of the two passes of a training no mark tells."""
+    """Which of the two passes of a training no mark shows."""
     if not is_training(context):
         return []
     host, names = context.trace.host, context.trace.names

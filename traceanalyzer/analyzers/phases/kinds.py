@@ -26,23 +26,23 @@ class StepKind(msgspec.Struct, frozen=True):
     """All steps of one kind that a framework marked."""
 
     kind: str | None
-    """`prefill`, `decode`, `mixed`, `capture` (of a graph) or `diffusion`; null where the mark does not tell."""
+    """`prefill`, `decode`, `mixed`, `capture` (of a graph) or `diffusion`; null where the mark does not show it."""
     framework: str
-    """Id of the framework whose mark tells the kind."""
+    """Id of the framework whose mark shows the kind."""
     steps: int
     """Number of steps."""
     median_requests: float | None
-    """Median number of requests of a step, by the marks; null where none tells."""
+    """Median number of requests of a step, by the marks; null if unknown."""
     max_requests: int | None
-    """Most requests of a step; null where no mark tells."""
+    """Most requests of a step; null if no mark shows it."""
     context_requests: int | None
-    """Requests whose prompts are computed, summed over the steps; null where some mark does not tell."""
+    """Requests whose prompts are computed, summed over the steps; null where some mark does not show it."""
     generation_requests: int | None
-    """Requests that generate tokens, summed over the steps; null where some mark does not tell."""
+    """Requests that generate tokens, summed over the steps; null where some mark does not show it."""
     median_tokens: float | None
-    """Median number of tokens that a step computes, by the marks; null where none tells."""
+    """Median number of tokens that a step computes, by the marks; null if unknown."""
     tokens: int | None
-    """Tokens computed in all steps; null where some mark does not tell."""
+    """Tokens computed in all steps; null where some mark does not show it."""
     host_ns: int
     """Duration of the marks in ns."""
     median_host_ns: float
@@ -57,7 +57,7 @@ class StepKind(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Said:
-    """What a mark says, one value per step; `UNKNOWN` where it does not tell."""
+    """What a mark says, one value per step; `UNKNOWN` where it does not show it."""
 
     kind: I64
     """Position of the kind among the kinds that occur."""

@@ -16,7 +16,7 @@ from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 DEEPEST = 32
-"""Levels of the tree that are told apart; a deeper mark counts where the mark around it does (own choice)."""
+"""Levels of the tree that are distinguished; a deeper mark counts where the mark around it does (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def paths(found: Forest, label: I64) -> MarkPaths:
 
 
 def _levels(depth: I64) -> list[I64]:
-    """The marks of each depth that is told apart."""
+    """The marks of each depth that is distinguished."""
     order = stable_order(depth)
     order = order[depth[order] < DEEPEST]
     return np.split(order, np.flatnonzero(np.diff(depth[order])) + 1) if len(order) else []

@@ -24,7 +24,7 @@ class Windows:
     start_ns: I64
     end_ns: I64
     count: int
-    """Number of steps that values are divided by; 0 where nothing tells steps apart."""
+    """Number of steps that values are divided by; 0 if steps are unknown."""
     found_by: str | None
 
     @property
@@ -37,7 +37,7 @@ class Windows:
         return self.times.contains(times)
 
     def cut(self, start_ns: I64, end_ns: I64) -> Bool:
-        """Which intervals a step begins or ends within; none where nothing tells steps apart."""
+        """Which intervals a step begins or ends within; none if steps are unknown."""
         if not self.count:
             return np.zeros(len(start_ns), np.bool_)
         bounds = moments(self.start_ns, self.end_ns)

@@ -72,7 +72,7 @@ def _work(facts: RankFacts, events: Events, meeting: I64) -> F64:
 
 
 def shorter(program: Program, position: I64) -> Shorter:
-    """What goes away if all operations take at most the median of their peers.
+    """What is saved if all operations take at most the median of their peers.
 
     Kernels that run during a collective count with those after it, up to the next start: how they are divided depends
     on how long the rank waits.

@@ -36,14 +36,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Shorter:
-    """What goes away: matrix of events by kinds, and transfers."""
+    """What is saved: matrix of events by kinds, and transfers."""
 
     work_ns: F64
     transfer_ns: F64
 
 
 def replay(program: Program, shorter: Shorter) -> F64 | None:
-    """Replay the scenarios: as recorded, all that goes away, that of each rank alone, that of each kind alone.
+    """Replay the scenarios: as recorded, all that is saved, that of each rank alone, that of each kind alone.
 
     Returns:
         The end of the last rank in ns in each scenario: 1 + 1 + ranks + (kinds + 1), transfers as the last kind; None

@@ -1,7 +1,7 @@
 """Which collectives and messages make ranks wait for each other, for a replay of all ranks together?
 
 All mutual collectives, whether parts are equal or not, and messages within groups of two ranks, where each message has
-its counterpart. Of larger groups a trace does not tell between which ranks a message goes.
+its counterpart. Of larger groups a trace does not show between which ranks a message goes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def find(table: RankTable) -> Meetings:
 
 
 def _with_messages(table: RankTable) -> RankTable:
-    """The table with messages of two ranks as mutual, and unequal parts, too, where no clock tells who came last."""
+    """The table with messages of two ranks as mutual, and unequal parts, too, where no clock shows who came last."""
     kinds = tuple(_kind(kind, table.groups[kind.group]) for kind in table.kinds)
     return replace(table, kinds=kinds, has_clocks=True)
 

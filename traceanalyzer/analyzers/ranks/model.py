@@ -1,4 +1,4 @@
-"""What the traces of several ranks tell together: the result of the analysis `ranks`."""
+"""What the traces of several ranks show together: the result of the analysis `ranks`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RankRange(msgspec.Struct, frozen=True):
 
 
 class Skew(msgspec.Struct, frozen=True):
-    """How far the clock of a rank is ahead of a reference's, as the ends of common collectives tell."""
+    """How far the clock of a rank is ahead of a reference's, by the ends of common collectives."""
 
     reference: int
     """The lowest rank that is linked to this one by collectives."""
@@ -157,7 +157,7 @@ class Straggler(msgspec.Struct, frozen=True):
     caused_ns: float
     """Waiting for this rank in ns. Where it was late because it waited for another rank, that rank is the cause."""
     gap_ns: float
-    """Part of that waiting in ns that goes away if it comes no later than the next one."""
+    """Part of that waiting in ns that is saved if it comes no later than the next one."""
     share: float
     """Share of all waiting (0 to 1) that it causes."""
     excess: tuple[Excess, ...]
@@ -180,7 +180,7 @@ class Matching(msgspec.Struct, frozen=True):
     size."""
     not_mutual: int
     """Number of messages between two ranks, and from or to one, in which no rank has to wait for all; and of
-    collectives with unequal parts, where no common clock tells waiting from sending."""
+    collectives with unequal parts, where no common clock distinguishes waiting from sending."""
     unmatched: int
     """Number of collectives that no other rank has, or of which ranks have different numbers."""
     contradicted: int
@@ -191,7 +191,7 @@ class Ranks(msgspec.Struct, frozen=True):
     """How the ranks of a run work together; ranks in ascending order."""
 
     world_size: int | None
-    """Number of ranks that train together; null if no trace tells."""
+    """Number of ranks that train together; null if no trace shows it."""
     missing: tuple[RankRange, ...] | None
     """Ranks without a trace; null if the number of ranks is unknown."""
     ranks: tuple[RankRow, ...]
@@ -214,7 +214,7 @@ class Ranks(msgspec.Struct, frozen=True):
     is_on_host: bool
     """Whether some rank has collectives as host ranges; then the exposed part of the waiting is unknown."""
     has_clocks: bool
-    """Whether all ranks tell the absolute time, so that clocks can be compared."""
+    """Whether all ranks have the absolute time, so that clocks can be compared."""
     matching: Matching
     """How many collectives could be matched across ranks."""
     left_out: int

@@ -34,13 +34,13 @@ _ON_HOST = Text(
     "skip-stragglers-on-host", "the collectives run on the CPU, and the traces do not show what else ran meanwhile"
 )
 _NO_STEPS = Text("skip-stragglers-no-steps", "the ranks have no step in common")
-_OLD = Text("skip-stragglers-old", "a saved report of an older version does not tell what its rank did by itself")
+_OLD = Text("skip-stragglers-old", "a saved report of an older version does not contain what its rank did by itself")
 _NOTHING = Text("skip-stragglers-nothing-matched", "no collective was found on several ranks")
-_FEW = Text("skip-stragglers-few-ranks", "less than half of the ranks of a process group are here")
-_ORDER = Text("skip-stragglers-order", "the ranks come to their collectives in orders that contradict each other")
+_FEW = Text("skip-stragglers-few-ranks", "fewer than half of the ranks of a process group are included")
+_ORDER = Text("skip-stragglers-order", "the ranks reach their collectives in contradictory orders")
 _ERROR = Text(
     "skip-stragglers-error",
-    "the replay of the run as recorded is wrong by {share:share}, more than {most:share}",
+    "the replay of the recorded run is off by {share:share}; at most {most:share} is allowed",
 )
 
 
@@ -93,7 +93,7 @@ def analyze(facts: Mapping[int, RankFacts], world_size: int | None = None) -> St
         world_size: Number of ranks of the run, if it is known.
 
     Returns:
-        The slowdown, or why it cannot be told.
+        The slowdown, or why it is unknown.
     """
     ranks = sorted(facts)
     own = _in_common([facts[rank] for rank in ranks])

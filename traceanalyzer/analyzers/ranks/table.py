@@ -50,9 +50,9 @@ class RankTable:
 
     @property
     def is_mutual(self) -> Bool:
-        """Which collectives no rank can finish before all have come, if waiting can be told from sending.
+        """Which collectives no rank can finish before all have come, if waiting can be distinguished from sending.
 
-        Where parts are unequal, the starts tell it, which needs the clocks of all ranks.
+        Where parts are unequal, the starts show it, which needs the clocks of all ranks.
         """
         told = [kind.is_mutual and (kind.is_even or self.has_clocks) for kind in self.kinds]
         found: Bool = np.array(told or [False], np.bool_)[self.kind]

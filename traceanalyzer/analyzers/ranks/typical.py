@@ -29,7 +29,7 @@ DEVICE = 0
 
 
 def recording(members: Sequence[Member]) -> Recording | None:
-    """What was recorded of all ranks; None where a rank with steps does not tell, as saved reports of old versions.
+    """What was recorded of all ranks; None where a rank with steps does not show it, as saved reports of old versions.
 
     Program and evidence are those of most ranks (of as many, the lowest), framework and marks of steps what all agree
     on, times of the typical step means over all their steps. Single steps and windows are each rank's own.

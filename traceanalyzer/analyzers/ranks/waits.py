@@ -49,7 +49,7 @@ class Blame:
     by_kind: F64
     """Matrix of kinds of the table by ranks."""
     gap: F64
-    """For each rank, the waiting that goes away if it comes no later than the next one."""
+    """For each rank, the waiting that is saved if it comes no later than the next one."""
 
 
 def measure(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:

@@ -53,11 +53,11 @@ class RecordedStep(msgspec.Struct, frozen=True):
     """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader`,
     `other-phase` or `unknown`; null for typical steps."""
     phase: str | None = None
-    """What a server does in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark tells."""
+    """What a server does in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark shows it."""
     requests: int | None = None
-    """Requests that the step serves together; null if no mark tells."""
+    """Requests that the step serves together; null if no mark shows it."""
     tokens: int | None = None
-    """Tokens that the step computes; null if no mark tells."""
+    """Tokens that the step computes; null if no mark shows it."""
 
 
 class CauseInStep(msgspec.Struct, frozen=True):

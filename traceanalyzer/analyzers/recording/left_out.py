@@ -63,7 +63,7 @@ def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tu
 
     Args:
         reasons: Of each step, as `reasons` gives them.
-        phases: Of each step; None where its mark does not tell.
+        phases: Of each step; None where its mark does not show it.
     """
     usual = Counter(phases).most_common(1)[0][0] if phases else None
     return tuple(

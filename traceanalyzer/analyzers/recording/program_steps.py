@@ -75,6 +75,14 @@ class ProgramSteps:
         return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by)
 
     @property
+    def middle(self) -> int:
+        """Row of the typical step that stands for them: the one whose duration is nearest to their mean."""
+        rows = np.flatnonzero(self.is_typical)
+        length = (self.end_ns - self.start_ns)[rows]
+        away = np.abs(length - length.mean())
+        return int(rows[np.argmin(np.where(length > 0, away, np.inf))])
+
+    @property
     def every(self) -> Steps:
         """All steps, including those that do not count."""
         return Steps(self.names, self.start_ns, self.end_ns, self.found_by)

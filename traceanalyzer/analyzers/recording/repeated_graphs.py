@@ -1,7 +1,7 @@
 """Which launches of graphs begin a step, where nothing else marks steps?
 
 A program may be cut into several graphs, such as one for each layer, which it launches in the same order in each step.
-Graphs are told apart by the names of what runs in them.
+Graphs are distinguished by the names of what runs in them.
 """
 
 from __future__ import annotations

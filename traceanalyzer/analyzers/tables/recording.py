@@ -1,4 +1,4 @@
-"""What kind of program do the tables describe? The same result as for a trace, as far as rows can tell."""
+"""What kind of program do the tables describe? The same result as for a trace, as far as rows show it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(D
 
 
 def analyze(view: RunView, run: PrintedRun) -> Recording:
-    """What the rows of one run tell; a table has no timeline, so it has no window and no steps one by one."""
+    """What the rows of one run show; a table has no timeline, so it has no window and no steps one by one."""
     rows = [row for row, _ in view.by_name]
     frameworks = tuple(_frameworks(rows))
     kind, evidence = _workload(rows, frameworks)

@@ -52,12 +52,12 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """One profile. Shares are of the profiled time, never of wall clock, which a table does not have."""
 
     id: str
-    """Id of the run within the document: `run-1`, `run-2`, ...; `rank-0`, ... where the headings tell ranks; `table-1`,
-    ... where there are more than four and nothing tells whether they are runs or ranks."""
+    """Id of the run within the document: `run-1`, `run-2`, ...; `rank-0`, ... where the headings show ranks; `table-1`,
+    ... where there are more than four and it is unknown whether they are runs or ranks."""
     title: str | None
     """Heading of the run in the document; null if there is none."""
     steps: int
-    """Number of steps of the profile; 1 where no row tells it."""
+    """Number of steps of the profile; 1 where no row shows it."""
     steps_from: str | None
     """The row whose calls are the number of steps, or a loop of the program above the table, such as `range(100)`; null
     where none was found."""
@@ -194,7 +194,7 @@ def _hidden(total: int | None, shown: int | None) -> float | None:
 
 
 def _annotations_in_total(total: int | None, kernels: int | None, spans: int | None) -> bool | None:
-    """Whether the total counts device annotations like kernels (torch before 2.5); None if it cannot be told."""
+    """Whether the total counts device annotations like kernels (torch before 2.5); None if it is unknown."""
     if not total or not spans:
         return False if total and kernels else None
     if (kernels or 0) + spans > total * 1.01:  # one percent: rounding of the printed rows

@@ -24,7 +24,7 @@ class PrintedThroughput(msgspec.Struct, frozen=True):
     """A rate that the text gives; lines that give the same of the same run count once."""
 
     run: str | None
-    """Id of the run that it belongs to; null where the text does not tell."""
+    """Id of the run that it belongs to; null where the text does not show it."""
     words: str
     """The line as printed, without markup around it."""
     printed: str

@@ -61,7 +61,7 @@ class _Batch:
     """One batch of the loader on its way to the first layer."""
 
     size: int | None
-    """Length of the first axis; None where it cannot be told."""
+    """Length of the first axis; None if it is unknown."""
     unknown: str | None
     step: int
     """Number of the typical step in which the first layer works on it, or -1."""
@@ -101,7 +101,7 @@ def _from_capture(context: Context) -> tuple[int, float] | None:
 
 
 def _from_shapes(context: Context) -> tuple[int, float] | str:
-    """Batch size and batches per step by the shapes of operators, or why they cannot be told."""
+    """Batch size and batches per step by the shapes of operators, or why they are unknown."""
     waits = dataloader.outermost(context)
     if not len(waits):
         return "no-loader"

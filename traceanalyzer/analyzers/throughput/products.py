@@ -49,7 +49,7 @@ class ProductCalls:
 
     work: Work
     matrix_units: bool | None
-    """Whether most of their time is in kernels on matrix units; None where the names of kernels do not tell."""
+    """Whether most of their time is in kernels on matrix units; None where the names of kernels do not show it."""
     is_repeated: bool
     """Whether they repeat the forward pass within the backward pass."""
     calls: int
@@ -133,7 +133,7 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
 
 
 def _units(context: Context, kernels: I64, owner: I64) -> I64:
-    """Whether most of the time of each node is in kernels on matrix units: 1, 0, or -1 where names do not tell."""
+    """Whether most of the time of each node is in kernels on matrix units: 1, 0, or -1 where names do not show it."""
     device, names, size = context.trace.device, context.trace.names, len(context.host.tree)
     computing = _may_hold(context)[device.name[kernels]]
     kernels, owner = kernels[computing], owner[computing]

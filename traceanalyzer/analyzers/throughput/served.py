@@ -34,7 +34,7 @@ class ServedStep:
 
 
 def served(context: Context) -> tuple[ServedStep, ...]:
-    """Typical steps whose marks tell a phase, in the order of time; other steps are left out."""
+    """Typical steps whose marks show a phase, in the order of time; other steps are left out."""
     rows, marks = _marks(context)
     steps = context.once(typical)
     members: dict[int, list[StepMark]] = {}

@@ -33,7 +33,7 @@ class TokenRate(msgspec.Struct, frozen=True):
     """Tokens of typical steps of one kind."""
 
     phase: str | None
-    """What the steps do, as the server marks them: `prefill`, `decode` or `mixed`; null where nothing tells."""
+    """What the steps do, as the server marks them: `prefill`, `decode` or `mixed`; null if unknown."""
     steps: int
     """Number of steps of this kind."""
     requests_per_step: float | None
@@ -99,7 +99,7 @@ def _rate(phase: str, steps: list[ServedStep]) -> TokenRate | None:
 
 
 def _from_shapes(context: Context) -> TokenRate | str:
-    """Tokens by the shapes of ids, or why they cannot be told."""
+    """Tokens by the shapes of ids, or why they are unknown."""
     steps = context.once(typical)
     nodes = _lookups(context)
     step = steps.at(first_work(context, nodes))

@@ -50,7 +50,7 @@ def typical(context: Context) -> TypicalSteps:
 def first_work(context: Context, nodes: I64) -> I64:
     """For each node, when the first thing that it launched begins on a device; its own start where it launched nothing.
 
-    The device is behind the host, so the time on the device tells which step the work is part of.
+    The device is behind the host, so the time on the device shows which step the work is part of.
 
     Args:
         context: Of the trace.

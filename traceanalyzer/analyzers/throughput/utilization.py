@@ -27,7 +27,7 @@ class PeakShare(msgspec.Struct, frozen=True):
     dtype: str | None
     """Type of the operands as recorded; null where it was not recorded."""
     matrix_units: bool | None
-    """Whether their kernels run on matrix units (tensor cores), by their names; null where these do not tell."""
+    """Whether their kernels run on matrix units (tensor cores), by their names; null where these do not show it."""
     flops_per_step: float
     """Floating-point operations in a typical step, what is computed again included; a multiplication and an addition
     are two."""
@@ -106,7 +106,7 @@ def _obstacle(context: Context) -> str | None:
 
 
 def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | None:
-    """Why the share of the peak cannot be told, or None."""
+    """Why the share of the peak is unknown, or None."""
     if coverage is None:
         return "no-products"
     if coverage < LEAST:
@@ -118,7 +118,7 @@ def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | 
 
 
 def _peak(call: ProductCalls, gpu: Gpu | None) -> float | None:
-    """Dense peak in TFLOP/s for the type and units of a product; None where it cannot be told."""
+    """Dense peak in TFLOP/s for the type and units of a product; None if it is unknown."""
     if gpu is None:
         return None
     dtype = call.work.dtype

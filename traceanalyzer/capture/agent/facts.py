@@ -18,7 +18,7 @@ _COMPILED = "OptimizedModule"
 
 
 def gather(torch: Any, optimizers: Iterable[Any]) -> dict[str, Any]:
-    """Ask torch for everything it can tell now; what a version of torch cannot tell is None."""
+    """Ask torch for everything that it knows now; what a version of torch does not know is None."""
     modules = list(_modules(torch))
     steppers = list(optimizers)
     held = [p for o in steppers for group in o.param_groups for p in group["params"]]

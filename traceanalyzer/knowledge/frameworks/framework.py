@@ -15,7 +15,7 @@ NUMBER = "([0-9]{1,18})"
 
 @dataclass(frozen=True)
 class StepMark:
-    """What a framework's own mark says of a step; None where it does not tell."""
+    """What a framework's own mark says of a step; None where it does not show it."""
 
     phase: str | None
     """`prefill`, `decode`, `mixed`, `capture` (of a graph) or `diffusion`."""

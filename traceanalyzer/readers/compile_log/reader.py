@@ -147,7 +147,7 @@ def _measured(log: _Log, entry: Entry) -> None:
 
 
 def _restarts(log: _Log, entry: Entry, reasons: Any) -> None:
-    """Old versions tell of breaks only as reasons to start again."""
+    """Old versions log breaks only as reasons to start again."""
     key = log.key(entry)
     if key is None or not isinstance(reasons, list) or any((b.rank, b.id) == key[:2] for b in log.breaks):
         return

@@ -52,7 +52,7 @@ def vendor(category: object, pid: object, task_type: object, engine: object) -> 
 
 
 def told_apart(events: Sequence[Event], groups: Array, unclear: Array) -> Array:
-    """The groups of events, where those that only their content tells to be a device's have that group."""
+    """The groups of events, where those that only their content shows to be a device's have that group."""
     if "X" not in map(attrgetter("ph"), compress(events, unclear.tobytes())):  # most files: instants of the allocator
         return groups
     slices = (row for row in np.flatnonzero(unclear).tolist() if events[row].ph == "X")

@@ -18,7 +18,7 @@ class Buffer(Generic[T]):
     """The columns of one table: parts as they come, joined into blocks, so that nothing is copied more than twice."""
 
     def __init__(self, table: type[T]) -> None:
-        self._table = table
+        self.table = table
         self._dtypes = {c.name: c.dtype for c in table.columns()}
         self._blocks: dict[str, list[Array]] = {name: [] for name in self._dtypes}
         self._parts: dict[str, list[Array]] = {name: [] for name in self._dtypes}
@@ -35,6 +35,10 @@ class Buffer(Generic[T]):
         self._waiting += rows
         if self._waiting >= _BLOCK:
             self._join()
+
+    def columns(self) -> dict[str, Array]:
+        """What the columns hold."""
+        return {name: _joined([*self._blocks[name], *self._parts[name]], dtype) for name, dtype in self._dtypes.items()}
 
     def __len__(self) -> int:
         return self._rows
@@ -61,7 +65,7 @@ class Buffer(Generic[T]):
             if name == "start_ns" and not (values[1:] >= values[:-1]).all():
                 order = np.argsort(values, kind="stable")
             done[name] = values if order is None else values[order]
-        return self._table(**done)
+        return self.table(**done)
 
 
 def _joined(parts: list[Array], dtype: np.dtype[Any]) -> Array:

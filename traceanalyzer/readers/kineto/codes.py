@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,13 @@ class ThreadsOfProcesses(dict[Any, "ThreadsOfProcess"]):
         try:
             if pids and pids.count(pids[0]) == len(pids):  # nearly always
                 return np.fromiter(map(self[pids[0]].__getitem__, tids), np.int32, len(tids))
-            return self._pool.codes(zip(pids, tids, strict=True), len(events))
+            return self.codes_of(zip(pids, tids, strict=True), len(events))
         except TypeError:  # a list or an object where an id belongs
-            return self._pool.codes(((str(e.pid), str(e.tid)) for e in events), len(events))
+            return self.codes_of(((str(e.pid), str(e.tid)) for e in events), len(events))
+
+    def codes_of(self, keys: Iterable[tuple[Any, Any]], length: int) -> I32:
+        """Codes of this many threads; one process may be written as `1` and as `1.0`, and counts as it came first."""
+        return np.fromiter((self[pid][tid] for pid, tid in keys), np.int32, length)
 
 
 class ThreadsOfProcess(dict[Any, int]):

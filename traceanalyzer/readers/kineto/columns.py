@@ -10,8 +10,9 @@ import numpy as np
 
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.buffers import Buffer
-from traceanalyzer.readers.kineto.categories import OLD, TableGroup, classify
-from traceanalyzer.readers.kineto.codes import CodesOfTypes, ThreadsOfProcesses
+from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.readers.kineto.codes import ThreadsOfProcesses
+from traceanalyzer.readers.kineto.counts import CategoryCounts
 from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.readers.kineto.values import (
@@ -49,7 +50,7 @@ class Collector:
     def __init__(self) -> None:
         self.names: StringPool[str] = StringPool()
         self.threads: StringPool[tuple[Any, Any]] = StringPool()
-        self._threads_of = ThreadsOfProcesses(self.threads)
+        self.threads_of = ThreadsOfProcesses(self.threads)
         self.shapes: StringPool[bytes] = StringPool(b"")
         self.types: StringPool[bytes] = StringPool(b"")
         self.dims: StringPool[bytes] = StringPool(b"")
@@ -72,33 +73,28 @@ class Collector:
         self.overheads = Buffer(Overheads)
         self.flows = Buffer(Flows)
         self.memory = Buffer(MemoryEvents)
-        self._fill: dict[TableGroup, Callable[[Sequence[Event], dict[str, Array]], None]] = {
-            TableGroup.HOST: self._add_host,
-            TableGroup.LAUNCH: self._add_launches,
-            TableGroup.DEVICE: self._add_device,
-            TableGroup.ACCELERATOR: self._add_accelerator,
-            TableGroup.GPU_ANNOTATION: lambda e, common: self.gpu_annotations.extend(**common, thread=self._threads(e)),
-            TableGroup.FRAME: self._add_frames,
-            TableGroup.SYNC: self._add_syncs,
-            TableGroup.OVERHEAD: lambda e, common: self.overheads.extend(**common, thread=self._threads(e)),
+        self.tables: dict[str, Buffer[Any]] = {
+            "host": self.host,
+            "launches": self.launches,
+            "device": self.device,
+            "accelerator": self.accelerator,
+            "gpu_annotations": self.gpu_annotations,
+            "frames": self.frames,
+            "syncs": self.syncs,
+            "overheads": self.overheads,
+            "flows": self.flows,
+            "memory": self.memory,
         }
-        self._categories: StringPool[str] = StringPool()
-        self._codes_of_types = CodesOfTypes(self._categories)
-        self._groups: list[int] = []
-        self._normalized: list[int] = []
-        self._by_content: list[bool] = []
-        self._by_category = np.zeros(0, np.int64)
+        self.categories = CategoryCounts()
 
     def add(self, events: Sequence[Event]) -> None:
         """Add one window of events."""
         self.elements += len(events)
         if not events:
             return
-        categories = self._codes_of_categories(events)
-        self._classify_new()
-        self._count(categories)
-        groups = np.array(self._groups, np.uint8)[categories]
-        if (unclear := np.array(self._by_content)[categories]).any():
+        categories = self.categories.codes(events)
+        groups = np.array(self.categories.groups, np.uint8)[categories]
+        if (unclear := np.array(self.categories.by_content)[categories]).any():
             groups = accelerators.told_apart(events, groups, unclear)
         slices = groups <= TableGroup.OVERHEAD
         self._add_slices(where(slices, events), groups[slices], categories[slices])
@@ -109,35 +105,6 @@ class Collector:
         if self.profiler_start is None and (spans := groups == TableGroup.SPAN).any():
             self._find_profiler_start(where(spans, events))
 
-    @property
-    def unsupported(self) -> dict[str, int]:
-        """Number of events by category that were set aside because nothing here understands them."""
-        counts = zip(self._categories.values(), self._groups, self._by_category.tolist(), strict=True)
-        return {name: count for name, group, count in counts if group == TableGroup.UNKNOWN}
-
-    @property
-    def has_old_categories(self) -> bool:
-        """Whether operators have the category that torch gave them until 1.11."""
-        counts = zip(self._categories.values(), self._by_category.tolist(), strict=True)
-        return any(count and name in OLD for name, count in counts)
-
-    def _codes_of_categories(self, events: Sequence[Event]) -> I32:
-        if is_general(events):
-            return self._categories.codes([event.cat for event in events], len(events))
-        return np.fromiter(map(self._codes_of_types.__getitem__, map(type, events)), np.int32, len(events))
-
-    def _classify_new(self) -> None:
-        for name in self._categories.values()[len(self._groups) :]:
-            group, category = classify(name)
-            self._groups.append(group)
-            self._normalized.append(0 if category is None else category)
-            self._by_content.append(name.lower() in accelerators.BY_CONTENT)
-
-    def _count(self, categories: I32) -> None:
-        counts = np.bincount(categories, minlength=len(self._groups))
-        counts[: len(self._by_category)] += self._by_category
-        self._by_category = counts
-
     def _add_slices(self, events: Sequence[Event], groups: Array, categories: I32) -> None:
         if is_general(events) and any(event.ph != SLICE for event in events):
             kept = np.array([event.ph == SLICE for event in events])
@@ -146,8 +113,8 @@ class Collector:
         start, dur = self._times(events), durations(events)
         valid = start != INVALID
         self._settle(dur)
-        normalized = np.array(self._normalized, np.uint8)[categories]
-        for group, fill in self._fill.items():
+        normalized = np.array(self.categories.normalized, np.uint8)[categories]
+        for group, fill in _FILL.items():
             rows = (groups == group) & valid
             if rows.any():
                 chosen = where(rows, events)
@@ -158,7 +125,7 @@ class Collector:
                 }
                 if group in (TableGroup.HOST, TableGroup.DEVICE):
                     common["category"] = normalized[rows]
-                fill(chosen, common)
+                fill(self, chosen, common)
 
     def _times(self, events: Sequence[Event]) -> I64:
         start = nanoseconds([event.ts for event in events], len(events))
@@ -177,7 +144,7 @@ class Collector:
         np.maximum(dur, 0, out=dur)
 
     def _threads(self, events: Sequence[Event]) -> I32:
-        return self._threads_of.codes(events)
+        return self.threads_of.codes(events)
 
     def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = args_of(events)
@@ -241,6 +208,12 @@ class Collector:
             **common, **accelerators.columns(events, self.names.encode), thread=self._threads(events)
         )
 
+    def _add_gpu_annotations(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        self.gpu_annotations.extend(**common, thread=self._threads(events))
+
+    def _add_overheads(self, events: Sequence[Event], common: dict[str, Array]) -> None:
+        self.overheads.extend(**common, thread=self._threads(events))
+
     def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:
         args = args_of(events)
         self.frames.extend(
@@ -297,3 +270,16 @@ class Collector:
             allocated=integers([a.allocated for a in args]),
             reserved=integers([a.reserved for a in args]),
         )
+
+
+_FILL: dict[TableGroup, Callable[[Collector, Sequence[Event], dict[str, Array]], None]] = {
+    TableGroup.HOST: Collector._add_host,
+    TableGroup.LAUNCH: Collector._add_launches,
+    TableGroup.DEVICE: Collector._add_device,
+    TableGroup.ACCELERATOR: Collector._add_accelerator,
+    TableGroup.GPU_ANNOTATION: Collector._add_gpu_annotations,
+    TableGroup.FRAME: Collector._add_frames,
+    TableGroup.SYNC: Collector._add_syncs,
+    TableGroup.OVERHEAD: Collector._add_overheads,
+}
+"""How slices are added, in the order in which their names get codes."""

@@ -115,7 +115,7 @@ def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> ProfilerOption
 
 
 def capture(meta: Mapping[str, Any]) -> capture_facts.CaptureFacts | None:
-    """What a capture recorded beside the events; None for other traces, and where the block is damaged."""
+    """What a capture recorded in addition to the events; None for other traces, and where the block is damaged."""
     return capture_facts.parse(meta.get(capture_facts.KEY))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import crowds, header
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
+from traceanalyzer.readers.kineto.parts import Part, join
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
@@ -29,15 +31,23 @@ _FAR_NS = 24 * 3600 * 10**9
 CATEGORIES_NAMED = 50
 """Categories that nothing here understands, each with a warning of its own; no writer makes a tenth of that."""
 
+WORTHWHILE_BYTES = 32 << 20
+"""Size from which on several processes decode a trace. To start them takes as long as to decode a few megabytes."""
+
+_UNPACKED = 8
+"""Bytes of text for each compressed one, at the least; profilers' traces have ten to twenty."""
+
 _FEW = 0.01
 """Share of far events up to which they are strays; more of them, and the file is made that way."""
 
 
-def read(source: Source) -> Trace:
+def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> Trace:
     """Read a whole trace.
 
     Args:
         source: Decompressed bytes of a trace, an object or a bare array, whole or damaged.
+        jobs: Most processes that decode it; their number changes nothing in the trace.
+        worthwhile: Bytes of text from which on more than one process is used.
 
     Returns:
         The trace; what was lost on the way is in `Trace.losses`.
@@ -45,14 +55,30 @@ def read(source: Source) -> Trace:
     Raises:
         UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
     """
-    windows = EventWindows(source)
     collector = Collector()
-    for events in windows:
-        collector.add(events)
+    with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
+        for found in windows:
+            if isinstance(found, Part):
+                join(collector, found)
+            else:
+                collector.add(found)
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
     return _without_strays(_assemble(source, collector, meta, losses))
+
+
+def _text_bytes(source: Source) -> int:
+    """About how much text there is; 0 where nobody knows."""
+    return (source.size_bytes or 0) * (_UNPACKED if source.is_gzip else 1)
+
+
+def _windows(source: Source, jobs: int) -> AbstractContextManager[EventWindows]:
+    if jobs < 2:
+        return nullcontext(EventWindows(source))
+    from traceanalyzer.readers.kineto import ahead  # noqa: PLC0415 - what starts processes is for large files alone
+
+    return ahead.windows_of(source, jobs)
 
 
 def _require_events(source: Source, windows: EventWindows, collector: Collector) -> None:
@@ -73,7 +99,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
     if not any(len(buffer) for buffer in filled):
         raise UnusableInputError(
             f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
-            f"list, {sum(collector.unsupported.values()):,} of them of unknown categories; "
+            f"list, {sum(collector.categories.unsupported.values()):,} of them of unknown categories; "
             "record at least one step between prof.start() and prof.stop()"
         )
 
@@ -87,7 +113,7 @@ def _losses(
     ]
     losses += [Loss(loss, count) for loss, count in collector.losses.items()]
     losses += source.losses
-    losses += _unsupported(collector.unsupported)
+    losses += _unsupported(collector.categories.unsupported)
     if not metadata_is_whole:
         losses.append(Loss("read-damaged-metadata", 1))
     return tuple(sorted(losses, key=_loss_order))
@@ -118,7 +144,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     dims, dim_codes = _texts(collector.dims)
     strides, stride_codes = _texts(collector.strides)
     concrete, concrete_codes = _texts(collector.concrete)
-    unsupported = collector.unsupported
+    unsupported = collector.categories.unsupported
     host = collector.host.finish()
     launches = collector.launches.finish()
     device, crowds_lost = crowds.bounded(collector.device.finish())
@@ -152,7 +178,7 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             backend=backend if isinstance(backend, str) else None,
             unsupported=unsupported,
             capture=header.capture(meta),
-            has_old_categories=collector.has_old_categories,
+            has_old_categories=collector.categories.has_old,
         ),
         names=Strings(collector.names.values()),
         shapes=shapes,

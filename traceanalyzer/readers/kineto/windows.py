@@ -43,6 +43,17 @@ class Decoder(Protocol):
         """The events of a list."""
 
 
+def last_border(text: bytearray | memoryview, begin: int, end: int) -> int | None:
+    """Where the last separator between two events is, searched from the end of the text."""
+    for reach in (*_TAIL_SEARCH, end - begin):
+        cut = None
+        for match in BORDER.finditer(text, max(begin, end - reach), end):
+            cut = match.start(1)
+        if cut is not None:
+            return cut
+    return None
+
+
 class EventWindows:
     """Iterates over lists of events; what stands around them is known after the iteration."""
 
@@ -78,7 +89,7 @@ class EventWindows:
         self._given_up = False
         self._offset = 0  # of the buffer's first byte, in the uncompressed text
 
-    def __iter__(self) -> Iterator[list[Any]]:
+    def __iter__(self) -> Iterator[Any]:
         """Lists of events in the order of the file. A list is valid until the next one is asked for."""
         at = self._find_array()
         if at is None:
@@ -139,8 +150,8 @@ class EventWindows:
                 return None
         return None
 
-    def _whole_windows(self) -> Iterator[list[Any]]:
-        cut = self._last_border()
+    def _whole_windows(self) -> Iterator[Any]:
+        cut = last_border(self._buffer, 1, self._filled)
         if cut is None:
             if self._filled > _LARGEST_ELEMENT:
                 yield from self._recover(final=False)
@@ -153,18 +164,7 @@ class EventWindows:
             yield events
             self._drop(cut)
 
-    def _last_border(self) -> int | None:
-        """The last separator between two events, searched from the end of the text."""
-        for reach in (*_TAIL_SEARCH, self._filled):
-            start = max(1, self._filled - reach)
-            cut = None
-            for match in BORDER.finditer(self._buffer, start, self._filled):
-                cut = match.start(1)
-            if cut is not None:
-                return cut
-        return None
-
-    def _decode(self, cut: int) -> list[Any] | None:
+    def _decode(self, cut: int) -> Any:
         buffer = self._buffer
         first, last = buffer[0], buffer[cut]
         buffer[0], buffer[cut] = _OPEN, _CLOSE

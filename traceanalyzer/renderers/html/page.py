@@ -45,7 +45,7 @@ _MORE_ROWS = Text(
 )
 _ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
 _TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
-_TYPICAL = Text("html-waterfall", "Step {step}, {duration:ns}: the step closest to the median.")
+_TYPICAL = Text("html-waterfall-mean", "Step {step}, {duration:ns}: the typical step closest to their mean.")
 _ALL = Text("html-waterfall-whole", "The whole trace, {duration:ns}.")
 _FINEST = Text(
     "html-waterfall-left-out",

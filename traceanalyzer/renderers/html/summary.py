@@ -23,17 +23,17 @@ _DEVICE = Text("html-gpu", "GPU {device}")
 _NAMED = Text("html-gpu-named", "GPU {device}: {name}")
 _TYPICAL = Text(
     "html-utilization-typical",
-    "In a typical step the GPU works for {share:share} of the time. Above, all steps count, as they were marked.",
+    "In a typical step the GPU works for {share:share} of the time. The figures above cover all marked steps.",
     note="below the shares of time for which kernels run on each GPU",
 )
 _EARLIER = Text(
     "html-utilization-earlier-work",
-    "In a typical step the GPU works for {share:share} of the time. Above, the time counts as well in which it most "
-    "likely still ran work from before the recording, which was not recorded.",
+    "In a typical step the GPU works for {share:share} of the time. The figures above also cover time in which it "
+    "most likely still ran unrecorded work from before the recording.",
     note="below the shares of time for which kernels run on each GPU",
 )
 _DIFFERS = 0.1
-"""Difference between a GPU's utilization and its share of a typical step from which on a text tells why."""
+"""Difference between a GPU's utilization and its share of a typical step from which on a text shows why."""
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.analyzers.timeline import Lane, Slice, Timeline
-from traceanalyzer.knowledge import kernel_names, marks
-from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
+from traceanalyzer.analyzers.timeline import Timeline
 from traceanalyzer.renderers.html.detail import PageDetail
+from traceanalyzer.renderers.html.lanes import LONGEST, PATH_LABELS, TONES, DrawnLane, drawn, path_lane
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean, shorten
 from traceanalyzer.renderers.shared_unit import unit_names
@@ -17,47 +15,13 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Term
 
-_KINDS = {
-    "marks": Text("waterfall-marks", "Marks of thread {label}", "ranges that people set; label is 123/456"),
-    "host": Text("waterfall-host", "Thread {label}", "label is a process and a thread, 123/456"),
-    "launches": Text("waterfall-launches", "Runtime calls of thread {label}"),
-    "device": Text("waterfall-device", "GPU {device}, stream {stream}"),
-    "accelerator": Text(
-        "waterfall-accelerator", "{device}, stream {stream}", "device is a kind of device and a number, such as MTIA 17"
-    ),
-}
-TONES = {
-    "kernel": Text("waterfall-kernel", "Kernel"),
-    "memcpy": Text("waterfall-memcpy", "Copy"),
-    "memset": Text("waterfall-memset", "Fill"),
-    "communication": Text("waterfall-communication", "Communication"),
-    "runtime": Text("waterfall-runtime", "Runtime call"),
-    "dataloader": Text("waterfall-dataloader", "DataLoader"),
-    "cpu_exec": Text("waterfall-operator", "Operator"),
-    "other": Text("waterfall-annotation", "Annotation, Python"),
-    "waiting": Text("waterfall-waiting", "Waiting of a queue"),
-}
-"""Meanings of the colours, as far as names tell."""
-
-_TASK_TONES = {
-    TaskKind.WORK: "kernel",
-    TaskKind.COMMUNICATION: "communication",
-    TaskKind.TRANSFER: "memcpy",
-    TaskKind.WAITING: "waiting",
-    TaskKind.CONTROL: "waiting",
-}
-_COPY = re.compile(r"^(memcpy|copy(host|device|buffer))", re.IGNORECASE)
-_FILL = re.compile(r"^(memset|fill(buffer)?\b)", re.IGNORECASE)
-_OPERATOR = re.compile(r"^\w+::|^autograd::|Backward\d*$")
-_COLLECTIVE = re.compile(r"^(nccl|gloo|c10d|mpi|ucc)::?|^record_param_comms$")
-
 TERMS = (
     Term(
         Text("define-timeline", "Timeline"),
         Text(
             "define-timeline-say",
-            "A typical step: of those that count for the typical step, the one whose duration is closest to it. Slices "
-            "shorter than a thousandth of it are drawn together, with their number.",
+            "One real step: the one whose duration is closest to that of the typical step. Slices shorter than a "
+            "thousandth of it are drawn together, with their number.",
         ),
     ),
 )
@@ -67,8 +31,6 @@ GRID = 2000
 
 ROW = 14
 """Height of a bar in pixels."""
-
-_NAME = 300
 
 
 @dataclass(frozen=True)
@@ -104,99 +66,61 @@ class Waterfall:
 
 
 def build(report: Report, language: Language, detail: PageDetail) -> Waterfall | None:
-    """The step with the median duration; None where nothing is to be drawn."""
+    """The typical step whose duration is nearest to their mean; None where nothing is to be drawn."""
     timeline = report.result("timeline", Timeline)
     if timeline is None or not timeline.duration_ns:
         return None
-    lanes, left_out = _longest(timeline.lanes, detail.slices)
+    lanes, left_out = _longest([drawn(timeline, lane, language) for lane in timeline.lanes], detail.slices)
+    names = [shorten(clean(name), min(LONGEST, detail.name)) for name in timeline.names]
+    path = path_lane(report, timeline, names, language)
+    lanes = [path, *lanes] if path else lanes
     if not lanes:
         return None
-    used = {_tone(lane.kind, _name(timeline, item)) for lane in lanes for item in lane.slices}
+    used = {bar.tone for lane in lanes for bar in lane.bars}
     order = [tone for tone in TONES if tone in used]
+    labels = {**TONES, **PATH_LABELS} if path else TONES
     position = {tone: number for number, tone in enumerate(order)}
     return Waterfall(
         step=clean(timeline.step),
         duration_ns=timeline.duration_ns,
-        data=_data(timeline, lanes, position, language, min(_NAME, detail.name)),
-        strips=tuple(_strip(lane, timeline, language) for lane in lanes),
-        tones=tuple((tone, language.text(TONES[tone])) for tone in order),
+        data=_data(timeline, lanes, position, language, names),
+        strips=tuple(_strip(lane, timeline) for lane in lanes),
+        tones=tuple((tone, language.text(labels[tone])) for tone in order),
         left_out=left_out,
         hidden_lanes=timeline.hidden_lanes,
     )
 
 
-def _longest(lanes: tuple[Lane, ...], most: int) -> tuple[list[Lane], int]:
-    """The longest slices of all lanes, at most this many."""
-    durations = sorted((item.duration_ns for lane in lanes for item in lane.slices), reverse=True)
+def _longest(lanes: list[DrawnLane], most: int) -> tuple[list[DrawnLane], int]:
+    """The longest bars of all lanes, at most this many."""
+    durations = sorted((bar.duration_ns for lane in lanes for bar in lane.bars), reverse=True)
     if len(durations) <= most:
-        return [lane for lane in lanes if lane.slices], 0
+        return [lane for lane in lanes if lane.bars], 0
     limit = durations[most]
-    kept = [Lane(lane.kind, lane.label, tuple(s for s in lane.slices if s.duration_ns > limit)) for lane in lanes]
-    return [lane for lane in kept if lane.slices], len(durations) - sum(len(lane.slices) for lane in kept)
-
-
-def _name(timeline: Timeline, item: Slice) -> str | None:
-    """None for several at once, and for a name that the report does not hold."""
-    is_known = item.name is not None and 0 <= item.name < len(timeline.names)
-    return timeline.names[item.name] if is_known and item.name is not None else None
-
-
-def _tone(kind: str, name: str | None) -> str:
-    """What a slice is, by its lane and its name; several at once are what most of the lane is."""
-    if kind == "launches":
-        return "runtime"
-    if kind == "device":
-        return _device_tone(name or "")
-    if kind == "accelerator":
-        return _TASK_TONES[kind_by_name(name or "")]
-    return _host_tone(name, is_mark=kind == "marks")
-
-
-def _host_tone(name: str | None, *, is_mark: bool) -> str:
-    if name is None:
-        return "other" if is_mark else "cpu_exec"
-    if not is_mark and _OPERATOR.search(name):
-        return "communication" if _COLLECTIVE.match(name) else "cpu_exec"
-    if marks.is_dataloader(name):
-        return "dataloader"
-    return "communication" if _COLLECTIVE.match(name) or marks.is_collective(name) else "other"
-
-
-def _device_tone(name: str) -> str:
-    if _COPY.match(name):
-        return "memcpy"
-    if _FILL.match(name):
-        return "memset"
-    return "communication" if kernel_names.is_communication(name) else "kernel"
-
-
-def _label(lane: Lane, language: Language) -> str:
-    if lane.kind in ("device", "accelerator"):
-        device, _, stream = lane.label.partition("/")
-        return clean(language.text(_KINDS[lane.kind], device=device, stream=stream))
-    return clean(language.text(_KINDS[lane.kind], label=lane.label)) if lane.kind in _KINDS else clean(lane.label)
+    kept = [DrawnLane(lane.label, tuple(bar for bar in lane.bars if bar.duration_ns > limit)) for lane in lanes]
+    return [lane for lane in kept if lane.bars], len(durations) - sum(len(lane.bars) for lane in kept)
 
 
 def _data(
-    timeline: Timeline, lanes: list[Lane], position: dict[str, int], language: Language, width: int
+    timeline: Timeline, lanes: list[DrawnLane], position: dict[str, int], language: Language, names: list[str]
 ) -> dict[str, Any]:
-    """Slices of each lane as columns; starts are differences, so that most of them are short."""
+    """Bars of each lane as columns; starts are differences, so that most of them are short."""
     return {
         "duration": timeline.duration_ns,
         "resolution": timeline.resolution_ns,
-        "names": [shorten(clean(name), width) for name in timeline.names],
+        "names": names,
         "tones": list(position),
         "units": unit_names(language, "ns"),
         "lanes": [
             {
-                "label": _label(lane, language),
-                "rows": 1 + max(item.depth for item in lane.slices),
-                "start": _differences([item.start_ns for item in lane.slices]),
-                "length": [item.duration_ns for item in lane.slices],
-                "row": [item.depth for item in lane.slices],
-                "name": [-1 if _name(timeline, item) is None else item.name for item in lane.slices],
-                "count": [item.count for item in lane.slices],
-                "tone": [position[_tone(lane.kind, _name(timeline, item))] for item in lane.slices],
+                "label": lane.label,
+                "rows": 1 + max(bar.depth for bar in lane.bars),
+                "start": _differences([bar.start_ns for bar in lane.bars]),
+                "length": [bar.duration_ns for bar in lane.bars],
+                "row": [bar.depth for bar in lane.bars],
+                "name": [-1 if bar.name is None else bar.name for bar in lane.bars],
+                "count": [bar.count for bar in lane.bars],
+                "tone": [position[bar.tone] for bar in lane.bars],
             }
             for lane in lanes
         ],
@@ -207,14 +131,14 @@ def _differences(values: list[int]) -> list[int]:
     return [value - before for value, before in zip(values, [0, *values], strict=False)]
 
 
-def _strip(lane: Lane, timeline: Timeline, language: Language) -> Strip:
+def _strip(lane: DrawnLane, timeline: Timeline) -> Strip:
     """Snap the bars of a lane to the columns of the picture; neighbours that touch become one."""
     spans: dict[tuple[str, int], list[list[int]]] = {}
-    for item in lane.slices:
-        begin = item.start_ns * GRID // timeline.duration_ns
-        end = max(begin + 1, (item.start_ns + item.duration_ns) * GRID // timeline.duration_ns)
-        row = spans.setdefault((_tone(lane.kind, _name(timeline, item)), item.depth), [])
-        if row and begin <= row[-1][1] and item.name is None:
+    for bar in lane.bars:
+        begin = bar.start_ns * GRID // timeline.duration_ns
+        end = max(begin + 1, (bar.start_ns + bar.duration_ns) * GRID // timeline.duration_ns)
+        row = spans.setdefault((bar.tone, bar.depth), [])
+        if row and begin <= row[-1][1] and bar.name is None:
             row[-1][1] = max(row[-1][1], end)
         else:
             row.append([begin, end])
@@ -223,4 +147,4 @@ def _strip(lane: Lane, timeline: Timeline, language: Language) -> Strip:
         top = depth * ROW
         paths.setdefault(tone, []).extend(f"M{a} {top}H{b}V{top + ROW - 2}H{a}Z" for a, b in row)
     outlines = tuple(Outline(tone, "".join(parts)) for tone, parts in paths.items())
-    return Strip(_label(lane, language), ROW * (1 + max(item.depth for item in lane.slices)), outlines)
+    return Strip(lane.label, ROW * (1 + max(bar.depth for bar in lane.bars)), outlines)

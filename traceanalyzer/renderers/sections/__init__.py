@@ -10,6 +10,7 @@ from traceanalyzer.renderers.sections import (
     communication,
     compilation,
     copies,
+    critical_path,
     explained,
     findings,
     gpu,
@@ -41,6 +42,7 @@ from traceanalyzer.report.section import Section
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
     findings.build,
     overview.build,
+    critical_path.build,
     recording.build,
     phases.build,
     ranks.build,

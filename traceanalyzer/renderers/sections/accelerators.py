@@ -14,7 +14,7 @@ from traceanalyzer.report.section import Section, SectionColumn, SectionTable, T
 TITLE = Text("accelerators-title", "{vendor} devices", "vendor is a kind of device, such as MTIA, NPU, HPU")
 _WAITING = Text(
     "accelerators-waiting",
-    "Queues of {vendor} device {device} wait for {time:ns} in all; that keeps nothing busy, and it is no work.",
+    "Queues of {vendor} device {device} wait for {time:ns} in total; waiting does not count as busy time.",
     "vendor is a kind of device, such as MTIA; device is its number",
 )
 _KINDS = {
@@ -54,8 +54,8 @@ _TERMS = (
         Text("define-accelerators", "MTIA, NPU, HPU"),
         Text(
             "define-accelerators-say",
-            "A device is busy while work, communication or a transfer runs on any of its streams. A queue that "
-            "waits for another one keeps nothing busy. Shares are of the recording, or of the chosen steps.",
+            "A device is busy while work, communication or a transfer runs on any of its streams. A queue that waits "
+            "for another one does not count as busy. Shares are of the recording, or of the chosen steps.",
         ),
     ),
 )

@@ -19,18 +19,18 @@ LEAST = 0.8
 
 _OPERATORS = Text(
     "explained-by-operators",
-    "Operators launched only {share:share} of the device's time, so this is about that part. Kernels by kind of work "
-    "and repeated layers show the rest.",
+    "Operators launched only {share:share} of the device time, so this section covers only that part. Kernels by kind "
+    "of work and repeated layers show the rest.",
 )
 _OPERATORS_GRAPHS = Text(
     "explained-by-operators-graphs",
-    "Operators launched only {share:share} of the device's time, so this is about that part: launches of graphs "
+    "Operators launched only {share:share} of the device time, so this section covers only that part; graph launches "
     "started {graphs:share}. Kernels by kind of work and repeated layers show the rest.",
     note="graphs are captured CUDA or HIP graphs",
 )
 _MODULES = Text(
     "explained-by-modules",
-    "Only {share:share} of the device's time was launched for a module, so this is about that part.",
+    "Only {share:share} of the device time was launched by modules, so this section covers only that part.",
     note="a module is an nn.Module of PyTorch",
 )
 

@@ -9,6 +9,7 @@ from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, OwnerCall
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.simulation.critical_path import CriticalOwner
 
 TITLE = Text("owners-title", "Where host time goes", "a table of the parts of a program that take time of the CPU")
 _LONG = 0.3
@@ -72,8 +73,8 @@ _SINGLE_EARLIER = Text(
 _CALL_IN = Text("owners-call-in", "{call} in {owner}", "call is an operator or runtime call, owner a function or mark")
 _SILENT = Text(
     "owners-silent",
-    "For {share:percent} of the time the GPU has nothing to do while the host thread records no event: most likely it "
-    "runs Python code, which stacks (with_stack=True) would name.",
+    "For {share:percent} of the time the GPU has nothing to do and the host thread has no recorded events: most "
+    "likely it runs Python code. Record stacks (with_stack=True) to see which.",
 )
 _TERMS = (
     Term(
@@ -81,9 +82,10 @@ _TERMS = (
         Text(
             "define-owners-say",
             "Time per step of the thread that launches the work, and of autograd's thread while it waits for that. "
-            "Each moment belongs to the innermost mark, module or function of the program around it, or of a library "
-            "where that takes a fair share; else to the outermost operator. Idle is the part in which the GPU had "
-            "nothing to do because nothing had been launched; with inner is the time with everything called inside.",
+            "Each moment counts for the innermost mark, module or function of the program that is active, or for a "
+            "library function that takes a large share; otherwise for the outermost operator. Idle: the part in which "
+            "the GPU had nothing to do because nothing had been launched. With inner: including everything called "
+            "inside.",
         ),
     ),
 )
@@ -132,7 +134,7 @@ def _table(found: HostOwners, top: int) -> SectionTable:
         columns.append((_DEVICE, "device"))
     columns += [(_CALLS, "calls"), (_MOSTLY, "mostly")]
     entries: list[tuple[Any, ...]] = [
-        (_label(row), _where(row), *(_value(found, row, field) for _, field in columns)) for row in found.rows[:top]
+        (label(row), where(row), *(_value(found, row, field) for _, field in columns)) for row in found.rows[:top]
     ]
     if found.unowned.host_self_ns >= _LEAST * found.time_ns:
         unowned = found.unowned
@@ -160,20 +162,22 @@ def _mostly(row: HostOwner) -> str:
     return row.parts[0].name if told else ""
 
 
-def _label(row: HostOwner) -> str | Text | Message:
-    """What a row is called, with what it is for."""
+def label(row: HostOwner | CriticalOwner) -> str | Text | Message:
+    """What an owner is called, with what it is for."""
+    name = row.name or ""
     if row.kind == "autograd":
         return _BETWEEN
     if row.kind == "backward":
-        return _BACKWARD(name=row.name)
+        return _BACKWARD(name=name)
     role = None if row.role is None else _ROLES.get(row.role, row.role)
-    return row.name if role is None else _WITH_ROLE(name=row.name, role=role() if isinstance(role, Text) else role)
+    return name if role is None else _WITH_ROLE(name=name, role=role() if isinstance(role, Text) else role)
 
 
-def _where(row: HostOwner) -> str | Text | Message:
-    kind = _KINDS.get(row.kind)
+def where(row: HostOwner | CriticalOwner) -> str | Text | Message:
+    """Kind, file and line of an owner, as far as they are known."""
+    kind = _KINDS.get(row.kind or "")
     if kind is None:
-        return row.kind
+        return row.kind or ""
     if row.file is None or row.line is None:
         return kind
     return f"{row.file}:{row.line}" if row.kind == "function" else _PLACE(kind=kind(), file=row.file, line=row.line)

@@ -104,7 +104,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _told(kernels: Kernels, top: int) -> Iterator[tuple[SectionColumn, tuple[Any, ...]]]:
-    """Columns of what names tell, where some do: the kind of work, and the operators that a compiler fused."""
+    """Columns of what names show, where some do: the kind of work, and the operators that a compiler fused."""
     if any(row.kernel_class for row in kernels.rows):
         labels = (class_label(row.kernel_class) if row.kernel_class else None for row in kernels.rows[:top])
         yield _KIND, tuple(labels)

@@ -84,10 +84,11 @@ _TERMS = (
         Text("define-phases", "Phases"),
         Text(
             "define-phases-say",
-            "Ranges that people or frameworks set. Host is their duration, Device the time of what was launched inside "
-            "them, each in full, Idle the time in which no device works meanwhile; self is without the ranges inside. "
-            "Times per step are those of the whole trace over all its steps. What autograd launches on its own threads "
-            "belongs to the range that waits for it. A pass that has no range is inferred from what autograd does.",
+            "Ranges set by the program or a framework. Host: their duration. Device: the time of everything launched "
+            "inside them, each in full. Idle: the time in them in which no device works. Self: without the ranges "
+            "inside. Times per step are those of the whole trace over all its steps. What autograd launches on its "
+            "own threads counts for the range that waits for it. A pass without a range is inferred from the activity "
+            "of autograd.",
         ),
     ),
 )
@@ -144,7 +145,7 @@ def _table(name: str, phases: Phases, rows: Sequence[Phase | PhasePlace], total:
 
 
 def _kinds(kinds: Sequence[StepKind]) -> SectionTable:
-    """One row per kind of step, with what some mark tells."""
+    """One row per kind of step, with what some mark shows."""
     columns = [(column, field) for column, field in _KINDS if any(getattr(kind, field) is not None for kind in kinds)]
     head = SectionColumn(Text("phases-kind", "Kind of step"), "")
     rows = tuple((_kind(kind.kind), *(getattr(kind, field) for _, field in columns)) for kind in kinds)

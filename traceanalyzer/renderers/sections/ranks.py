@@ -8,6 +8,8 @@ from typing import Any
 from traceanalyzer.analyzers.ranks.doubts import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
+from traceanalyzer.renderers.sections import rank_slowdown
+from traceanalyzer.renderers.sections.rank_slowdown import RANK
 from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -57,12 +59,11 @@ _WORLD = Text("ranks-world", "Ranks of the run")
 _MISSING = Text("ranks-missing", "Missing ranks")
 _SPREAD = Text("ranks-clock-spread", "Clocks differ by", "largest difference between two hosts' clocks")
 
-_RANK = SectionColumn(Text("ranks-rank", "Rank"), "")
 _STEP_TIME = SectionColumn(Text("ranks-step-time", "Step"), "ns")
 _WAIT = SectionColumn(Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns")
 _FILE = SectionColumn(Text("ranks-file", "File"), "", is_name=True)
 _RANK_COLUMNS = (
-    (_RANK, "rank"),
+    (RANK, "rank"),
     (_STEP_TIME, "mean_step_ns"),
     (
         SectionColumn(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns"),
@@ -73,7 +74,7 @@ _RANK_COLUMNS = (
 )
 _ALL = Text("ranks-all-title", "Every rank")
 _ALL_COLUMNS = (
-    (_RANK, "rank"),
+    (RANK, "rank"),
     (SectionColumn(Text("ranks-steps", "Steps"), "count"), "steps"),
     (_STEP_TIME, "mean_step_ns"),
     (SectionColumn(Text("ranks-step-median", "Median"), "ns"), "median_step_ns"),
@@ -98,28 +99,6 @@ _PARTS = {
     "computation": Text("ranks-part-computation", "computation"),
     "loader": Text("ranks-part-loader", "waiting for input"),
     "idle": Text("ranks-part-idle", "idle GPU"),
-}
-
-_SLOWDOWN = Text(
-    "ranks-slowdown",
-    "Slowdown {slowdown:number}: a step takes {step:ns}; it would take {ideal:ns} if all work and transfers took no "
-    "longer than the median of their peers on other ranks.",
-)
-_SLOWDOWN_LATE = Text(
-    "ranks-slowdown-late", "If only the work of rank {rank} took no longer, a step would be {late:ns} shorter."
-)
-_SLOWDOWN_RANKS = SectionColumn(
-    Text("ranks-slowdown-alone", "Slowdown", "step over the step without what is slower than the median of its peers"),
-    "number",
-)
-_SLOWDOWN_TITLE = Text("ranks-slowdown-title", "Slowdown by slow ranks")
-_KIND = SectionColumn(Text("ranks-slowdown-kind", "Kind of work"), "")
-_KINDS = {
-    "host": Text("ranks-kind-host", "host"),
-    "loader": Text("ranks-kind-loader", "waiting for input"),
-    "compute": Text("ranks-kind-compute", "computation"),
-    "memory": Text("ranks-kind-memory", "copies and fills"),
-    "communication": Text("ranks-kind-communication", "transfers"),
 }
 
 _GROUPS = Text("ranks-groups-title", "Collectives of several ranks")
@@ -189,7 +168,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         yield Section("ranks-late", _LATE, tables=(_late(found, top),), topic=Topic.RANKS)
     slowdown = report.result("stragglers", Stragglers)
     if slowdown is not None:
-        yield _slowdown(slowdown, top)
+        yield rank_slowdown.section(slowdown, top)
     yield _detail("ranks-all", _ALL, _ALL_COLUMNS, found.ranks, top)
     if found.groups:
         yield _detail("ranks-groups", _GROUPS, _GROUP_COLUMNS, found.groups, top)
@@ -255,7 +234,7 @@ def _ranks(found: Ranks, top: int) -> SectionTable:
 
 def _late(found: Ranks, top: int) -> SectionTable:
     shown = found.stragglers[:top]
-    columns: tuple[SectionColumn, ...] = (_RANK, _CAUSED, _IN_STEPS)
+    columns: tuple[SectionColumn, ...] = (RANK, _CAUSED, _IN_STEPS)
     rows: list[tuple[Any, ...]] = [(late.rank, late.caused_ns, late.steps) for late in shown]
     if any(late.excess for late in shown):
         columns = (*columns, _REASON, _EXCESS)
@@ -264,35 +243,6 @@ def _late(found: Ranks, top: int) -> SectionTable:
         ]
         rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
     return SectionTable("ranks_late", columns, tuple(rows), len(found.stragglers))
-
-
-def _slowdown(found: Stragglers, top: int) -> Section:
-    """What slow ranks cost, by rank and by kind of work, the largest first."""
-    messages = [_SLOWDOWN(slowdown=found.slowdown, step=found.step_ns, ideal=found.step_ns / found.slowdown)]
-    if found.late_rank is not None:
-        messages.append(_SLOWDOWN_LATE(rank=found.late_rank, late=found.late_ns_per_step))
-    ranks = sorted(found.by_rank, key=lambda row: (-row.slowdown, row.rank))
-    kinds = sorted(found.by_kind, key=lambda row: -row.slowdown)
-    return Section(
-        "ranks-slowdown",
-        _SLOWDOWN_TITLE,
-        messages=tuple(messages),
-        tables=(
-            SectionTable(
-                "ranks_slowdown",
-                (_RANK, _SLOWDOWN_RANKS),
-                tuple((row.rank, row.slowdown) for row in ranks[:top]),
-                len(ranks),
-            ),
-            SectionTable(
-                "ranks_slowdown_kinds",
-                (_KIND, _SLOWDOWN_RANKS),
-                tuple((word(_KINDS, row.kind), row.slowdown) for row in kinds),
-                len(kinds),
-            ),
-        ),
-        topic=Topic.RANKS,
-    )
 
 
 def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
@@ -304,7 +254,7 @@ def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
         (row.rank, skew.ns, skew.low_ns, skew.high_ns, skew.reference, skew.collectives, row.file)
         for _, skew, row in ordered[:top]
     )
-    return SectionTable("ranks_clocks", (_RANK, _AHEAD, _LOW, _HIGH, _REFERENCE, _COMPARED, _FILE), rows, len(skewed))
+    return SectionTable("ranks_clocks", (RANK, _AHEAD, _LOW, _HIGH, _REFERENCE, _COMPARED, _FILE), rows, len(skewed))
 
 
 def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top: int) -> Section:

@@ -52,8 +52,8 @@ _EVIDENCE = {
         "a backward pass ({name}) without an optimizer, a loader or marked steps",
     ),
     "removed-events": Text("evidence-removed-events", "{time_ns:ns} whose events were removed"),
-    "foreign-steps": Text("evidence-foreign-steps", "steps of another process than all other events"),
-    "no-device-events": Text("evidence-no-device-events", "a sign of a device ({name}), but none of its events"),
+    "foreign-steps": Text("evidence-foreign-steps", "steps of a different process than all other events"),
+    "no-device-events": Text("evidence-no-device-events", "a sign of a device ({name}), but no device events"),
     "only-collectives": Text(
         "evidence-only-collectives",
         "hardly anything but {count:count} collectives",
@@ -65,12 +65,12 @@ _EVIDENCE = {
         one="{count:count} device event without launches and operators",
     ),
     "one-call": Text("evidence-one-call", "one call that launches everything, and no marked step"),
-    "loading": Text("evidence-loading", "{time_ns:ns} in which code is loaded or compiled, or memory taken"),
+    "loading": Text("evidence-loading", "{time_ns:ns} in which code is loaded or compiled, or memory allocated"),
     "framework": Text("evidence-framework", "marks of a server such as {name}"),
     "requests-in-flight": Text(
         "evidence-requests-in-flight",
-        "{count:count} marks {name}, several of them open at once",
-        one="{count:count} mark {name}, several of them open at once",
+        "{count:count} marks {name}, several of them active at once",
+        one="{count:count} mark {name}, several of them active at once",
     ),
     "optimizer-steps": Text(
         "evidence-optimizer-steps",
@@ -104,8 +104,9 @@ _TERMS = (
         Text("define-typical", "Typical step"),
         Text(
             "define-typical-say",
-            "The mean over the steps that no edge of the recording and no one-off makes different from the others by "
-            "more than 20 %. Headline, findings and savings are about it. With fewer than three such steps, all count.",
+            "The mean over the steps that are alike. Left out are steps that an edge of the recording or a one-off "
+            "makes more than 20 % different. Headline, findings and savings are about the typical step. With fewer "
+            "than three such steps, all count.",
         ),
     ),
 )
@@ -147,7 +148,7 @@ def _reason(evidence: WorkloadEvidence) -> Message | Text:
 
 
 def _steps(found: Recording, top: int) -> SectionTable | None:
-    """The steps, where one is left out, or marks tell more than their length; without columns that nothing fills."""
+    """The steps, where one is left out, or marks show more than their length; without columns that nothing fills."""
     if not any(step.reason or step.phase for step in found.steps):
         return None
     rows = tuple(map(_row, found.steps[:top]))

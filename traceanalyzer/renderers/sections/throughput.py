@@ -79,12 +79,13 @@ _UNKNOWN = {
     "coverage": Text(
         "throughput-coverage",
         "MFU is unknown: only {coverage:share} of the time of kernels that may multiply matrices is counted; the rest "
-        "tells no shapes, or has no model.",
+        "has no recorded shapes, or no model.",
     ),
     "device": Text("throughput-device", "MFU is unknown: the device's peak is not in the table of data sheets."),
     "types": Text(
         "throughput-types",
-        "MFU is unknown: the trace does not tell with which types, or on which units, the products were computed.",
+        "MFU is unknown: the trace does not show the types with which, or the units on which, the products were "
+        "computed.",
     ),
     "above-peak": Text(
         "throughput-above-peak",
@@ -114,7 +115,7 @@ _Row = tuple[Text | Message, float, Message]
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """What a trace tells where it is certain, and what a text says of itself."""
+    """What a trace shows where it is certain, and what a text says of itself."""
     found = report.result("throughput", ThroughputFigures)
     if found is not None:
         tables = (

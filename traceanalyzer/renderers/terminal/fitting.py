@@ -57,6 +57,10 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
 
 def cut(section: Section, level: Level) -> Section:
     """Cut a section to a level; a table with one row per figure is not a ranking, and is kept."""
-    tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
+    tables = tuple(
+        table if table.row_units else replace(table, rows=table.rows[: level.rows])
+        for table in section.tables
+        if not table.is_extra
+    )
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

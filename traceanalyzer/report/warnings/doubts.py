@@ -46,13 +46,13 @@ DOUBTS = (
     ),
     Text(
         "q-gpu-annotation-in-totals",
-        "In {count:count} of {all:count} tables, the printed device total counts annotations beside kernels (torch "
-        "before 2.5), so it is too high and shares of it too low.",
+        "In {count:count} of {all:count} tables, the printed device total includes annotations as well as kernels "
+        "(torch before 2.5), so it is too high, and shares of it are too low.",
         note="always two or more",
     ),
     Text(
         "q-no-steps-in-tables",
-        "In {count:count} of {all:count} tables, no row tells the number of steps, so everything counts as one step.",
+        "In {count:count} of {all:count} tables, no row shows the number of steps, so everything counts as one step.",
         note="always two or more",
     ),
     Text(
@@ -72,12 +72,12 @@ DOUBTS = (
     ),
     Text(
         "q-unrecorded-work",
-        "At the start, the GPU most likely ran work that was launched before the recording, for {time:ns}: it was "
-        "busy, and this time is no idle time of the program.",
+        "At the start, the GPU most likely ran work that was launched before the recording, for {time:ns}. It was "
+        "busy in this time, so the program is not to blame for the apparent idle time.",
     ),
     Text(
         "q-removed-events",
-        "Events were removed from the recording: for {time:ns} it holds nothing, although calls were counted.",
+        "Events were removed from the recording: for {time:ns} it contains nothing, although calls were counted.",
     ),
     Text(
         "q-steps-left-out",
@@ -96,8 +96,8 @@ DOUBTS = (
     ),
     Text(
         "q-hardware-counters",
-        "The recording holds hardware counters of the range profiler, which runs kernels one by one, often several "
-        "times: times measure the collection of counters and not the program.",
+        "The recording contains hardware counters of the range profiler, which runs kernels one at a time and often "
+        "repeatedly: the times describe the collection of counters, not the program.",
     ),
     Text(
         "q-overlapping-slices",
@@ -145,8 +145,8 @@ DOUBTS = (
     ),
     Text(
         "q-gpu-not-recorded",
-        "{sign} tells that the program runs on a GPU, but the recording has no call and no event of it: record with "
-        "ProfilerActivity.CUDA (or XPU), and without a filter.",
+        "{sign} shows that the program runs on a GPU, but the recording has no GPU calls and no GPU events: record "
+        "with ProfilerActivity.CUDA (or XPU), and without a filter.",
         note="sign is the name of an event, or a device",
     ),
     Text("q-shapes-missing", "Input shapes were not recorded: use profile(record_shapes=True) for costs by shape."),

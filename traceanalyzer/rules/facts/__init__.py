@@ -58,6 +58,8 @@ class OperatorFact:
     device_total_ns: int
     host_self_ns: int
     host_total_ns: int
+    beside_ns: int = 0
+    """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Facts:
 
     @property
     def step_resources(self) -> StepResources | None:
-        """What the typical step takes of each resource; the mean step where no recording tells the typical one."""
+        """What the typical step takes of each resource; the mean step where no recording shows the typical one."""
         recording = self.find("recording", Recording)
         if recording is not None:
             return recording.typical.resources if recording.typical else None
@@ -150,7 +152,7 @@ class Facts:
 
     @property
     def capture(self) -> Capture | None:
-        """Settings and control steps that a capture recorded beside the events."""
+        """Settings and control steps that a capture recorded in addition to the events."""
         return self.find("capture", Capture)
 
     @property
@@ -280,6 +282,7 @@ def _recorded(row: operators.Operator | operators.OperatorByShape) -> OperatorFa
         device_total_ns=row.device_total_ns,
         host_self_ns=row.host_self_ns,
         host_total_ns=row.host_total_ns,
+        beside_ns=row.beside_ns,
     )
 
 

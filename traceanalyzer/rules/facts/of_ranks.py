@@ -17,7 +17,7 @@ from traceanalyzer.rules.selection import Chosen
 
 _TAG = "communication"
 _NO_COLLECTIVES = Text("skip-no-shared-collectives", "no collective was found on several ranks")
-_ALONE = Text("skip-in-each-rank", "this is looked for in the trace of each rank, not in all of them together")
+_ALONE = Text("skip-in-each-rank", "this rule looks at the trace of each rank, not at all ranks together")
 
 
 def facts(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:

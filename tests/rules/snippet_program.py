@@ -1,0 +1,111 @@
+"""Runs pieces of code that rules show, each in a small program on the CPU; prints what failed as JSON.
+
+    python snippet_program.py CODES.json
+
+CODES.json has a list of `[code, shapes]`; with shapes, operands `a` and `b` are tensors of these sizes without data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import profile
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def namespace() -> dict[str, Any]:
+    """The program around a piece of code: a model, a batch, and what the code calls by name."""
+    x = torch.rand(4, 3, 8, 8)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 2))
+    parameters = list(model.parameters())
+    queries = torch.rand(1, 2, 4, 8)
+    return {
+        "torch": torch,
+        "nn": nn,
+        "math": math,
+        "os": os,
+        "gc": __import__("gc"),
+        "DataLoader": DataLoader,
+        "DistributedDataParallel": DistributedDataParallel,
+        "profile": profile,
+        "model": model,
+        "x": x,
+        "batch": x,
+        "y": torch.tensor([0, 1, 0, 1]),
+        "parameters": parameters,
+        "optimizer": torch.optim.SGD(parameters, lr=0.1),
+        "settings": {"lr": 0.1},
+        "loss": model(x).sum(),
+        "total": torch.zeros(()),
+        "running_loss": torch.zeros(()),
+        "criterion": nn.CrossEntropyLoss(),
+        "layer": nn.Linear(1, 5),
+        "dataset": TensorDataset(x),
+        "batch_size": 1,
+        "vocabulary": 50257,
+        "shape": (2, 3),
+        "mask": torch.ones(4, dtype=torch.bool),
+        "per_token": torch.rand(4),
+        "a": torch.rand(2, 5, 3),
+        "b": torch.rand(2, 5, 3),
+        "q": queries,
+        "k": queries,
+        "v": queries,
+        "weight": torch.ones(8),
+        "eps": 1e-6,
+        "f": torch.sin,
+        "block": nn.ReLU(),
+        "conv": nn.Conv2d(3, 8, 3).eval(),
+        "bn": nn.BatchNorm2d(8).eval(),
+        "tensors": [torch.rand(3), torch.rand(2, 2)],
+        "array": torch.rand(3).double().numpy(),
+        "rank": None,
+        "local_rank": None,
+    }
+
+
+def tried(code: str, shapes: list[list[int]] | None) -> str | None:
+    """Why a piece of code fails; None if it runs."""
+    names = namespace()
+    if shapes:
+        names["a"], names["b"] = (torch.empty(shape, device="meta") for shape in shapes[:2])
+    if "no_sync" in code:
+        names["model"] = DistributedDataParallel(nn.Linear(8, 2))
+        names["loss"] = names["model"](torch.rand(4, 8)).sum()
+    if "rms_norm" in code:
+        names["x"] = torch.rand(2, 8)
+    if "layer.weight" in code:
+        names["x"] = torch.rand(4, 1)
+    text = code.replace("'cuda'", "'cpu'").replace('"cuda"', '"cpu"').replace("[None]", "None")
+    text = text.replace("torch.float16", "torch.bfloat16").replace("[rank]", "None").replace("[local_rank]", "None")
+    try:
+        exec(compile(text, "snippet", "exec"), names)
+        if shapes and "einsum" in text:
+            assert names["y"].shape == (names["a"] * names["b"]).sum(-1).shape
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def main() -> None:
+    """Try all pieces of code."""
+    warnings.simplefilter("ignore")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    pieces = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    failed = {code: why for code, shapes in pieces if (why := tried(code, shapes)) is not None}
+    sys.stdout.write(json.dumps(failed))
+    sys.stdout.flush()
+    os._exit(0)  # what the code has started has nothing left to say
+
+
+if __name__ == "__main__":
+    main()

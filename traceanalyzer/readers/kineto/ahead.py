@@ -1,0 +1,250 @@
+"""Decodes the windows of one file in several processes.
+
+`EventWindows` decides alone what the windows are and what becomes of damaged ones. The stream that it reads from is
+read ahead here, and what is likely to be its next windows is decoded by workers meanwhile. Where it comes to such a
+window, the columns are there; where it comes to another one, because a damaged event has shifted the borders or a
+worker has failed, it decodes the text itself. So the result does not depend on the number of processes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any
+
+from traceanalyzer.readers.kineto import windows, workers
+from traceanalyzer.readers.kineto.decoding import EventDecoder
+from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
+from traceanalyzer.readers.kineto.windows import EventWindows, last_border
+from traceanalyzer.readers.kineto.workers import Slot, Worker
+from traceanalyzer.readers.source import Source
+
+_LONGEST_REST = 1 << 16
+"""Bytes between the last border of a chunk and its end; no event of a profiler has more."""
+
+_COLUMN_BYTES = 4 << 20
+"""Room for the columns of a window, which take half a byte for each byte of text."""
+
+_DEPTH = 2
+"""Windows that a worker has at a time, so that it never waits for the next one."""
+
+_SLOTS = 3
+"""Windows that are read ahead, for each process."""
+
+_OPEN, _CLOSE, _COMMA = b"[],"
+
+
+@contextmanager
+def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
+    """The windows of a file, decoded by this many processes, of which this one is the first.
+
+    Where the system cannot fork, this process is the only one.
+    """
+    if not workers.can_start():
+        yield EventWindows(source)
+        return
+    slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + windows.WINDOW, _COLUMN_BYTES)
+    with workers.started(jobs - 1, slots) as started:
+        decoder = EventDecoder()
+        ahead = ReadAhead(source, slots, started, decoder)
+        yield SharedWindows(ahead, decoder)
+        ahead.forget_unused()
+
+
+class SharedWindows(EventWindows):
+    """Iterates over lists of events, or over the parts of the trace that were made of them already."""
+
+    def __init__(self, ahead: ReadAhead, decoder: EventDecoder) -> None:
+        super().__init__(ahead, decoder)
+        self._ahead = ahead
+
+    def _decode(self, cut: int) -> Any:
+        part = self._ahead.part(self._offset, self._offset + cut)
+        return super()._decode(cut) if part is None else part
+
+
+@dataclass
+class _Chunk:
+    """What one read returned, and the window that probably ends in it."""
+
+    slot: int
+    size: int
+    """Bytes of the text that was read."""
+    losses: int
+    """Losses of the source up to here."""
+    window: slice | None = None
+    """The list of events in the slot's text, brackets included; None: nobody is to decode it."""
+    place: tuple[int, int] | None = None
+    """The offsets of the brackets in the file."""
+    is_given: bool = False
+    """A worker has it, or had it."""
+    is_done: bool = False
+    part: Part | None = None
+    is_over: bool = False
+    """Nobody needs it any more."""
+
+
+class ReadAhead:
+    """A stream that is read ahead, and the parts of the trace that have been made of what was read."""
+
+    def __init__(self, source: Source, slots: list[Slot], started: list[Worker], decoder: EventDecoder) -> None:
+        self._source, self._slots, self._workers, self._decoder = source, slots, list(started), decoder
+        self._free = list(range(len(slots)))
+        self._ahead: deque[_Chunk] = deque()
+        """What was read and not yet asked for."""
+        self._current: _Chunk | None = None
+        """What was asked for last."""
+        self._given: dict[int, _Chunk] = {}
+        """By slot: what workers have."""
+        self._rest: bytes | None = None
+        """The text from the last border on; None where that is not known."""
+        self._offset = 0  # of the next chunk in the file
+        self._end: Exception | None = None
+        self._is_ended = False
+        self._losses = len(source.losses)
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer with the next chunk, which is never larger than a window; 0 at the end of the input.
+
+        Raises:
+            Exception: As from the source, when its turn has come.
+        """
+        if self._current is not None:
+            self._release(self._current)
+            self._current = None
+        self._advance()
+        while not self._ahead and not self._is_ended:  # workers have all slots, for nothing
+            self._hear(None)
+            self._advance()
+        if not self._ahead:
+            if self._end is not None:
+                raise self._end
+            self._losses = len(self._source.losses)
+            return 0
+        chunk = self._current = self._ahead.popleft()
+        text = self._slots[chunk.slot].text
+        buffer[: chunk.size] = text[_LONGEST_REST : _LONGEST_REST + chunk.size]
+        if chunk.window is not None:
+            buffer[chunk.window.stop - 1 - _LONGEST_REST] = _COMMA
+        self._losses = chunk.losses
+        return chunk.size
+
+    def part(self, start: int, cut: int) -> Part | None:
+        """What was made of a window; None if that is nothing, or was not even tried.
+
+        Args:
+            start: Offset in the file of the byte before the first event.
+            cut: Offset of the byte after the last one.
+        """
+        chunk = self._current
+        if chunk is None or chunk.place != (start, cut) or not (chunk.is_given or chunk.is_done):
+            return None
+        while not chunk.is_done:
+            self._advance()
+            if not chunk.is_done and not self._decode_one():
+                self._hear(None)
+        return chunk.part
+
+    def forget_unused(self) -> None:
+        """Drop what the source has lost behind the last chunk that was asked for: one process would not get there."""
+        del self._source.losses[self._losses :]
+
+    def _advance(self) -> None:
+        """Read while there is room, and let all workers be busy."""
+        self._hear(0)
+        while self._free and not self._is_ended:
+            self._read()
+        for chunk, window in self._waiting():
+            worker = min(self._workers, key=lambda worker: len(worker.busy_with), default=None)
+            if worker is None or len(worker.busy_with) >= _DEPTH:
+                break
+            self._give(chunk, window, worker)
+
+    def _read(self) -> None:
+        slot = self._free.pop()
+        text = self._slots[slot].text
+        try:
+            size = self._source.readinto(text[_LONGEST_REST:])
+        except Exception as error:  # what was read before it comes first
+            self._end, size = error, 0
+        if not size:
+            self._is_ended = True
+            self._free.append(slot)
+            return
+        chunk = _Chunk(slot, size, len(self._source.losses))
+        self._find_window(chunk, text)
+        self._offset += size
+        self._ahead.append(chunk)
+
+    def _find_window(self, chunk: _Chunk, text: memoryview) -> None:
+        """Cut the text as `EventWindows` will, if nothing happens before it gets there."""
+        end = _LONGEST_REST + chunk.size
+        cut = last_border(text, _LONGEST_REST, end)
+        rest, self._rest = self._rest, None
+        if cut is None:
+            return
+        if end - cut <= _LONGEST_REST:
+            self._rest = bytes(text[cut:end])
+        if rest is not None:
+            start = _LONGEST_REST - len(rest)
+            text[start:_LONGEST_REST] = rest
+            text[start], text[cut] = _OPEN, _CLOSE
+            chunk.window = slice(start, cut + 1)
+            chunk.place = (self._offset - len(rest), self._offset + cut - _LONGEST_REST)
+
+    def _waiting(self) -> Iterator[tuple[_Chunk, slice]]:
+        """What nobody has begun to decode, and the window in it."""
+        for chunk in self._ahead:
+            if chunk.window is not None and not (chunk.is_given or chunk.is_done):
+                yield chunk, chunk.window
+
+    def _give(self, chunk: _Chunk, window: slice, worker: Worker) -> None:
+        chunk.is_given = True
+        self._given[chunk.slot] = chunk
+        try:
+            worker.give(chunk.slot, window)
+        except OSError:
+            self._lose(worker)
+
+    def _hear(self, timeout: float | None) -> None:
+        """Take what workers have done; wait for one of them if there is no timeout."""
+        busy = [worker for worker in self._workers if worker.busy_with]
+        ready = wait([worker.connection for worker in busy], timeout) if busy else []
+        for worker in busy:
+            if worker.connection not in ready:
+                continue
+            try:
+                slot, sizes = worker.take()
+            except (EOFError, OSError):
+                self._lose(worker)
+            else:
+                self._finish(slot, sizes)
+
+    def _lose(self, worker: Worker) -> None:
+        """Go on without a worker that has died."""
+        self._workers.remove(worker)
+        for slot in worker.busy_with:
+            self._finish(slot, None)
+
+    def _finish(self, slot: int, sizes: list[int] | None) -> None:
+        chunk = self._given.pop(slot)
+        chunk.is_done = True
+        chunk.part = None if sizes is None else unpack(self._slots[slot].columns, sizes)
+        if chunk.is_over:
+            self._free.append(slot)
+
+    def _decode_one(self) -> bool:
+        """Decode the next window that no worker has. Returns False if there is none."""
+        for chunk, window in self._waiting():
+            chunk.part = part_from(self._decoder, self._slots[chunk.slot].text[window])
+            chunk.is_done = True
+            return True
+        return False
+
+    def _release(self, chunk: _Chunk) -> None:
+        chunk.part, chunk.is_over = None, True
+        if chunk.slot not in self._given:
+            self._free.append(chunk.slot)

@@ -1,0 +1,124 @@
+"""Parts of a trace whose windows were collected apart from the others, and how they are put together again.
+
+A part has codes of its own: its pools hold what occurs in it, in the order of first appearance. Parts that are joined
+in the order of their windows give the very tables and pools that one collector would have made of all windows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.decoding import EventDecoder
+from traceanalyzer.trace.table import UNKNOWN, Array
+
+POOL_OF = {
+    **dict.fromkeys(("name", "kernel", "task"), "names"),
+    "thread": "threads",
+    **dict.fromkeys(("grid", "block"), "dims"),
+    "collective": "collectives",
+    "source": "sources",
+    **{name: name for name in ("shapes", "types", "strides", "concrete")},
+}
+"""The pool that the codes of a column belong to, whichever table has it."""
+
+_POOLS = tuple(dict.fromkeys(POOL_OF.values()))
+_ALIGNMENT = 8
+"""Bytes; columns begin at multiples of it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some windows add to a trace."""
+
+    elements: int
+    losses: Mapping[str, int]
+    profiler_start: int | None
+    categories: Mapping[str, int]
+    """Number of events by category, in the order of first appearance."""
+    pools: Mapping[str, list[Any]]
+    """What the codes of each pool stand for."""
+    tables: Mapping[str, Mapping[str, Array]]
+    """The columns of the tables that have rows."""
+
+
+def part_from(decoder: EventDecoder, text: memoryview) -> Part | None:
+    """The part that the text of a list of events makes; None after any error.
+
+    Whoever needs the part then decodes the text again, finds the same error, and knows what to do about it.
+    """
+    collector = Collector()
+    try:
+        collector.add(decoder.decode(text))
+    except Exception:
+        return None
+    return Part(
+        elements=collector.elements,
+        losses=collector.losses,
+        profiler_start=collector.profiler_start,
+        categories=dict(zip(collector.categories.names, collector.categories.counts.tolist(), strict=True)),
+        pools={name: getattr(collector, name).values() for name in _POOLS},
+        tables={name: table.columns() for name, table in collector.tables.items() if len(table)},
+    )
+
+
+def join(collector: Collector, part: Part) -> None:
+    """Append a part to what has been collected of the windows before it."""
+    collector.elements += part.elements
+    collector.losses.update(part.losses)
+    collector.categories.add(list(part.categories), np.array(list(part.categories.values()), np.int64))
+    if collector.profiler_start is None:
+        collector.profiler_start = part.profiler_start
+    codes = {name: _codes(collector, name, values) for name, values in part.pools.items()}
+    for name, columns in part.tables.items():
+        collector.tables[name].extend(
+            **{  # copies, because the memory of the part is used again
+                key: codes[POOL_OF[key]].take(column) if key in POOL_OF else column.copy()
+                for key, column in columns.items()
+            }
+        )
+
+
+def _codes(collector: Collector, pool: str, values: list[Any]) -> Array:
+    """For each code of a part the code of the same value in the collector; the last one is that of -1."""
+    if pool == "threads":
+        codes = collector.threads_of.codes_of(values, len(values))
+    else:
+        codes = getattr(collector, pool).codes(values, len(values))
+    return np.append(codes, np.int32(UNKNOWN))
+
+
+def pack(part: Part, room: memoryview) -> list[int] | None:
+    """Write a part into memory from which another process reads it.
+
+    Returns:
+        The sizes of what was written, for `unpack`; None if there is not enough room.
+    """
+    columns: list[pickle.PickleBuffer] = []
+    described = pickle.dumps(part, 5, buffer_callback=columns.append)
+    pieces = [memoryview(described), *(column.raw() for column in columns)]
+    sizes = [len(piece) for piece in pieces]
+    starts = _starts(sizes)
+    if starts[-1] > len(room):
+        return None
+    for start, piece in zip(starts, pieces, strict=False):
+        room[start : start + len(piece)] = piece
+    return sizes
+
+
+def unpack(room: memoryview, sizes: list[int]) -> Part:
+    """Read a part that `pack` has written; its columns are valid while the memory stays as it is."""
+    described, *columns = (room[start : start + size] for start, size in zip(_starts(sizes), sizes, strict=False))
+    part: Part = pickle.loads(described, buffers=columns)  # noqa: S301 - written by a process of ours
+    return part
+
+
+def _starts(sizes: list[int]) -> list[int]:
+    """Where pieces of these sizes start, and where the last one ends."""
+    return list(accumulate((-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes), initial=0))

@@ -1,0 +1,133 @@
+"""Processes that decode windows: the parent's end, the worker's end, and the memory that they share.
+
+Workers are forked, so they start within milliseconds and share the modules of this process. All that they need is in
+their slots; an error of theirs, whatever it is, only means that the parent decodes the window itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import multiprocessing
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from traceanalyzer.readers.kineto.decoding import EventDecoder
+from traceanalyzer.readers.kineto.parts import pack, part_from
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Memory for one window, shared by all processes."""
+
+    text: memoryview
+    columns: memoryview
+    """Room for what a worker makes of the text."""
+
+
+def can_start() -> bool:
+    """Whether this system can fork safely; what else it starts processes with takes longer than most files."""
+    return sys.platform == "linux"
+
+
+def slots(count: int, text: int, columns: int) -> list[Slot]:
+    """Shared memory for windows. What is not written to takes no memory.
+
+    Args:
+        count: How many.
+        text: Bytes for the text of each.
+        columns: Bytes for the columns of each.
+    """
+    size = text + columns
+    memory = memoryview(mmap.mmap(-1, count * size))
+    pieces = (memory[number * size : (number + 1) * size] for number in range(count))
+    return [Slot(piece[:text], piece[text:]) for piece in pieces]
+
+
+class Worker:
+    """The parent's end of a worker."""
+
+    def __init__(self, shared: Sequence[Slot], others: Sequence[Worker]) -> None:
+        how = multiprocessing.get_context("fork")
+        self.connection, theirs = how.Pipe()
+        inherited = [self.connection, *(worker.connection for worker in others)]
+        self._process = how.Process(target=_serve, args=(theirs, inherited, shared), daemon=True)
+        with _no_interrupts(), warnings.catch_warnings():
+            # Python warns of threads of others, which may hold locks; a worker needs none of these.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._process.start()
+        theirs.close()
+        self.busy_with: list[int] = []
+        """The slots that it was given and has not given back."""
+
+    def give(self, slot: int, where: slice) -> None:
+        """Let it decode the list of events in a part of the text of a slot.
+
+        Raises:
+            OSError: It has died.
+        """
+        self.busy_with.append(slot)
+        self.connection.send((slot, where.start, where.stop))
+
+    def take(self) -> tuple[int, list[int] | None]:
+        """The slot that it is done with, and the sizes of the pieces there; None if it could not decode the text.
+
+        Raises:
+            OSError, EOFError: It has died.
+        """
+        slot, sizes = self.connection.recv()
+        self.busy_with.remove(slot)
+        return slot, sizes
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing: it has nothing that must be kept."""
+        self.connection.close()
+        self._process.kill()
+        self._process.join()
+
+
+@contextmanager
+def started(count: int, shared: Sequence[Slot]) -> Iterator[list[Worker]]:
+    """Start workers, as many of them as the system allows; none is left afterwards, whatever happens."""
+    found: list[Worker] = []
+    try:
+        with contextlib.suppress(OSError):  # no more processes, or no memory for them
+            for _ in range(count):
+                found.append(Worker(shared, found))
+        yield found
+    finally:
+        for worker in found:
+            worker.stop()
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Let processes that start here ignore Ctrl-C from the beginning, because the parent handles it."""
+    if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _serve(connection: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]], shared: Sequence[Slot]) -> None:
+    """The worker's loop: decode one window after another until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for other in inherited:
+        other.close()  # or nobody would see that the parent is gone
+    decoder = EventDecoder()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            slot, start, end = connection.recv()
+            part = part_from(decoder, shared[slot].text[start:end])
+            connection.send((slot, None if part is None else pack(part, shared[slot].columns)))

@@ -1,0 +1,68 @@
+"""What it saves to do without some work of the host on a program that runs on the CPU."""
+
+from __future__ import annotations
+
+from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.knowledge.profiler_overhead import overheads
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.facts import Facts, Missing
+
+_MORE = 0.2
+"""Share by which a saving may be larger than what was recorded, at most (own choice; see `most`)."""
+_FEWEST = 3
+"""Steps of the program from which on something recurs."""
+
+_HAS_DEVICE = Text("host-work-device", "a device works beside the host, which other rules are about")
+_NO_STEPS = Text(
+    "host-work-no-steps",
+    "fewer than three steps of the program are known, so nothing is seen to recur: call prof.step()",
+)
+
+
+def need_cpu_steps(facts: Facts) -> None:
+    """Refuse to judge recordings with a device, or without steps that recur.
+
+    Raises:
+        Missing: The critical thread is not all that a step consists of, or there are no steps.
+    """
+    if facts.resources.gpu_ns is not None:
+        raise Missing(_HAS_DEVICE())
+    need_steps(facts)
+
+
+def need_steps(facts: Facts) -> None:
+    """Refuse to judge recordings without steps that recur.
+
+    Raises:
+        Missing: Fewer than three steps count.
+    """
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.typical_step_ns is None or recording.typical is None:
+        raise Missing(_NO_STEPS())
+    if recording.typical.steps < _FEWEST:
+        raise Missing(_NO_STEPS())
+
+
+def without_recording(facts: Facts, time_ns: float, events: float) -> float:
+    """Time without what recording the events in it cost at least.
+
+    Args:
+        facts: The measured run.
+        time_ns: Time in ns.
+        events: Number of recorded operators in it.
+    """
+    has_shapes = facts.summary is not None and bool(facts.summary.options.record_shapes)
+    runs = overheads()
+    cost = min(run.operator.low_ns + (run.shapes.low_ns if has_shapes else 0.0) for run in runs) if runs else 0.0
+    return max(0.0, time_ns - events * cost)
+
+
+def most(facts: Facts, time_ns: float) -> float:
+    """A time as it counts beside the recorded step, at most.
+
+    The profiler makes the rest of the step longer, so that without it the same time is a larger part of the step. Only
+    where a capture timed steps without the profiler is it known how much longer; a fifth is granted at most, because
+    some of the time itself is the profiler's.
+    """
+    overhead = facts.capture.overhead_share if facts.capture else None
+    return min(time_ns * (1 + min(_MORE, max(0.0, overhead or 0.0))), facts.step_ns)

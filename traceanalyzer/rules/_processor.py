@@ -1,0 +1,81 @@
+"""What computes the operators of a run: the GPU, or the CPU in a program that uses no device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from traceanalyzer.analyzers.accelerators import Accelerators
+from traceanalyzer.rules.facts import Facts, OperatorFact
+from traceanalyzer.rules.rule import Threshold
+
+HOST_SHARE = "host_share"
+"""Key of the threshold that holds on a CPU, where `gpu_share` does on a GPU."""
+
+
+def is_cpu_only(facts: Facts) -> bool:
+    """Whether the program computes on the CPU: a trace without device events, and without a sign of a device."""
+    own = facts.step_resources
+    if facts.table is not None or own is None or facts.find("accelerators", Accelerators) is not None:
+        return False
+    return own.gpu_ns is None and own.unread_device is None
+
+
+def host_share(meaning: str, default: float, source: str) -> Threshold:
+    """The threshold of a rule for programs without a GPU: a share of the step."""
+    return Threshold(HOST_SHARE, default, "share", f"{meaning} over the step, in a program without a GPU", source)
+
+
+@dataclass(frozen=True)
+class Processor:
+    """The processor whose time a rule about operators counts.
+
+    On a GPU that is the time of the kernels that an operator launches, on a CPU the time of the operator itself
+    without those that it calls, on the threads that make the steps.
+    """
+
+    facts: Facts
+    is_cpu: bool
+
+    @classmethod
+    def of(cls, facts: Facts) -> Processor:
+        """The processor of a run."""
+        return cls(facts, is_cpu_only(facts))
+
+    @property
+    def resource(self) -> str:
+        """Whose time shrinks if an operator goes away, as in `TimeSaved`."""
+        return "host" if self.is_cpu else "gpu"
+
+    @cached_property
+    def total_ns(self) -> int:
+        """Time of all operators of the recording in ns."""
+        if not self.is_cpu:
+            return self.facts.gpu_total_ns
+        return sum(map(self.self_ns, self.facts.operators))
+
+    def self_ns(self, row: OperatorFact) -> int:
+        """Time of an operator in ns, without the operators that it calls."""
+        return row.host_self_ns - row.beside_ns if self.is_cpu else row.device_self_ns
+
+    def per_step(self, total_ns: float) -> float:
+        """Time of the whole recording per step, in ns.
+
+        On a CPU it is the same share of the typical step as of all steps; of all operators, where threads run them at
+        once.
+        """
+        if not self.is_cpu:
+            return self.facts.gpu_per_step(total_ns)
+        recorded = max(self.facts.recorded_steps_ns, self.total_ns)
+        return self.facts.step_ns * total_ns / recorded if recorded else 0.0
+
+    def share(self, total_ns: float) -> float:
+        """Share of the GPU's time; of the step on a CPU."""
+        if self.is_cpu:
+            return self.per_step(total_ns) / self.facts.step_ns if self.facts.step_ns else 0.0
+        return total_ns / self.total_ns if self.total_ns else 0.0
+
+    def limit(self, limits: Mapping[str, float]) -> float:
+        """The share that is worth a finding."""
+        return limits[HOST_SHARE if self.is_cpu else "gpu_share"]

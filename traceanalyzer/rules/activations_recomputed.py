@@ -1,0 +1,150 @@
+"""Activations are computed again in the backward pass, although memory may be free.
+
+What it detects:
+    Evaluations of autograd within which a part of the forward pass runs once more: the same operators on inputs of the
+    same shapes, in the same order. Their host time, or on a GPU their device time, is more than five percent of the
+    step. On a GPU only where the recording tells the peak of allocated memory, and that it is below half of the
+    device's.
+
+Why it matters:
+    Activation checkpointing (`torch.utils.checkpoint`, `gradient_checkpointing_enable()`) trades time for memory: the
+    forward pass of the parts that it wraps runs twice. Where memory is free, the time is spent for nothing.
+
+What to do:
+    Try without it, or wrap fewer layers: every second one, or only the largest.
+
+How the saving is estimated:
+    On a CPU at least 90 % of the host time from the start of each such evaluation to the end of what it computes again,
+    and at most 40 % more than that time: checkpointing also keeps and restores the state of random generators and runs
+    a hook for each tensor that is not kept, in both passes. On a GPU at most the device time of what is computed again,
+    at least 90 % of it.
+
+When it is wrong:
+    Without it the activations may not fit: a recording of a CPU does not tell how much memory is free, so this is only
+    for information there.
+
+References:
+    https://docs.pytorch.org/docs/stable/checkpoint.html
+    https://arxiv.org/abs/1604.06174
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.analyzers.recomputation import Recomputation
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LEAST, _MOST = 0.9, 1.4
+"""Own choice: what is recorded in the way of the recomputation is little, and what checkpointing does beside it took up
+to a third of its time in the lab."""
+
+_SUBJECT = Text("activations-recomputed-subject", "computing parts of the forward pass again, share of the step")
+_BASIS_CPU = Text(
+    "activations-recomputed-basis-cpu",
+    "at least {least:share} of the host time of what is computed again; at most {more:share} more than that time, "
+    "because checkpointing also keeps the state of random generators and runs a hook for each tensor",
+)
+_BASIS_GPU = Text(
+    "activations-recomputed-basis-gpu",
+    "at most the device time of what is computed again, at least {least:share} of it",
+)
+_NO_MEMORY = Text(
+    "activations-recomputed-no-memory", "whether memory is free on the device is not known: use profile_memory=True"
+)
+_NO_TABLE = Text("activations-recomputed-no-table", "a printed table does not show what runs within the backward pass")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.find("recomputation", Recomputation)
+    if found is None or not found.steps:
+        facts.need("operators", object)
+        return
+    on_device = facts.resources.gpu_ns is not None and found.device_ns is not None
+    time = (found.device_ns or 0 if on_device else found.host_ns) / found.steps
+    share = time / facts.step_ns
+    if share <= limits["share"]:
+        return
+    if on_device and _used(facts) >= limits["used_share"]:
+        return
+    where = CodePlace("time", "backward", None, found.host_ns / found.steps, "ns", found.start_ns)
+    evidence = Evidence(_SUBJECT(), share, limits["share"], "share", (where,))
+    params = {
+        "segments": found.segments / found.steps,
+        "time": time,
+        "share": share,
+        "operators": ", ".join(found.names[:3]),
+    }
+    yield Draft(
+        (evidence,), _change(facts, time, on_device=on_device), params, ceiling="medium" if on_device else "info"
+    )
+
+
+def _used(facts: Facts) -> float:
+    """Peak of allocated memory over the device's memory, of the device that uses most.
+
+    Raises:
+        Missing: It is not known.
+    """
+    memory = facts.need("memory", MemoryUse)
+    known = [
+        device.peak_allocated_bytes / device.capacity_bytes
+        for device in memory.devices
+        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
+    ]
+    if not known:
+        raise Missing(_NO_MEMORY())
+    return max(known)
+
+
+def _change(facts: Facts, time: float, *, on_device: bool) -> TimeSaved:
+    if on_device:
+        return TimeSaved("gpu", (_LEAST * time, time), _BASIS_GPU(least=_LEAST))
+    interval = (_LEAST * time, min(_MOST * time, facts.step_ns))
+    return TimeSaved("host", interval, _BASIS_CPU(least=_LEAST, more=_MOST - 1))
+
+
+RULE = Rule(
+    id="activations-recomputed",
+    title=Text("activations-recomputed-title", "Activations are computed again in the backward pass"),
+    summary=Text(
+        "activations-recomputed-summary",
+        "Parts of the forward pass that the backward pass runs again: {segments:number} per step ({operators}), which "
+        "takes {time:ns} ({share:share} of the step).",
+        note="operators is a list of names such as aten::conv2d",
+    ),
+    advice=Text(
+        "activations-recomputed-advice",
+        "If memory is free, train without activation checkpointing, or wrap fewer layers.",
+    ),
+    not_when=Text("activations-recomputed-not-when", "Without it the activations do not fit into memory."),
+    severity="info to medium",
+    confidence="A",
+    tags=("training", "memory"),
+    since="0.2",
+    thresholds=(
+        Threshold(
+            "share",
+            0.05,
+            "share",
+            "time of what is computed again, over the step",
+            "own choice: for less nobody gives up memory",
+        ),
+        Threshold(
+            "used_share",
+            0.5,
+            "share",
+            "peak of allocated memory over the device's memory",
+            "own choice, as for memory-headroom: below half, the activations probably fit",
+        ),
+    ),
+    code="",
+    links=("https://docs.pytorch.org/docs/stable/checkpoint.html",),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,172 @@
+"""On the CPU a step does something else for long: it sleeps, waits, prints or logs.
+
+What it detects:
+    Programs without a device, in whose typical steps tensors are printed or formatted, or in at least half of whose
+    steps nothing is recorded for 0.3 ms or longer. Together more than five percent of the step. Where Python stacks
+    were recorded, the functions are named.
+
+Why it matters:
+    Nothing hides this time on a CPU. Formatting a tensor reads its values one by one, and waiting for a disk, the
+    network or a sleep computes nothing.
+
+What to do:
+    Look at the named functions, or at what the program does behind the named operator. Log every hundred steps instead
+    of each, print a few numbers instead of tensors, let a thread write them, remove sleeps, and move work that must be
+    done (reading, converting) into workers of the loader.
+
+How the saving is estimated:
+    At least two thirds of this time, without what recording the operators in it cost, because some of it is needed; at
+    most all of it. If a capture timed steps without the profiler and they are shorter, up to a fifth more: beside a
+    shorter rest it is a larger part of the step.
+
+When it is wrong:
+    The pause is work in Python or in a library that is no operator of PyTorch, and it is needed: an environment of
+    reinforcement learning, a solver. With several ranks a pause may be waiting for another rank, so those are not
+    judged.
+
+References:
+    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.communication import Communication
+from traceanalyzer.analyzers.host_owners import HostOwner
+from traceanalyzer.analyzers.host_pauses import HostPauses, PauseOwner
+from traceanalyzer.analyzers.value_reads import ValueReads
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _host_work
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_LEAST = 2 / 3
+"""Own choice: some of what a program prints, waits for or computes beside its operators is needed."""
+
+_SUBJECT = Text(
+    "host-waits-or-logs-subject", "printing tensors, and long times in which nothing is recorded, share of the step"
+)
+_BASIS = Text(
+    "host-waits-or-logs-basis",
+    "at least two thirds of this time without what recording it cost, because some of it may be needed; at most all of "
+    "it, and up to a fifth more where a capture shows that the profiler made the rest of the step longer",
+)
+_RANKS = Text("host-waits-or-logs-ranks", "with several ranks a pause may be waiting for another rank")
+_NO_TABLE = Text("host-waits-or-logs-no-table", "a printed table has no timeline, so it does not show pauses")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    _host_work.need_cpu_steps(facts)
+    if _is_of_several_ranks(facts):
+        raise Missing(_RANKS())
+    reads, pauses = facts.find("value_reads", ValueReads), facts.find("host_pauses", HostPauses)
+    printing = 0.0 if reads is None else reads.printing_ns / reads.steps
+    recorded = 0.0 if reads is None else reads.printing_operators / reads.steps
+    if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
+        pauses = None
+    waiting = 0.0 if pauses is None else pauses.time_ns / pauses.steps
+    time = printing + waiting
+    share = time / facts.step_ns
+    if share <= limits["share"]:
+        return
+    least = _LEAST * (waiting + _host_work.without_recording(facts, printing, recorded))
+    interval = (least, _host_work.most(facts, time))
+    change = TimeSaved("host", interval, _BASIS(), interval)
+    evidence = Evidence(_SUBJECT(), share, limits["share"], "share", _places(reads, pauses))
+    params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
+    summary = _SUMMARY_PRINTS if not waiting else _SUMMARY_PAUSES if not printing else None
+    yield Draft(
+        (evidence,), change, params, ceiling="high", confidence=_confidence(pauses, waiting, time), summary=summary
+    )
+
+
+def _is_of_several_ranks(facts: Facts) -> bool:
+    told = facts.summary.world_size if facts.summary is not None else None
+    if told is None and facts.capture is not None and facts.capture.facts.distributed is not None:
+        told = facts.capture.facts.distributed.world_size
+    return (told or 1) > 1 or facts.find("communication", Communication) is not None
+
+
+def _confidence(pauses: HostPauses | None, waiting: float, time: float) -> str | None:
+    """Lower where most of the time is a pause of which nothing tells what it is."""
+    told = pauses is not None and any(_tells(row) for row in pauses.owners)
+    return None if told or 2 * waiting <= time else "C"
+
+
+def _tells(row: PauseOwner | HostOwner) -> bool:
+    return row.kind in ("function", "library", "module") or row.role is not None
+
+
+def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePlace, ...]:
+    found = []
+    if pauses is not None:
+        for row in pauses.owners[:3]:
+            is_line = row.file is not None and row.line is not None
+            name = f"{row.file}({row.line}): {row.name}" if is_line else row.name
+            kind = "python" if is_line else "time"
+            found.append(CodePlace(kind, name, None, row.time_ns / pauses.steps, "ns", row.start_ns))
+        if not found:
+            name = pauses.after or "ProfilerStep"
+            found.append(CodePlace("operator", name, None, pauses.longest_ns, "ns", pauses.longest_start_ns))
+    for line in reads.printing_lines[:3] if reads is not None else ():
+        kind = "python" if line.is_line else "operator"
+        time = line.time_ns / reads.steps if reads is not None else None
+        found.append(CodePlace(kind, line.name, None, time, "ns", line.start_ns))
+    return tuple(found)
+
+
+_SUMMARY_PRINTS = Text(
+    "host-waits-or-logs-summary-prints",
+    "Tensors are printed or formatted for {printing:ns} of a step of {step:ns}: their values are read one by one.",
+)
+_SUMMARY_PAUSES = Text(
+    "host-waits-or-logs-summary-pauses",
+    "For {waiting:ns} of a step of {step:ns}, in long pauses, no operator runs: the program sleeps, waits or computes "
+    "outside of PyTorch.",
+)
+
+RULE = Rule(
+    id="host-waits-or-logs",
+    title=Text("host-waits-or-logs-title", "The step sleeps, waits, prints or logs"),
+    summary=Text(
+        "host-waits-or-logs-summary",
+        "{time:ns} of a step of {step:ns} are spent beside the training or inference: {printing:ns} printing or "
+        "formatting tensors, {waiting:ns} in long pauses in which no operator runs.",
+    ),
+    advice=Text(
+        "host-waits-or-logs-advice",
+        "Log every hundred steps instead of each, print a few numbers instead of tensors, let a thread write them, and "
+        "remove sleeps. Record with stacks (with_stack=True) to see which lines take the time.",
+    ),
+    not_when=Text(
+        "host-waits-or-logs-not-when",
+        "The pause is work outside of PyTorch that each step needs, such as the step of an environment.",
+    ),
+    severity="low to high",
+    confidence="B",
+    tags=("host",),
+    since="0.2",
+    thresholds=(
+        Threshold(
+            "share",
+            0.05,
+            "share",
+            "printing and pauses over the typical step",
+            "own choice, because a step on a CPU varies by some percent from run to run",
+        ),
+        Threshold(
+            "paused_share",
+            0.5,
+            "share",
+            "steps that have a pause",
+            "own choice, because other programs also interrupt a step now and then",
+        ),
+    ),
+    code="",
+    links=("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+)

@@ -1,0 +1,48 @@
+"""Compares the runs of a document of printed tables in their headlines: what a change between them did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Headline
+
+_MOST_RUNS = 5
+"""Runs that are compared (own choice): a list of more is a series of measurements, and its table says enough."""
+_FACTOR = 1.1
+"""Least factor between two runs that is worth a sentence (own choice: less is between two runs of one program)."""
+
+_LESS = Text(
+    "headline-run-shorter",
+    "{headline} A step takes {step:ns}; in {other} it takes {before:ns}, {times:number} times as long.",
+    note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
+)
+_MORE = Text(
+    "headline-run-longer",
+    "{headline} A step takes {step:ns}, {times:number} times as long as in {other} ({before:ns}).",
+    note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
+)
+
+
+def compared(headlines: Sequence[Headline]) -> tuple[Headline, ...]:
+    """Add to the headlines of later runs how their step compares with that of the first.
+
+    Ranks of one run, tables of unknown origin, and more than a few runs are left as they are.
+    """
+    runs = [headline for headline in headlines if (headline.run or "").startswith("run-")]
+    if not 1 < len(runs) == len(headlines) <= _MOST_RUNS:
+        return tuple(headlines)
+    first, *others = runs
+    return (first, *(msgspec.structs.replace(other, message=_message(other, first)) for other in others))
+
+
+def _message(headline: Headline, first: Headline) -> Message:
+    step, before = headline.resources.step_ns, first.resources.step_ns
+    if not step or not before:
+        return headline.message
+    params = {"headline": headline.message, "step": step, "other": first.run, "before": before}
+    if before >= _FACTOR * step:
+        return _LESS(**params, times=before / step)
+    return _MORE(**params, times=step / before) if step >= _FACTOR * before else headline.message

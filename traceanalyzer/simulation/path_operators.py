@@ -1,0 +1,146 @@
+"""What are operators and kernels worth: their time on the critical path, and what could take longer without harm."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers.sums import members, sum_by
+from traceanalyzer.simulation import slack
+from traceanalyzer.simulation.back_pointers import Pieces, Why
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_OPERATORS = 30
+_KERNELS = 10
+
+
+class CriticalOperator(msgspec.Struct, frozen=True):
+    """Time of the path in one operator, the innermost around the host time or the launch."""
+
+    operator: str | None
+    """Name of the operator; null for what is in none."""
+    ns_per_step: float
+    """Time in ns per step: what one percent of it saves or costs is one percent of this."""
+    host_ns_per_step: float
+    """Part of it in ns that is host time."""
+    device_ns_per_step: float
+    """Part of it in ns in which kernels, copies and fills run."""
+    device_total_ns_per_step: float
+    """Time in ns per step of all that the operator runs on a device, on the path or not. The part that is on the path,
+    over this, is how much shorter the step gets for each ns by which the operator's device time gets shorter
+    (d(step)/d(duration), for small changes)."""
+    device_slack_ns_per_step: float | None = None
+    """Part of it in ns in kernels, copies and fills any one of which could take twice as long without making the step
+    longer; null in reports of versions that did not tell."""
+
+
+class KernelWithSlack(msgspec.Struct, frozen=True):
+    """Device events of one name that could take longer without harm."""
+
+    name: str
+    """Name of the kernel, copy or fill."""
+    slack_ns_per_step: float
+    """Time in ns per step of those that could take twice as long, any one of them, without making the step longer."""
+    ns_per_step: float
+    """Time in ns per step of all of them."""
+
+
+def operators(found: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool) -> tuple[CriticalOperator, ...]:
+    """Time by the operator that is innermost at each time of the host, or around the launch of device events."""
+    context, steps = found.context, len(found.bounds.part)
+    on_host = np.flatnonzero(pieces.why == Why.HOST)
+    thread = found.graph.host.thread[pieces.point[on_host]]
+    name, host = _on_host(context, thread, pieces.start_ns[on_host], pieces.end_ns[on_host], steps_time)
+    of_event = _of_events(found)
+    others = np.flatnonzero(pieces.event >= 0)
+    other = of_event[pieces.event[others]]
+    times = steps_time.within(pieces.start_ns[others], pieces.end_ns[others])
+    woken = np.flatnonzero(pieces.why == Why.WAKE_UP)
+    calls = found.graph.host.call[pieces.point[woken]]
+    waking = _names(context, entries(context.links.node, calls, NO_PARENT))
+    back = steps_time.within(pieces.start_ns[woken], pieces.end_ns[woken])
+    codes = np.unique(np.concatenate((name, other, waking)))
+    host_ns = _sums_of(codes, name, host)
+    device_ns = _sums_of(codes, other, np.where(pieces.why[others] == Why.RUNS, times, 0))
+    every = host_ns + _sums_of(codes, other, times) + _sums_of(codes, waking, back)
+    total = _sums_of(codes, of_event, np.where(judged(found), found.graph.device.dur_ns, 0))
+    free = _sums_of(codes, of_event, np.where(is_free, found.graph.device.dur_ns, 0))
+    rows = [
+        CriticalOperator(context.trace.names[code] if code != NO_PARENT else None, *(ns / steps for ns in values))
+        for code, *values in zip(
+            codes.tolist(), *(c.tolist() for c in (every, host_ns, device_ns, total, free)), strict=True
+        )
+    ]
+    rows.sort(key=lambda row: (-row.ns_per_step, row.operator or ""))
+    return tuple(row for row in rows[:_OPERATORS] if row.ns_per_step > 0)
+
+
+def _on_host(context: Context, thread: I64, start: I64, end: I64, within: Intervals) -> tuple[I64, I64]:
+    """Names of operators (-1 for none), and how long each is the innermost one in some disjoint intervals."""
+    tree, covered = context.host.tree, np.zeros(len(context.host.tree), np.int64)
+    total = 0
+    for number, rows in members(thread):
+        inside = within & Intervals.union(start[rows], end[rows])
+        part = tree.threads.get(number, slice(0, 0))
+        if inside:
+            total += inside.length
+            begun, over = tree.start_ns[part] < inside.end[-1], tree.end_ns[part] > inside.start[0]
+            nodes = part.start + np.flatnonzero(begun & over)
+            covered[nodes] = inside.within(tree.start_ns[nodes], tree.end_ns[nodes])
+    own = covered - tree.child_sums(covered)
+    nodes = np.flatnonzero(own)
+    return np.append(_names(context, nodes), NO_PARENT), np.append(own[nodes], total - own.sum())
+
+
+def _names(context: Context, node: I64) -> I64:
+    """The names of host nodes or of the operators around them, without modules and steps; -1 where there is none."""
+    host = context.host
+    named = host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
+    found: I64 = entries(host.name.astype(np.int64), entries(named, node, NO_PARENT), NO_PARENT)
+    return found
+
+
+def _of_events(found: Model) -> I64:
+    """The name of the operator that launched each device event of the model, or -1."""
+    return _names(found.context, found.context.links.device_node()[found.graph.device.row])
+
+
+def judged(found: Model) -> Bool:
+    """Which device events belong to judged steps."""
+    own = np.zeros(len(found.graph.device), np.bool_)
+    own[found.bounds.events] = True
+    return own | found.graph.device.is_judged if not own.any() else own
+
+
+def _sums_of(codes: I64, name: I64, values: I64) -> I64:
+    """The sum of some values for each of the codes, ascending; those of other codes do not count."""
+    place = np.searchsorted(codes, name)
+    known = np.append(codes, NO_PARENT - 1)[place] == name
+    return sum_by(place[known], values[known], len(codes))
+
+
+def with_slack(found: Model) -> Bool:
+    """Which device events could take twice as long, any one of them, without making their steps longer."""
+    left = slack.of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
+    return judged(found) & (left >= found.graph.device.dur_ns)
+
+
+def kernels_with_slack(found: Model, is_free: Bool) -> tuple[KernelWithSlack, ...]:
+    """Names of the device events that could take twice as long, those with most such time first."""
+    device, steps, trace = found.graph.device, len(found.bounds.part), found.context.trace
+    names, group = ranked(trace.device.name[device.row])
+    free = sum_by(group, np.where(is_free, device.dur_ns, 0), len(names)) / steps
+    every = sum_by(group, np.where(judged(found), device.dur_ns, 0), len(names)) / steps
+    columns = zip(names.tolist(), free.tolist(), every.tolist(), strict=True)
+    rows = sorted((KernelWithSlack(trace.names[code], *ns) for code, *ns in columns), key=_most_slack)
+    return tuple(row for row in rows[:_KERNELS] if row.slack_ns_per_step > 0)
+
+
+def _most_slack(row: KernelWithSlack) -> tuple[float, str]:
+    return -row.slack_ns_per_step, row.name
