@@ -78,10 +78,7 @@ def join(collector: Collector, part: Part) -> None:
     codes = {name: _codes(collector, name, values) for name, values in part.pools.items()}
     for name, columns in part.tables.items():
         collector.tables[name].extend(
-            **{  # copies, because the memory of the part is used again
-                key: codes[POOL_OF[key]].take(column) if key in POOL_OF else column.copy()
-                for key, column in columns.items()
-            }
+            **{key: codes[POOL_OF[key]].take(column) if key in POOL_OF else column for key, column in columns.items()}
         )
 
 
