@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import traceanalyzer
 from scripts import whatif_pairs
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
 from traceanalyzer.simulation import model, natural_experiments, replay_error
 from traceanalyzer.simulation.natural_experiments import Prediction
 from traceanalyzer.simulation.replay_error import Replay
@@ -81,6 +82,19 @@ compared with the recorded step. *Naive* is the other step plus the difference o
 """
 
 
+WORKERS = """
+## What workers of a loader cost
+
+Workers take cores and memory bandwidth from the program. How much, two pairs of recordings tell: ResNet-50 on a V100,
+with no workers and with four. *Loads* is what making a batch takes; *rest* is the step without exposed waiting for the
+loader; *slowdown* is by how much the rest gets longer, per time that is loaded. Each pair is predicted with the
+slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not.
+Findings take the least and the largest of these slowdowns (`traceanalyzer/knowledge/loader_workers.py`).
+
+"""
+WORKER_PAIRS = ("golden", "memory")
+"""Names of the two pairs."""
+STEPS = ("typical", "all")
 PAIRS = """
 ## Changes that were recorded
 
@@ -185,7 +199,44 @@ def write_page(folder: Path) -> None:
     )
     changes = f"{PAIRS}{''.join(pairs(folder / 'field' / 'pairs'))}{PAIRS_SAY}"
     text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{changes}"
+    text += f"{WORKERS}{workers(folder)}"
     PAGE.write_text(text, encoding="utf-8")
+
+
+def workers(folder: Path) -> str:
+    """The slowdown by workers of each pair, and the error of its prediction from the other one, as a table."""
+    loaded = {
+        (pair, count, which): steps
+        for pair in WORKER_PAIRS
+        for count in (0, 4)
+        for which, steps in _loaded(folder / "corpus" / f"resnet50_v100_workers{count}_{pair}.json.gz").items()
+    }
+    lines = [
+        "| pair | steps | loads | rest, 0 workers | rest, 4 workers | slowdown | step, 4 workers | predicted | error |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for which in STEPS:
+        for pair, other in zip(WORKER_PAIRS, reversed(WORKER_PAIRS), strict=True):
+            alone, beside = loaded[pair, 0, which], loaded[pair, 4, which]
+            share = slowdown(loaded[other, 0, which], loaded[other, 4, which])
+            predicted = with_workers(alone, share, 4)
+            times = [alone.full_ns, alone.rest_ns, beside.rest_ns, beside.step_ns, predicted]
+            loads, rest, rest_beside, step, told = (f"{time / 1e6:.1f} ms" for time in times)
+            error = f"{predicted / beside.step_ns - 1:+.1%}"
+            own = f"{slowdown(alone, beside):.2f}"
+            lines.append(f"| {pair} | {which} | {loads} | {rest} | {rest_beside} | {own} | {step} | {told} | {error} |")
+    return "\n".join(lines) + "\n"
+
+
+def _loaded(path: Path) -> dict[str, LoadedSteps]:
+    """The typical step and the mean of all steps of a recording."""
+    report = traceanalyzer.analyze(traceanalyzer.load(path))
+    recording, breakdown = report.analyses["recording"], report.analyses["step_breakdown"]
+    parts = {"typical": recording.typical.parts, "all": breakdown.average}
+    return {
+        which: LoadedSteps(part.duration_ns, part.dataloader_ns, part.dataloader_full_ns)
+        for which, part in parts.items()
+    }
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ import pytest
 import traceanalyzer as ta
 from examples.lab import keeping, page, results
 from examples.lab.catalogue import BY_NAME, FAULTS
+from examples.lab.reading import recorded
 from examples.lab.results import Recorded, Row, Run, Said, Side, Turn
 from examples.lab.score import Score, score
 from scripts import lab_page
@@ -92,12 +93,36 @@ def test_two_runs_hold_every_fault_of_a_cpu_at_two_sizes() -> None:
 
 
 def test_kept_traces_are_of_both_sides_and_this_version_judges_them() -> None:
-    kept = {path.name.removesuffix(".json.gz").rpartition(".")[::2] for path in keeping.FOLDER.glob("*.json.gz")}
-    faults = {name for name, _ in kept}
-    assert kept == {(name, side) for name in faults for side in ("before", "after")}
-    assert len(faults) >= 10
     scored = score(RUNS[page.KEPT_RUN], keeping.FOLDER)
-    assert {f"{row.row.fault}.{row.row.size}" for row in scored if row.is_fresh} == faults
+    assert all(row.is_fresh for row in scored)
+    expected = {
+        keeping.kept(row.fault.name, row.row.size, side, rank=rank)
+        for row in scored
+        for side in ("before", "after")
+        for rank in range(row.fault.ranks)
+    }
+    kept = set(keeping.FOLDER.glob("*.json.gz"))
+    assert kept == expected
+    assert max(path.stat().st_size for path in kept) <= keeping.LARGEST
+
+
+def test_each_rank_has_a_folder_and_a_file_of_its_own() -> None:
+    assert [keeping.of_rank(Path("runs/ddp-buffers"), rank).name for rank in (0, 1)] == [
+        "ddp-buffers",
+        "ddp-buffers.rank1",
+    ]
+    names = [keeping.kept("ddp-buffers", "small", "after", rank=rank).name for rank in (0, 1)]
+    assert names == ["ddp-buffers.small.after.json.gz", "ddp-buffers.rank1.small.after.json.gz"]
+
+
+def test_ranks_are_judged_together() -> None:
+    """What only a comparison tells, and what the trace of rank 0 tells by itself."""
+    told = {
+        fault: {said.rule for said in recorded([keeping.kept(fault, "small", "before", rank=r) for r in (0, 1)]).said}
+        for fault in ("ddp-slow-rank", "ddp-buffers")
+    }
+    assert "comm-straggler" in told["ddp-slow-rank"]
+    assert "ddp-buffer-broadcast" in told["ddp-buffers"]
 
 
 def test_a_trimmed_trace_is_a_whole_trace() -> None:

@@ -30,6 +30,7 @@ from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_tables as facts_of_tables
 from traceanalyzer.rules.facts import of_trace as facts_of_trace
 from traceanalyzer.rules.runner import Advice, judge
+from traceanalyzer.simulation import model as causal_model
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
@@ -201,7 +202,8 @@ def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, besid
         doubts = tuple(doubts_with(joined.result, doubts))
     source = source_of(trace)
     summary = summary_of(trace, context)
-    advice = judge(facts_of_trace.facts(summary, results, skipped, context.gpu), rules)
+    facts = facts_of_trace.facts(summary, results, skipped, context.gpu, causal_model.of(context))
+    advice = judge(facts, rules)
     losses = (*trace.losses, *(loss for log in beside.compile_logs for loss in log.losses))
     return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
 

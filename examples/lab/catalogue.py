@@ -28,6 +28,8 @@ class Fault:
     """It costs memory, not time: nothing is predicted."""
     ranks: int = 1
     """Processes that train together."""
+    kept_steps: int = 3
+    """Steps of its traces that are kept, if they are small enough: as many as show it."""
     is_slow: bool = False
     """Its steps take so long that fewer of them are timed."""
     recording: MappingProxyType[str, Any] = field(default_factory=lambda: NOTHING)
@@ -50,14 +52,22 @@ FAULTS: tuple[Fault, ...] = (
         "one batch in four takes long",
         "a worker that fetches ahead",
         ("dataloader-stalls", "dataloader-bound"),
+        kept_steps=6,
     ),
     Fault("no-workers", "samples are transformed on the main process", "one worker", _LOADER),
-    Fault("too-many-workers", "eight workers for a dataset that costs nothing", "no workers"),
+    Fault(
+        "too-many-workers",
+        "eight workers for a dataset that costs nothing",
+        "no workers",
+        ("dataloader-too-many-workers",),
+        kept_steps=6,
+    ),
     Fault(
         "workers-restarted",
         "workers start anew in each epoch of four steps",
         "`persistent_workers=True`",
-        ("dataloader-stalls", "dataloader-bound"),
+        ("dataloader-workers-restarted", "dataloader-stalls", "dataloader-bound"),
+        kept_steps=6,
     ),
     Fault(
         "preprocessing-in-step",
@@ -158,15 +168,17 @@ FAULTS: tuple[Fault, ...] = (
         "ddp-small-buckets",
         "DDP over gloo with a bucket for nearly each gradient",
         "buckets of the default size",
-        ("comm-inefficient",),
+        ("collectives-many", "comm-inefficient"),
         ranks=2,
+        kept_steps=6,
     ),
     Fault(
         "ddp-buffers",
         "DDP sends the buffers of all batch norms in each step",
         "`broadcast_buffers=False`",
-        ("comm-inefficient", "comm-exposed"),
+        ("ddp-buffer-broadcast",),
         ranks=2,
+        kept_steps=6,
     ),
     Fault(
         "ddp-slow-rank",
@@ -174,6 +186,7 @@ FAULTS: tuple[Fault, ...] = (
         "it does not",
         ("comm-straggler", "comm-exposed"),
         ranks=2,
+        kept_steps=6,
     ),
     Fault(
         "ddp-sync-in-accumulation",
@@ -181,6 +194,7 @@ FAULTS: tuple[Fault, ...] = (
         "`no_sync()` in all but the last",
         ("ddp-sync-in-accumulation",),
         ranks=2,
+        kept_steps=6,
     ),
     Fault(
         "attention-unfused",

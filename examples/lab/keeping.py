@@ -5,36 +5,50 @@ from __future__ import annotations
 import gzip
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import traceanalyzer as ta
+from examples.lab.catalogue import FAULTS, Fault
 from examples.lab.task import SIDES
 from traceanalyzer.rewrite.trim import trim
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "lab"
 LARGEST = 150_000
 """Bytes of a trace that is kept."""
-_STEPS = (3, 2, 1)
-"""How many to keep: the first number with which both traces of a fault are small enough."""
 
 
 def keep(traces: Path, target: Path, sizes: Collection[str]) -> list[Path]:
     """Write the last steps of the traces of a run, without names of the machine; returns what was written."""
     target.mkdir(parents=True, exist_ok=True)
     written = []
-    for folder in sorted(path for path in traces.glob("*/*/") if path.name in sizes):
-        for steps in _STEPS:
-            short = {side: _short(newest(folder / side), steps) for side in SIDES}
-            if max(map(len, short.values())) <= LARGEST:
-                break
-        else:
-            sys.stderr.write(f"{folder.parent.name} {folder.name}: the traces are too large\n")
-            continue
-        for side, data in short.items():
-            written.append(kept(folder.parent.name, folder.name, side, target))
-            written[-1].write_bytes(data)
+    for fault in FAULTS:
+        for size in sizes:
+            sources = {key: of_rank(traces / fault.name, key[1]) / size / key[0] for key in _keys(fault)}
+            if not all(folder.is_dir() for folder in sources.values()):
+                continue
+            short = _shortest({key: newest(folder) for key, folder in sources.items()}, fault.kept_steps)
+            if short is None:
+                sys.stderr.write(f"{fault.name} {size}: the traces are too large\n")
+                continue
+            for (side, rank), data in short.items():
+                written.append(kept(fault.name, size, side, target, rank))
+                written[-1].write_bytes(data)
     return written
+
+
+def _keys(fault: Fault) -> list[tuple[str, int]]:
+    """Sides and ranks of a fault."""
+    return [(side, rank) for side in SIDES for rank in range(fault.ranks)]
+
+
+def _shortest(traces: Mapping[tuple[str, int], Path], most: int) -> dict[tuple[str, int], bytes] | None:
+    """All traces of a fault at one size with as many steps as fit; None if not even one step does."""
+    for steps in range(most, 0, -1):
+        short = {key: _short(path, steps) for key, path in traces.items()}
+        if max(map(len, short.values())) <= LARGEST:
+            return short
+    return None
 
 
 def _short(trace: Path, steps: int) -> bytes:
@@ -48,9 +62,14 @@ def _short(trace: Path, steps: int) -> bytes:
     return gzip.compress(text.encode("utf-8"), 9, mtime=0)
 
 
-def kept(fault: str, size: str, side: str, folder: Path = FOLDER) -> Path:
+def kept(fault: str, size: str, side: str, folder: Path = FOLDER, rank: int = 0) -> Path:
     """Where a shortened trace is, if it was kept."""
-    return folder / f"{fault}.{size}.{side}.json.gz"
+    return folder / f"{of_rank(Path(fault), rank).name}.{size}.{side}.json.gz"
+
+
+def of_rank(folder: Path, rank: int) -> Path:
+    """Where a rank of a fault leaves its traces: those of rank 0 in the fault's own folder."""
+    return folder.with_name(f"{folder.name}.rank{rank}") if rank else folder
 
 
 def newest(folder: Path) -> Path:

@@ -35,7 +35,7 @@ class Effort:
 
     def turn(self, fault: Fault, size: str) -> int:
         """Steps of a turn: multiples of four, the steps of the shortest epoch."""
-        return self.steps or (8 if fault.is_slow else 40 if size == "small" else 16)
+        return self.steps or (8 if fault.is_slow else 80 if size == "small" else 32)
 
 
 def measure(faults: Iterable[Fault], sizes: Iterable[str], effort: Effort, traces: Path) -> Run:
@@ -66,7 +66,7 @@ def _rows(fault: Fault, sizes: tuple[str, ...], effort: Effort, folder: Path) ->
     with tempfile.TemporaryDirectory() as scratch:
         processes = []
         for rank in range(fault.ranks):
-            place = folder if rank == 0 else Path(scratch) / f"rank{rank}"
+            place = keeping.of_rank(folder, rank)
             store = str(Path(scratch) / "store")
             steps = tuple(effort.turn(fault, size) for size in sizes)
             task = Task(fault.name, sizes, str(place), effort.warmup, effort.record, steps, effort.rounds, rank, store)
@@ -75,12 +75,13 @@ def _rows(fault: Fault, sizes: tuple[str, ...], effort: Effort, folder: Path) ->
             command = [sys.executable, "-m", "examples.lab.worker", str(file)]
             processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))  # noqa: S603 - ourselves
         _wait(processes)
-    return [_row(fault, size, folder / size) for size in sizes]
+    return [_row(fault, size, folder) for size in sizes]
 
 
 def _row(fault: Fault, size: str, folder: Path) -> Row:
-    turns = msgspec.json.decode((folder / "turns.json").read_bytes(), type=dict[str, tuple[Turn, ...]])
-    before, after = (Side(turns[side], recorded(keeping.newest(folder / side))) for side in SIDES)
+    turns = msgspec.json.decode((folder / size / "turns.json").read_bytes(), type=dict[str, tuple[Turn, ...]])
+    places = [keeping.of_rank(folder, rank) / size for rank in range(fault.ranks)]
+    before, after = (Side(turns[side], recorded([keeping.newest(place / side) for place in places])) for side in SIDES)
     return Row(fault.name, size, before, after)
 
 

@@ -11,7 +11,7 @@ from examples.lab.score import NOISE, Score
 from examples.lab.words import AFTER, BEFORE, PLANTED
 from traceanalyzer.knowledge.profiler_overhead import Overhead
 
-KEPT_RUN = "first"
+KEPT_RUN = "second"
 """The run whose shortened traces are in fixtures/lab."""
 
 Table = Sequence[Sequence[str]]

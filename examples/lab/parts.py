@@ -136,8 +136,8 @@ def train_from(setup: Setup, dataset: Dataset[Any], **loader: Any) -> Program:
     """The usual training, fed by a loader that is to be looked at."""
     net = convnet(setup)
     optimizer = sgd(net)
-    batch = {"batch_size": setup.size.batch} | loader
-    while True:
-        for images, labels in DataLoader(dataset, **batch):
+    source = DataLoader(dataset, **{"batch_size": setup.size.batch} | loader)
+    while True:  # epochs of one loader, so that its workers can outlive them
+        for images, labels in source:
             train_step(net, optimizer, images.to(setup.device), labels.to(setup.device))
             yield len(images)

@@ -1,7 +1,8 @@
-"""Reads a trace and keeps what the tool says of it."""
+"""Reads a trace, or those of all ranks, and keeps what the tool says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import traceanalyzer as ta
@@ -10,12 +11,15 @@ from examples.lab.results import Recorded, Said
 _NS_PER_MS = 1e6
 
 
-def recorded(trace: Path) -> Recorded:
-    """The findings of a trace, and its typical step."""
-    report = ta.analyze(ta.load(trace))
+def recorded(traces: Sequence[Path]) -> Recorded:
+    """The findings of a trace and its typical step; of several ranks those of rank 0 and of all of them together."""
+    report = ta.analyze(ta.load(traces[0]))
+    findings, step_ns = list(report.findings), report.headlines[0].resources.step_ns
+    if len(traces) > 1:
+        findings += ta.ranks(list(traces)).findings
     said = []
-    for finding in report.findings:
+    for finding in findings:
         wall = None if finding.saving is None else finding.saving.wall_ns_per_step
         saving = None if wall is None else (wall[0] / _NS_PER_MS, wall[1] / _NS_PER_MS)
         said.append(Said(finding.rule, finding.severity, saving))
-    return Recorded(report.headlines[0].resources.step_ns / _NS_PER_MS, tuple(said))
+    return Recorded(step_ns / _NS_PER_MS, tuple(said))

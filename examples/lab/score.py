@@ -10,6 +10,7 @@ from statistics import median
 from examples.lab import keeping
 from examples.lab.catalogue import BY_NAME, Fault
 from examples.lab.results import Recorded, Row, Run, Said
+from examples.lab.task import SIDES
 
 SERIOUS = frozenset({"critical", "high", "medium"})
 NOISE = 0.02
@@ -122,18 +123,24 @@ def score(run: Run, folder: Path | None) -> list[Score]:
 
 
 def _score(row: Row, folder: Path | None) -> Score:
-    paths = [keeping.kept(row.fault, row.size, side, folder) for side in ("before", "after")] if folder else []
-    if not paths or not all(path.exists() for path in paths):
-        return Score(BY_NAME[row.fault], row, row.before.recorded, row.after.recorded, is_fresh=False)
-    before, after = map(_judged, paths)
-    return Score(BY_NAME[row.fault], row, before, after, is_fresh=True)
+    fault = BY_NAME[row.fault]
+    sides = [_kept(fault, row.size, side, folder) for side in SIDES] if folder else []
+    if not sides or not all(path.exists() for paths in sides for path in paths):
+        return Score(fault, row, row.before.recorded, row.after.recorded, is_fresh=False)
+    before, after = map(_judged, sides)
+    return Score(fault, row, before, after, is_fresh=True)
+
+
+def _kept(fault: Fault, size: str, side: str, folder: Path) -> tuple[Path, ...]:
+    """Where the traces of all ranks are, if they were kept."""
+    return tuple(keeping.kept(fault.name, size, side, folder, rank) for rank in range(fault.ranks))
 
 
 @cache
-def _judged(path: Path) -> Recorded:
+def _judged(paths: tuple[Path, ...]) -> Recorded:
     from examples.lab.reading import recorded  # noqa: PLC0415 - loads the whole tool
 
-    return recorded(path)
+    return recorded(paths)
 
 
 def _largest(said: list[Said]) -> tuple[float, float] | None:

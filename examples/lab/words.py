@@ -22,8 +22,10 @@ by gloo.
 ## The faults"""
 
 AFTER = """Nothing is run again to judge another version of the tool: `score` and this page read the traces in
-`fixtures/lab` anew and compare what this version says with what was measured then. Where no trace was kept (large size,
-second run), the prediction is the one that was made when the run was.
+`fixtures/lab` anew and compare what this version says with what was measured then. Where no trace was kept (first
+run), the prediction is the one that was made when the run was. Traces are kept with their last three steps, some faults
+with six, or with as many as fit into 150 kB. Of faults with two ranks, what is said of rank 0 and of both together
+counts.
 
 | column | meaning |
 |---|---|
@@ -38,9 +40,10 @@ waited for a core that other programs had (Linux counts that) |
 | after the fix | rules of the fault that still speak, and others of weight: false alarms, unless the fix leaves some \
 of the fault |
 
-Milliseconds are the worse judge on a busy machine: prediction and measurement are of different moments, and the machine
-had less than one free core. Shares are the better one, but the profiler changes them, too: it makes operators longer,
-and sleeping not. What workers and other ranks waited for a core is not taken off."""
+Milliseconds are the worse judge on a busy machine: prediction and measurement are of different moments. Shares are the
+better one, but the profiler changes them, too: it makes operators longer, and sleeping not. What workers and other
+ranks waited for a core is not taken off. A fix that makes the step longer is outside of every interval, because none
+begins below 0."""
 
 PLANTED = """## The training with planted faults
 

@@ -51,3 +51,33 @@ def test_without_a_loader_there_is_a_reason() -> None:
     reason = dataloader.missing(Context(read_built(trace)))
     assert reason is not None
     assert "no wait for a DataLoader" in reason.text
+
+
+@pytest.mark.parametrize(
+    ("name", "asleep"),
+    [
+        ("<built-in function sleep>", 300_000),
+        ("<built-in method poll of select.poll object at 0x7f>", 300_000),
+        ("<built-in method read of _io.FileIO object at 0x7f>", 300_000),
+        ("<built-in method acquire of _thread.lock object at 0x7f>", 300_000),
+        ("<built-in function sum>", 0),
+        ("<built-in method readout of Camera object at 0x7f>", 0),
+        ("train.py(3): sleep", 0),
+    ],
+)
+def test_what_the_process_itself_waits_for_needs_no_core(name: str, asleep: int) -> None:
+    """300 us of a wait of 1000; what begins before it counts as far as it lies inside."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 5000)
+    trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000, 1000)
+    trace.python_function(name, 1200, 300)
+    trace.python_function(name, 3000, 500)
+    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    assert loader.asleep_ns == asleep
+
+
+def test_without_frames_it_is_unknown_what_a_wait_is_for() -> None:
+    trace = TraceBuilder()
+    trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000, 1000)
+    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    assert loader.asleep_ns is None

@@ -70,3 +70,12 @@ def test_estimates_follow_size_and_density() -> None:
     assert PROCESS_BYTES < light < dense
     assert peak_bytes(Peek(FileKind.TRACE, 0)) == PROCESS_BYTES
     assert peak_bytes(Peek(FileKind.DOCUMENT, 1 << 40)) < 4 * GIB, "of a text no more is read than the reader reads"
+
+
+def test_one_file_is_decoded_by_as_many_processes_as_cores_and_memory_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = []
+    for cores, free in ((1, 64 * GIB), (4, 64 * GIB), (64, 64 * GIB), (64, None), (4, GIB // 2), (4, 0)):
+        monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(machine, "available_memory", lambda free=free: free)
+        expected.append(machine.processes_of_a_file())
+    assert expected == [1, 4, 8, 8, 2, 1]

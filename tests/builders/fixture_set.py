@@ -82,11 +82,14 @@ def _synthetic(situation: Situation) -> Fixture:
 
 def _of_the_lab(path: Path) -> Fixture:
     """A trace of the lab: KeyError if no fault has its name."""
-    name, size, side = path.name.removesuffix(".json.gz").split(".")
+    source, size, side = path.name.removesuffix(".json.gz").rsplit(".", 2)
+    name, _, rank = source.partition(".rank")
     fault = BY_NAME[name]
     shows = f"{fault.fault[0].upper()}{fault.fault[1:]}." if side == "before" else f"The fix: {fault.fix}."
     expect = "see docs/lab.md"
-    return Fixture(f"lab/{path.name}", f"{shows} At the {size} size.", expect, LAB, None)
+    return Fixture(
+        f"lab/{path.name}", f"{shows} At the {size} size{f', rank {rank}' if rank else ''}.", expect, LAB, None
+    )
 
 
 def _malformed(file: Malformed) -> Fixture:

@@ -12,6 +12,7 @@ from tests.builders import TraceBuilder
 from tests.rules.judging import report
 from tests.simulation.test_critical_path import planned
 from traceanalyzer.renderers import render
+from traceanalyzer.renderers.sections import path_sentence
 from traceanalyzer.renderers.sections.critical_path import build
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
@@ -25,8 +26,10 @@ def sections(whole: Report) -> dict[str, Section]:
     return {section.id: section for section in build(whole, 10)}
 
 
-def said(whole: Report) -> list[str]:
-    return [message.text for message in sections(whole)["critical-path"].messages]
+def said(whole: Report) -> str:
+    """The path in one sentence, as the first screen has it."""
+    (message,) = path_sentence.of_report(whole)
+    return message.text
 
 
 def lanes(whole: Report) -> list[dict[str, object]]:
@@ -53,12 +56,11 @@ def alternating(turns: int) -> Report:
 def test_every_format_says_what_the_step_waits_for(layout: str) -> None:
     text = " ".join(render(report(planned()), layout).split())
     assert "host 10.00 us, then DataLoader 50.00 us, then host 20.00 us, then GPU 200.0 us, then host 40.00 us" in text
-    assert "an error of 0.00 %" in text
 
 
 def test_few_turns_are_told_in_their_order() -> None:
     # host 0-10, loader 10-60, host 60-80 with the launch, kernel 80-280, host 280-320
-    assert said(report(planned()))[0] == (
+    assert said(report(planned())) == (
         "The step is host 10.00 us, then DataLoader 50.00 us, then host 20.00 us, then GPU 200.0 us, "
         "then host 40.00 us."
     )
@@ -66,7 +68,7 @@ def test_few_turns_are_told_in_their_order() -> None:
 
 def test_many_turns_are_told_by_size() -> None:
     # each turn: launch, 80 of kernel, the way back and the host
-    assert said(alternating(6))[0] == "In many short turns, the step is GPU 480.0 us, host 240.0 us."
+    assert said(alternating(6)) == "In many short turns, the step is GPU 480.0 us, host 240.0 us."
 
 
 def test_a_turn_that_is_too_short_is_not_told() -> None:
@@ -76,7 +78,24 @@ def test_a_turn_that_is_too_short_is_not_told() -> None:
     whole = msgspec.structs.replace(
         report(planned()), analyses={"critical_path": msgspec.structs.replace(path, stretches=stretches)}
     )
-    assert said(whole)[0] == "Nearly the whole step is host 995 ns."
+    assert said(whole) == "Nearly the whole step is host 995 ns."
+
+
+def test_what_the_sentence_leaves_out_is_told_below() -> None:
+    path = report(planned()).result("critical_path", CriticalPath)
+    assert path is not None
+    kinds = ("host", "compute", "host", "compute", "host", "compute", "host")
+    lengths = (200, 200, 200, 200, 200, 15, 15)
+    starts = [sum(lengths[:number]) for number in range(len(lengths))]
+    stretches = tuple(CriticalStretch(*row) for row in zip(kinds, starts, lengths, strict=True))
+    whole = msgspec.structs.replace(
+        report(planned()), analyses={"critical_path": msgspec.structs.replace(path, stretches=stretches)}
+    )
+    assert (
+        said(whole) == "The step is host 200 ns, then GPU 200 ns, then host 200 ns, then GPU 200 ns, then host 215 ns."
+    )
+    (message,) = sections(whole)["critical-path"].messages
+    assert message.text == "The sentence on the step leaves out shorter turns, which take 15 ns in all."
 
 
 def test_tables_are_of_resources_operators_owners_classes_and_slack() -> None:
@@ -114,6 +133,13 @@ def test_the_timeline_begins_with_the_path() -> None:
     ]
 
 
+@pytest.mark.parametrize("layout", ["markdown", "html"])
+def test_the_error_of_the_replay_is_told(layout: str) -> None:
+    text = re.sub(r"<[^>]*>", " ", render(report(planned()), layout))
+    for label in ("Step, replayed from its dependencies", "Error of the replay", "Starts, 95 % are off by at most"):
+        assert label in text
+
+
 def test_a_path_of_another_step_is_no_lane() -> None:
     whole = report(planned())
     path = whole.result("critical_path", CriticalPath)
@@ -131,8 +157,9 @@ def test_a_model_that_abstains_says_why() -> None:
     replay = whole.result("replay", Replay)
     assert replay is not None
     wrong = msgspec.structs.replace(replay, error_share=0.07, abstained=True)
-    texts = said(msgspec.structs.replace(whole, analyses={**whole.analyses, "replay": wrong}))
-    assert texts[-1].startswith("An error above 5 % is too much to predict savings")
+    found = sections(msgspec.structs.replace(whole, analyses={**whole.analyses, "replay": wrong}))
+    (message,) = found["critical-path"].messages
+    assert message.text.startswith("The replay is 7.00 % off the recorded step, more than 5 %, so no saving")
 
 
 @people
@@ -141,7 +168,9 @@ def test_a_report_without_the_path_has_no_section(layout: str) -> None:
     old = msgspec.structs.replace(
         whole, analyses={key: value for key, value in whole.analyses.items() if key not in ("critical_path", "replay")}
     )
-    assert "Critical path" not in render(old, layout)
+    text = render(old, layout)
+    assert "Critical path" not in text
+    assert "The step is host" not in text
 
 
 def test_a_program_without_a_device_has_only_host_time() -> None:
@@ -149,8 +178,8 @@ def test_a_program_without_a_device_has_only_host_time() -> None:
     trace.step(1, 0, 100)
     trace.op("aten::mm", 10, 80)
     found = sections(report(trace))
-    assert found["critical-path"].messages[0].text == "The whole step is host 100.0 us."
-    assert not found["critical-path"].facts
+    assert said(report(trace)) == "The whole step is host 100.0 us."
+    assert [fact.label.id for fact in found["critical-path"].facts] == ["path-replayed", "path-recorded", "path-error"]
     operators = found["critical-path-worth"].tables[0]
     assert operators.rows[0][:2] == ("aten::mm", 80_000)
     assert len(operators.columns) == 3

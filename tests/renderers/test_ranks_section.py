@@ -68,9 +68,9 @@ def test_on_the_cpu_all_waiting_is_shown() -> None:
         trace.annotation("gloo:all_reduce", 3010 + 1000 * rank, 3000 - 1000 * rank)
         traces.append(trace)
     sections = shown(*traces)
-    assert [(row[0], row[2]) for row in sections["ranks"].tables[0].rows] == [(0, 1_000_000), (1, 0)]
+    assert [(row[0], row[3]) for row in sections["ranks"].tables[0].rows] == [(1, 0), (0, 1_000_000)]
     assert titles(sections["ranks-late"]) == ["Rank", "Waiting caused", "Steps"]
-    assert any("run on the CPU" in message.text for message in sections["ranks"].messages)
+    assert any("500.0 us of it while nothing else runs" in message.text for message in sections["ranks"].messages)
 
 
 def test_texts_of_tables_can_be_translated() -> None:

@@ -121,11 +121,15 @@ def test_time_that_the_profiler_took_is_taken_off_the_gaps(rule: str) -> None:
     assert plain.saving is not None
     assert cheap.saving is not None
     assert dear.saving is not None
-    assert cheap.saving.basis.id == dear.saving.basis.id == f"{rule}-basis-measured"
-    most = cheap.saving.direct_ns_per_step[1]
-    assert cheap.saving.direct_ns_per_step[0] == pytest.approx(most / 2)
-    assert dear.saving.direct_ns_per_step[1] < most
-    assert dear.saving.basis.params["most"] < 1
+    assert cheap.saving.basis.id == dear.saving.basis.id == "saving-without-profiler"
+    assert plain.saving.step_ns is None
+    assert cheap.saving.step_ns is not None
+    # 1500 us are recorded where 1364 us pass without the profiler; nearly all host events are launches, whose cost to
+    # record nobody measured, so that the saving is the same share of either step
+    assert dear.saving.step_ns == pytest.approx(cheap.saving.step_ns * 1364 / 1500)
+    assert dear.saving.direct_ns_per_step == cheap.saving.direct_ns_per_step
+    assert dear.saving.wall_share == pytest.approx(cheap.saving.wall_share, rel=0.1)
+    assert dear.saving.wall_ns_per_step[1] == pytest.approx(dear.saving.wall_share[1] * dear.saving.step_ns)
     assert not captured(rule, **timed(50.0)), "the step without the profiler is no longer than what the device works"
 
 

@@ -26,7 +26,7 @@ def test_findings_are_sorted_by_severity_and_then_by_what_each_saves_by_itself()
         (
             finding.latent or finding.severity == "info",
             -SEVERITIES.index(finding.severity),
-            -(finding.saving.wall_ns_per_step[1] if finding.saving else 0.0),
+            -((finding.saving.point_ns_per_step or 0.0) if finding.saving else 0.0),
         )
         for finding in found
     ]

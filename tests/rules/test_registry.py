@@ -36,6 +36,8 @@ def test_files_and_ids_agree() -> None:
         "headline",
         "owner_headlines",
         "special_headlines",
+        "claimed",
+        "prices",
         "rank_headlines",
         "run_headlines",
         "cpu_headline",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import findings, report, skipped
-from tests.rules.situations.anomaly_mode import check, fires, nothing, training
+from tests.rules.situations.anomaly_mode import fires, look_for_nan, nothing, training
 from tests.rules.situations.autograd_in_inference import in_a_table
 
 RULE = "anomaly-mode"
 
 
 def test_checks_and_stacks_go_away() -> None:
-    (finding,) = findings(training(check, stack=20), RULE)
+    (finding,) = findings(training(look_for_nan, stack=20), RULE)
     assert finding.saving is not None
     # Ten checks of 13 us until the end of the evaluation: 4 + 5 + 3, and 1 us of the evaluation itself. Ten stacks: the
     # operators of the forward pass begin their work after 22 us, those of autograd (threshold_backward) after 2 us.
@@ -25,7 +25,7 @@ def test_checks_and_stacks_go_away() -> None:
 
 
 def test_the_saving_is_no_longer_than_the_step() -> None:
-    found = training(check, stack=10_000)
+    found = training(look_for_nan, stack=10_000)
     (finding,) = findings(found, RULE)
     step = report(found, RULE).headlines[0].resources.step_ns
     assert finding.saving is not None
@@ -33,7 +33,7 @@ def test_the_saving_is_no_longer_than_the_step() -> None:
 
 
 def test_without_stacks_the_checks_remain() -> None:
-    (finding,) = findings(training(check), RULE)
+    (finding,) = findings(training(look_for_nan), RULE)
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[0] == 10 * 13_000
 
@@ -43,7 +43,7 @@ def test_a_table_does_not_tell() -> None:
 
 
 def test_edge_checked_share() -> None:
-    eight = training(lambda host, layer: check(host) if layer < 8 else nothing(host, layer))
+    eight = training(lambda host, layer: look_for_nan(host) if layer < 8 else nothing(host, layer))
     assert findings(eight, RULE), "8 of 10"
     assert findings(eight, RULE, {"checked_share": 0.81}) == []
 

@@ -67,7 +67,7 @@ def test_on_a_cpu_what_is_no_product_and_a_part_of_the_products() -> None:
     assert finding.evidence[0].observed == pytest.approx(4_000_000 / (4_500_000 + AROUND))
     assert finding.saving is not None
     assert finding.saving.resource == "host"
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * 2_000_000, 0.9 * 2_000_000 + 0.35 * 2_000_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * 2_000_000, 0.9 * 2_000_000 + 0.33 * 2_000_000))
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
 
 

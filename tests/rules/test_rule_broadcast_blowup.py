@@ -10,7 +10,9 @@ from tests.rules.cpu_work import AROUND
 from tests.rules.judging import findings, report
 from tests.rules.situations.broadcast_blowup import fires, fires_in_a_table, fires_on_a_cpu
 from traceanalyzer import analyze, load
+from traceanalyzer.rules.selection import builtin
 
+RULES = {rule.id: rule for rule in builtin()}
 RULE = "broadcast-blowup"
 ELEMENTS = 64 * 512 * 512 * 64
 
@@ -73,7 +75,7 @@ def test_on_a_cpu_such_tensors_cost_more_than_their_operators() -> None:
     assert finding.saving is not None
     assert finding.saving.resource == "host"
     left = 600_000 - 2 * 16 * 128 * 128 / 60
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * left, 1.7 * left))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.95 * left, 1.7 * left))
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
 
 
@@ -86,3 +88,10 @@ def test_edge_host_share() -> None:
 def test_edge_host_result_bytes() -> None:
     assert findings(fires_on_a_cpu(), RULE, {"host_result_bytes": 2**20})
     assert findings(fires_on_a_cpu(), RULE, {"host_result_bytes": 2**20 + 1}) == []
+
+
+def test_the_code_sums_the_axis_that_both_tensors_share() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.code == 'y = torch.einsum("abc,abc->ac", a, b)  # instead of (a * b).sum(1)'
+    (several,) = findings(fires(), RULE)
+    assert several.code == RULES[RULE].code, "two axes are shared"

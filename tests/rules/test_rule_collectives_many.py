@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import findings, skipped
-from tests.rules.situations.collectives_many import fires, trap_tensor_parallel_inference
+from tests.rules.situations.collectives_many import fires, fires_over_gloo, over_gloo, trap_tensor_parallel_inference
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 
 RULE = "collectives-many"
@@ -38,3 +38,23 @@ def test_edge_exposed_share() -> None:
     share = 4000 / 10_100
     assert findings(fires(), RULE, {"exposed_share": share + 0.001}) == []
     assert findings(fires(), RULE, {"exposed_share": share - 0.001})
+
+
+def test_messages_on_the_cpu_that_fit_into_one_bucket() -> None:
+    """Six of 3300 us in all: at most all but the shortest, at least 300 us for each of four that go away."""
+    (finding,) = findings(fires_over_gloo(), RULE)
+    assert finding.evidence[0].observed == 4, "one bucket, and a first small one, would do"
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((1_200_000, 3_000_000))
+    assert "bucket_cap_mb" in (finding.code or "")
+
+
+def test_edge_surplus() -> None:
+    assert findings(fires_over_gloo(), RULE, {"surplus": 4.01}) == []
+    assert findings(fires_over_gloo(), RULE, {"surplus": 4})
+
+
+def test_edge_bytes() -> None:
+    trace = over_gloo([500] * 6, elements=1 << 18)
+    assert findings(trace, RULE) == []
+    assert findings(trace, RULE, {"bytes": (1 << 20) + 1})

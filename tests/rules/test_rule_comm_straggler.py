@@ -11,6 +11,7 @@ from tests.rules.situations.comm_straggler import (
     always,
     fires,
     fires_for_the_cause,
+    fires_over_gloo,
     fires_without_numbers,
     meeting,
     trap_somebody_else_each_time,
@@ -101,3 +102,22 @@ def test_says_why_it_cannot_judge() -> None:
     assert "one rank" in (skipped(fires_in_a_table(), RULE) or "")
     alone = run(2, [Meeting(lambda r, s: 1000, groups=[(0,), (1,)])])
     assert "no collective was found on several ranks" in (skipped(alone, RULE) or "")
+
+
+def test_over_gloo_the_spread_of_steps_makes_the_interval() -> None:
+    """2.0 to 2.5 ms in six steps: at most 2.5; at least 2.0 less 0.5, by which ranks differ anyway."""
+    (finding,) = findings(fires_over_gloo(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((1_500_000, 2_500_000), rel=0.01)
+    assert finding.summary.params["rank"] == 1
+
+
+def test_edge_host_least() -> None:
+    """The least of 2.0 to 2.5 ms is 0.889 of the mean."""
+    assert findings(fires_over_gloo(), RULE, {"host_least": 0.89}) == []
+    assert findings(fires_over_gloo(), RULE, {"host_least": 0.88})
+
+
+def test_edge_host_steps() -> None:
+    assert findings(fires_over_gloo(), RULE, {"host_steps": 7}) == []
+    assert findings(fires_over_gloo(), RULE, {"host_steps": 6})

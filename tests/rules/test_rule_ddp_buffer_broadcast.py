@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.rules.judging import findings, report
-from tests.rules.situations.ddp_buffer_broadcast import fires
+from tests.rules.situations.ddp_buffer_broadcast import fires, fires_over_gloo
 
 RULE = "ddp-buffer-broadcast"
 
@@ -28,3 +30,13 @@ def test_edge_idle_share() -> None:
     share = findings(fires(), RULE)[0].evidence[0].observed
     assert findings(fires(), RULE, {"idle_share": share}) == []
     assert findings(fires(), RULE, {"idle_share": share - 1e-9})
+
+
+def test_without_a_gpu_the_whole_broadcast_counts() -> None:
+    """50 us to flatten, 10 to call, 400 to send, 50 to copy back; half of it surely."""
+    (finding,) = findings(fires_over_gloo(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert high == pytest.approx(512_000, rel=0.02)
+    assert low == pytest.approx(high / 2)
+    assert "GPU" not in finding.summary.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.judging import findings, skipped
-from tests.rules.situations.ddp_sync_in_accumulation import fires, in_a_table, training
+from tests.rules.situations.ddp_sync_in_accumulation import fires, fires_over_gloo, in_a_table, training
 
 RULE = "ddp-sync-in-accumulation"
 
@@ -33,3 +33,12 @@ def test_a_table_cannot_tell() -> None:
 def test_edge_early_exchanges() -> None:
     assert findings(training([3, 3], steps=1), RULE) == []
     assert findings(training([3, 3], steps=2), RULE)
+
+
+def test_on_the_cpu_threads_that_communicate_are_timed() -> None:
+    """Two of three all-reduces of 600 us, which nothing hides: at least half of them."""
+    (finding,) = findings(fires_over_gloo(), RULE)
+    assert finding.evidence[0].observed == 6
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((600_000, 1_200_000))
+    assert finding.saving.resource == "host"

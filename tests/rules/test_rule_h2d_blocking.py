@@ -15,8 +15,11 @@ def test_a_wait_is_worth_the_idle_time_after_it() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
-    assert high == pytest.approx(400_000, rel=0.05)  # what the host does between wait and launch
-    assert low == high / 2
+    # the kernel follows the copy: at 1019.0 instead of 1438.5 us, when it had been launched; copies are launched 11 us
+    # before they start and kernels 9, so that a model which knows only the mean is 1 us off
+    assert (low, high) == (419_500, 420_500)
+    assert finding.saving.point_ns_per_step == low
+    assert finding.saving.basis.id == "waits-replayed"
 
 
 def test_a_wait_is_worth_no_more_than_it_takes() -> None:

@@ -23,8 +23,9 @@ def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
     (finding,) = findings(fires_without_stacks(), RULE)
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
-    assert high == pytest.approx(2_290_000, rel=0.01)  # 4 ms, less 1.7 ms for which kernels are queued
-    assert low == high / 2
+    # the launch that ends the gap of 2285.9 us comes half of it earlier, or all of it; then its kernel starts 0.9 us
+    # after the one before it, as others do
+    assert (low, high) == (2_285_900 / 2, 2_285_000)
     assert finding.confidence == "C"
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
@@ -55,7 +56,11 @@ def test_what_follows_a_wait_is_the_hosts_and_counts_once() -> None:
     assert finding.evidence[0].where[0].name == "train.py(41): sleep"
     combined = report(fires_after_a_value_was_read()).headlines[0].combined
     assert combined is not None
-    assert {RULE, "sync-item-frequent"} & {fix.rule for fix in combined.fixes} == {RULE}
+    # 20 launches and reads of 100 us kernels hide the host's work until the value is read, which takes 1144 us of the
+    # step: without the wait the sleep of 2 ms hides behind them, or they behind it, so that together they save no more
+    # than the step without the sleep
+    own = [fix for fix in combined.fixes if fix.rule in (RULE, "sync-item-frequent")]
+    assert {fix.rule for fix in own} == {RULE, "sync-item-frequent"}
 
 
 def test_half_of_the_steps_must_have_it() -> None:

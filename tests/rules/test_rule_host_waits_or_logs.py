@@ -13,6 +13,7 @@ from tests.rules.situations.host_waits_or_logs import (
     pausing,
     trap_device,
     trap_ranks,
+    trap_unread_device,
 )
 
 RULE = "host-waits-or-logs"
@@ -65,6 +66,7 @@ def test_control_steps_of_a_capture_make_it_a_larger_part() -> None:
 def test_what_it_cannot_judge() -> None:
     assert "another rank" in (skipped(trap_ranks(), RULE) or "")
     assert "a device works" in (skipped(trap_device(), RULE) or "")
+    assert "left no events" in (skipped(trap_unread_device(), RULE) or "")
     assert "no timeline" in (skipped(in_a_table(), RULE) or "")
     assert "fewer than three steps" in (skipped(pausing(2000, steps=2), RULE) or "")
 

@@ -16,8 +16,10 @@ def test_at_most_the_gaps_and_at_least_half() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
-    assert high == pytest.approx(40 * 20_000, rel=0.05)  # a launch every 25 us, a kernel of 5 us
-    assert low == high / 2
+    # a launch every 25 us, a kernel of 5 us: all gaps go but that before the first kernel, which waits for its launch
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(40 * 20_000, rel=0.02)
+    assert high == pytest.approx(40 * 20_000, rel=0.03)
+    assert low == pytest.approx(high / 2, rel=0.02)
     assert finding.evidence[0].where[0].unit == "count"
 
 

@@ -14,8 +14,8 @@ def test_the_idle_time_after_the_wait_goes_away() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
-    assert high == pytest.approx(300_000, rel=0.1)
-    assert low == high / 2
+    # the second kernel starts 0.9 us after the first as others do, at 3016.9 instead of 3332.5 us
+    assert low == high == pytest.approx(315_600)
     assert finding.evidence[0].where[0].name == CALL
 
 

@@ -15,8 +15,8 @@ def test_the_idle_time_after_the_wait_goes_away() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
-    assert high == pytest.approx(300_000, rel=0.1)
-    assert low == high / 2
+    # the second kernel starts 0.9 us after the copy as others do, at 3018.8 instead of 3336.4 us
+    assert low == high == pytest.approx(317_600)
     assert finding.evidence[0].where[0].name == "aten::nonzero"
 
 

@@ -26,8 +26,8 @@ def test_the_idle_time_after_the_waits_goes_away() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
-    assert high == pytest.approx(3 * 200_000, rel=0.1)
-    assert low == high / 2
+    # three kernels start 0.9 us after a copy as others do, not 218.5 us
+    assert low == high == pytest.approx(3 * 217_600)
     assert [e.unit for e in finding.evidence] == ["share", "number"]
     assert finding.evidence[1].observed == 3
 

@@ -120,14 +120,16 @@ def test_indexing_inside_batch_norm_is_no_loop(corpus: Path) -> None:
 
 
 def test_workers_are_worth_what_they_measured(corpus: Path) -> None:
-    """Typical steps took 152.5 ms, and 117.0 ms with four workers; predicted were 28.4 to 35.5 ms less."""
+    """The median step took 150.0 ms, and 117.8 ms with four workers; typical ones 152.5 and 117.0 ms."""
     before, after = (
         corpus_files.report_of(corpus / "corpus" / f"resnet50_v100_workers{n}_golden.json.gz") for n in (0, 4)
     )
     finding = one(before, "dataloader-bound")
     low, high = wall(finding)
-    assert high == pytest.approx(35.474 * MS, rel=1e-4)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(35.474 * MS, rel=1e-4)
+    assert low <= (150.0 - 117.8) * MS <= high
     steps = [report.headlines[0].resources.step_ns for report in (before, after)]
     assert steps == pytest.approx([152.487 * MS, 117.0 * MS], rel=1e-5)
-    assert low <= steps[0] - steps[1] <= 1.001 * high  # 35.487 ms: more than predicted by 0.04 %
+    assert low <= steps[0] - steps[1] <= 1.02 * high  # 35.487 ms: more than predicted by 1.2 %
     assert not [f.rule for f in after.findings if f.rule.startswith("dataloader")]

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.random_traces import Plan, plans
@@ -19,6 +19,9 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
 
 ALWAYS = 1 << 50
+KERNEL = "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn"
+EARLY = ((KERNEL, 0, 0, 4201, 0, 2, 7), (KERNEL, 1, 0, 4201, -1, 0, 7))
+"""Two kernels, the second of which seems to start before it is launched."""
 
 
 def modelled(plan: Plan) -> Model:
@@ -85,6 +88,7 @@ def test_edits_together_save_at_least_what_each_saves_alone(plan: Plan, some: li
 
 
 @given(plans)
+@example(Plan((0, 1), (), ((KERNEL, 0, 0, 4201, 0, 0, 7),) * 2 + EARLY, ()))
 def test_the_critical_path_fills_the_steps_once(plan: Plan) -> None:
     found = modelled(plan)
     pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)

@@ -6,6 +6,8 @@ name says whether batches are prepared in the program's own process. Waits withi
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import numpy as np
 
@@ -74,6 +76,9 @@ class Loader(msgspec.Struct, frozen=True):
     """Number of waits that take more than five times the median, without the first wait."""
     longest: tuple[LongWait, ...]
     """The longest waits of this loader, the longest first."""
+    asleep_ns: int | None = None
+    """Part of all waits in ns in which the waiting process itself waits: for a clock, a file, a network or another
+    process; null without Python frames."""
     made_by: str | None = None
     """Library that makes the loader, such as `transformers.pipeline`, by the Python frames around the first wait; null
     where the program makes it, or nothing tells."""
@@ -85,6 +90,12 @@ class DataLoader(msgspec.Struct, frozen=True):
     loaders: tuple[Loader, ...]
     """Loaders by name, the one that is waited for longest first."""
 
+
+_WAITING = re.compile(
+    r"^<built-in (?:function (?:sleep|select|read|recv)>|method (?:sleep|poll|select|acquire|recv|recv_into) of "
+    r"|method (?:read|read1|readinto|readline|readall) of _io\.(?:FileIO|Buffered\w+|TextIOWrapper) )"
+)
+"""Built-in functions in which a process waits: for a clock, files, sockets, locks."""
 
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
@@ -150,8 +161,23 @@ def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
         excess_ns=float(excess[long].sum()),
         long_calls=int(long.sum()),
         longest=tuple(map(LongWait, *columns, steps, (chosen == 0).tolist())),
+        asleep_ns=_asleep(context, rows),
         made_by=_maker(context, int(rows[0])),
     )
+
+
+def _asleep(context: Context, waits: I64) -> int | None:
+    """Time of some waits in calls that wait; None without Python frames."""
+    frames, tree = context.trace.frames, context.host.tree
+    if not len(frames):
+        return None
+    rows = np.flatnonzero(context.trace.names.where(_is_waiting)[frames.name])
+    calls = Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
+    return int(calls.within(tree.start_ns[waits], tree.end_ns[waits]).sum())
+
+
+def _is_waiting(name: str) -> bool:
+    return _WAITING.search(name) is not None
 
 
 def _maker(context: Context, wait: int) -> str | None:

@@ -104,7 +104,8 @@ class RankCollectives(msgspec.Struct, frozen=True):
     duration_ns: tuple[int, ...]
     """Duration of each collective in ns."""
     exposed_ns: tuple[int | None, ...]
-    """Part of each duration in ns in which no other kernel runs; null on the host."""
+    """Part of each duration in ns in which no other kernel runs; on the host, in which no other thread runs an
+    operator. Null on the host in reports of old versions."""
     compute_before_ns: tuple[int, ...] = ()
     """Time in ns before the start of each collective in which a kernel that is not a collective runs: since the last
     start or end of another collective in its step, else since the start of the step. 0 between steps; empty in reports
@@ -172,7 +173,7 @@ def analyze(context: Context) -> RankFacts:
             step=_or_null(step),
             start_ns=tuple(found.start.tolist()),
             duration_ns=tuple(found.dur.tolist()),
-            exposed_ns=(None,) * kept if found.exposed is None else tuple(found.exposed.tolist()),
+            exposed_ns=tuple(found.exposed.tolist()),
             **{f"{part}_before_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.before, strict=True)},
             compute_during_ns=tuple(work.during.tolist()),
         ),

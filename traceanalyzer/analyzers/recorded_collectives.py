@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers import communication, host_activity
 from traceanalyzer.analyzers.communication import HOST_NAMES
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.step_breakdown import library_collectives
 from traceanalyzer.knowledge.collectives import operation
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -26,7 +27,8 @@ class RecordedCollectives:
     dur: I64
     called: I64
     """Start of the launching call; of the collective where that is unknown."""
-    exposed: I64 | None
+    exposed: I64
+    """Part of each duration in which no other kernel runs; on the host, in which no other thread runs an operator."""
     described: I64
     """Row of each collective in the table of descriptions; 0 is none."""
     names: list[str]
@@ -37,9 +39,8 @@ class RecordedCollectives:
 
     def take(self, rows: I64) -> RecordedCollectives:
         """Keep some of the collectives."""
-        exposed = None if self.exposed is None else self.exposed[rows]
-        columns = (self.start, self.dur, self.called, self.described, self.sequence, self.shapes)
-        start, dur, called, described, sequence, shapes = (column[rows] for column in columns)
+        columns = (self.start, self.dur, self.called, self.exposed, self.described, self.sequence, self.shapes)
+        start, dur, called, exposed, described, sequence, shapes = (column[rows] for column in columns)
         names = [self.names[row] for row in rows.tolist()]
         return RecordedCollectives(start, dur, called, exposed, described, names, sequence, shapes)
 
@@ -109,16 +110,35 @@ def host_ranges(context: Context) -> Bool:
     return found
 
 
+def computing(context: Context) -> Intervals:
+    """When some thread runs an operator that is no part of a collective."""
+    host = context.trace.host
+    own = np.unique(host.thread[context.once(host_ranges)])
+    communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
+    rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~np.isin(host.thread, own)
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:
+    """For each collective the part in which nothing computes; what several have in common counts for the first one."""
+    order = np.argsort(start_ns, kind="stable")
+    reach = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end_ns[order]))[:-1]
+    own = np.empty(len(order), np.int64)
+    own[order] = np.minimum(np.maximum(start_ns[order], reach), end_ns[order])
+    exposed: I64 = end_ns - own - context.once(computing).within(own, end_ns)
+    return exposed
+
+
 def on_host(context: Context) -> RecordedCollectives:
     """Collectives as host ranges, for traces without such kernels."""
     trace, host = context.trace, context.trace.host
     rows = np.flatnonzero(context.once(host_ranges))
-    start, nothing = host.start_ns[rows], np.zeros(len(rows), np.int64)
+    start, dur, nothing = host.start_ns[rows], host.dur_ns[rows], np.zeros(len(rows), np.int64)
     return RecordedCollectives(
         start=start,
-        dur=host.dur_ns[rows],
+        dur=dur,
         called=start,
-        exposed=None,
+        exposed=_exposed_on_host(context, start, start + dur),
         described=nothing,
         names=[trace.names[name] for name in host.name[rows].tolist()],
         sequence=nothing + UNKNOWN,

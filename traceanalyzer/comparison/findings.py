@@ -9,7 +9,7 @@ from traceanalyzer.comparison.measurement import Measurement
 from traceanalyzer.report.comparability import Comparability
 from traceanalyzer.report.difference import FindingChange, Interval, Prediction, StepTime, Verdict
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Finding, Resources
+from traceanalyzer.report.model import Finding, Resources, Saving
 
 _MESSAGES = {
     "as-predicted": Text(
@@ -63,9 +63,9 @@ def compare(base: Measurement, head: Measurement, conditions: Comparability) -> 
     gone_, come_, both = _STATUS if is_comparable else _INCOMPARABLE_STATUS
     resources = (base.resources, head.resources) if is_comparable else (None, None)
     return (
-        *(_change(gone_, finding, _relief(finding, *resources)) for finding in fixed),
-        *(_change(come_, finding, None) for finding in new),
-        *(_change(both, finding, None) for finding in kept),
+        *(_change(gone_, finding, base.resources, _relief(finding, *resources)) for finding in fixed),
+        *(_change(come_, finding, head.resources, None) for finding in new),
+        *(_change(both, finding, base.resources, None) for finding in kept),
     )
 
 
@@ -98,7 +98,7 @@ def _place(finding: Finding) -> tuple[str, str | None] | None:
     return next(places, None)
 
 
-def _change(status: str, finding: Finding, measured: float | None) -> FindingChange:
+def _change(status: str, finding: Finding, own: Resources | None, measured: float | None) -> FindingChange:
     saving = finding.saving
     return FindingChange(
         status=status,
@@ -106,10 +106,18 @@ def _change(status: str, finding: Finding, measured: float | None) -> FindingCha
         severity=finding.severity,
         title=finding.title,
         resource=saving.resource if saving else None,
-        predicted_wall_ns=saving.wall_ns_per_step if saving else None,
+        predicted_wall_ns=_of_recorded_step(saving, own) if saving else None,
         predicted_direct_ns=saving.direct_ns_per_step if saving else None,
         measured_direct_ns=measured,
     )
+
+
+def _of_recorded_step(saving: Saving, own: Resources | None) -> Interval:
+    """What was predicted of a recorded step, as all that is compared; a capture tells it without the profiler."""
+    if saving.step_ns is None or own is None:
+        return saving.wall_ns_per_step
+    low, high = saving.wall_share
+    return low * own.step_ns, high * own.step_ns
 
 
 def _relief(finding: Finding, base: Resources | None, head: Resources | None) -> float | None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from traceanalyzer.renderers import words
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.shared_unit import scale
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Arithmetic, Combined, Finding, Headline, Resources, Saving
 
@@ -53,10 +54,6 @@ _PREVIEW = Text(
     note="confidence is A: exact evidence, and the like",
 )
 _PLAIN = re.compile(r"[!-;=?-~]{1,500}")
-_RANGE = Text("advice-range", "{low:ns} to {high:ns}", "an interval of times")
-_SHARES = Text("advice-shares", "{low:share} to {high:share}", "an interval of shares")
-_UP_TO = Text("advice-up-to", "up to {high:ns}")
-_SHARE_UP_TO = Text("advice-share-up-to", "up to {high:share}")
 _LATENT = Text(
     "advice-latent",
     "Latent: saves nothing until this resource is no longer the bottleneck: {resource}",
@@ -74,41 +71,42 @@ def confidence(finding: Finding, language: Language) -> str:
 
 
 def saved_time(saving: Saving, language: Language) -> str | None:
-    """`46.2 ms to 58.1 ms` per step; None where nothing is saved."""
-    low, high = saving.wall_ns_per_step
-    return _interval(low, high, "ns", (_UP_TO, _RANGE), language)
+    """`52 ms (46-58)` per step, or `46-58 ms` where nothing is most likely; None where nothing is saved."""
+    return _estimate(saving.wall_ns_per_step, saving.point_ns_per_step, language)
 
 
 def saved_share(saving: Saving, language: Language) -> str | None:
-    """`25.00 % to 31.00 %` of the step; None where nothing is saved."""
-    low, high = saving.wall_share
-    return _interval(low, high, "share", (_SHARE_UP_TO, _SHARES), language)
+    """`25-31 %` of the step; None where nothing is saved."""
+    return _share(saving.wall_share, language)
 
 
 def combined_time(combined: Combined, language: Language) -> str | None:
     """What all fixes save together, per step; None where that is nothing."""
-    return _interval(*combined.wall_ns_per_step, "ns", (_UP_TO, _RANGE), language)
+    return _estimate(combined.wall_ns_per_step, combined.point_ns_per_step, language)
 
 
 def combined_share(combined: Combined, language: Language) -> str | None:
     """Share of the step that all fixes save together; None where that is nothing."""
-    return _interval(*combined.wall_share, "share", (_SHARE_UP_TO, _SHARES), language)
+    return _share(combined.wall_share, language)
 
 
 def own_time(saving: Saving, language: Language) -> str | None:
     """Time per step that it takes off its own resource, whatever the others take."""
-    return _interval(*saving.direct_ns_per_step, "ns", (_UP_TO, _RANGE), language)
+    return _estimate(saving.direct_ns_per_step, None, language)
 
 
-def _interval(low: float, high: float, unit: str, texts: tuple[Text, Text], language: Language) -> str | None:
-    """The shortest true wording of an interval; None for what would be shown as 0."""
-    up_to, between = texts
-    shown = [language.quantity(value, unit) for value in (low, high)]
-    if high <= 0 or shown[1] == language.quantity(0, unit):
-        return None
-    if shown[0] == shown[1]:
-        return shown[1]
-    return language.text(up_to, high=high) if low <= 0 else language.text(between, low=low, high=high)
+def _estimate(interval: tuple[float, float], point: float | None, language: Language) -> str | None:
+    """An estimated time; None for what would be shown as 0."""
+    value = (interval[0], point, interval[1])
+    is_nothing = units.is_zero(units.estimate_numbers(value, "estimate")[2])
+    return None if is_nothing else language.quantity(value, "estimate")
+
+
+def _share(interval: tuple[float, float], language: Language) -> str | None:
+    """An estimated share; None for what would be shown as 0."""
+    value = (interval[0], None, interval[1])
+    is_nothing = units.is_zero(units.estimate_numbers(value, "estimated_share")[2])
+    return None if is_nothing else language.quantity(value, "estimated_share")
 
 
 def latent(finding: Finding, language: Language) -> str | None:

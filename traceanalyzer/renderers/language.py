@@ -53,6 +53,9 @@ _PART = Text(
     "{part} of {whole} ({share})",
     "a time, the time of which it is a part, with its unit, and the share: 31 of 149 ms (21 %)",
 )
+_BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose unit stands once beside them")
+_UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
+_ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
 
 
@@ -151,8 +154,8 @@ class Translated(Language):
             return str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
-        if unit == "part":
-            return self._part(value)
+        if unit in ("part", "estimate", "estimated_share"):
+            return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
         number, symbol = units.amount(value, unit)
         number = number.translate(self._digits)
         if symbol == units.PERCENT:
@@ -165,6 +168,22 @@ class Translated(Language):
         amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
         percent = share.removesuffix(f" {units.PERCENT}") + self._symbols.percent
         return self.text(_PART, part=part.translate(self._digits), whole=amount, share=percent)
+
+    def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
+        """An interval and what is most likely of it; the unit stands once."""
+        low, high = low.translate(self._digits), high.translate(self._digits)
+        between = self.text(_BETWEEN, low=low, high=high)
+
+        def with_unit(number: str) -> str:
+            if symbol == units.PERCENT:
+                return number + self._symbols.percent
+            return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]())
+
+        if low == high:
+            return with_unit(high)
+        if point is not None:
+            return self.text(_ESTIMATE, point=with_unit(point.translate(self._digits)), between=between)
+        return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
 
 
 class _Filler(string.Formatter):

@@ -115,6 +115,14 @@ class Saving(msgspec.Struct, frozen=True):
     """The bound by the other resources, where it has been applied; else null."""
     resource: str
     """The resource that the change relieves: `loader`, `host`, `gpu` or `communication`."""
+    point_ns_per_step: float | None = None
+    """Most likely time in ns by which a step gets shorter, within the interval; null where only bounds are known."""
+    estimated_by: str = "budget"
+    """How the step's saving was found: `model`, replays of the recorded dependencies with the change, or `budget`,
+    bounds by the total times of the other resources."""
+    step_ns: float | None = None
+    """Duration in ns of the step that gets shorter, where that is not the recorded one: of a step without the profiler,
+    as a capture measured it; else null."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -166,6 +174,11 @@ class Relief(msgspec.Struct, frozen=True):
     wall_ns_per_step: tuple[float, float]
     """Time in ns per step that it adds to the fixes before it, at least and at most; what it saves alone is the
     finding's own saving. 0 where it only makes later fixes possible."""
+    point_ns_per_step: float | None = None
+    """Most likely time in ns per step that it adds; null where only bounds are known."""
+    scenarios_ns_per_step: tuple[float, float, float] | None = None
+    """Time in ns per step that it adds where all changes take away their least, their middle and their most; in each of
+    these scenarios the fixes add up to the total of all. Null where only bounds are known."""
 
 
 class Combined(msgspec.Struct, frozen=True):
@@ -179,6 +192,15 @@ class Combined(msgspec.Struct, frozen=True):
     """Share of the step (0 to 1) by which it gets shorter with all fixes, at least and at most."""
     next_bottleneck: str
     """The resource that bounds the step after all fixes."""
+    point_ns_per_step: float | None = None
+    """Most likely time in ns by which a step gets shorter with all fixes; null where only bounds are known."""
+    scenarios_ns_per_step: tuple[float, float, float] | None = None
+    """Time in ns by which a step gets shorter where all changes take away their least, their middle and their most;
+    null where only bounds are known."""
+    estimated_by: str = "budget"
+    """How it was found: `model`, replays of the recorded dependencies, or `budget`, bounds by total times."""
+    step_ns: float | None = None
+    """Duration in ns of the step that gets shorter, where that is not the recorded one; as of a saving."""
 
 
 class Resources(msgspec.Struct, frozen=True):

@@ -57,8 +57,6 @@ class SectionTable:
     """Number of all rows; those that are not shown are in the JSON report."""
     row_units: tuple[str, ...] = ()
     """In a table whose rows are quantities of different units: the unit of each row, from its second cell on."""
-    is_extra: bool = False
-    """Whether it is left out of a screen of 80 characters."""
 
     def unit(self, row: int, column: int) -> str:
         """The unit of a cell."""

@@ -48,6 +48,50 @@ def part_amounts(value: Sequence[float]) -> tuple[str, str, str, str]:
     return f"{round(own / factor):,}", f"{round(whole / factor):,}", symbol, percent(own / whole if whole else 0.0)
 
 
+def estimate(value: Sequence[float | None]) -> str:
+    """An estimated time, from its least, most likely (or None) and greatest value in ns: `28 ms (25-31)`, `25-31 ms`.
+
+    Two significant digits, because an estimate has no more; the unit stands once, and no line breaks before it.
+    """
+    return _estimate(*estimate_numbers(value, "estimate"))
+
+
+def estimated_share(value: Sequence[float | None]) -> str:
+    """The same of a share, such as `19 % (17-21)` or `17-21 %`."""
+    return _estimate(*estimate_numbers(value, "estimated_share"))
+
+
+def _estimate(low: str, point: str | None, high: str, symbol: str) -> str:
+    unit = f"\u00a0{symbol}"
+    if low == high:
+        return high + unit
+    if point is not None:
+        return f"{point}{unit} ({low}-{high})"
+    return f"up to {high}{unit}" if is_zero(low) else f"{low}-{high}{unit}"
+
+
+def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str | None, str, str]:
+    """The numbers of an estimate, least, most likely and greatest, in one unit, which is one of `SYMBOLS`."""
+    low, point, high = value
+    most = _two_digits(high or 0.0)
+    shares = ((0.01, PERCENT),)
+    scale = shares if unit == "estimated_share" else _TIME
+    factor, symbol = next((each for each in scale if abs(most) >= each[0]), scale[-1])
+    digits = 0 if symbol == _TIME[-1][1] or abs(most) >= 10 * factor else 1 if abs(most) >= factor else 2
+    shown = [None if each is None else f"{_two_digits(each / factor):,.{digits}f}" for each in (low, point, high)]
+    least = "0" if shown[0] is None or is_zero(shown[0]) else shown[0]
+    return least, shown[1], shown[2] or "0", symbol
+
+
+def is_zero(number: str) -> bool:
+    """Whether a number is shown as nothing."""
+    return not number.strip("0.,-")
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
 def count(value: float) -> str:
     """A number of things such as `12,345`; a mean that is not whole is `2.333`."""
     return f"{round(value):,}" if isinstance(value, int) or value.is_integer() else _significant(value)
@@ -85,6 +129,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "share": share,
     "percent": percent,
     "part": part,
+    "estimate": estimate,
+    "estimated_share": estimated_share,
     "count": count,
     "number": number,
     "bool": yes_no,

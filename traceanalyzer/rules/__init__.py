@@ -6,6 +6,8 @@ MODULES = (
     "dataloader_bound",
     "dataloader_single_process",
     "dataloader_stalls",
+    "dataloader_workers_restarted",
+    "dataloader_too_many_workers",
     "preprocessing_in_step",
     "h2d_pageable",
     "h2d_blocking",

@@ -13,6 +13,9 @@ _FEWEST = 3
 """Steps of the program from which on something recurs."""
 
 _HAS_DEVICE = Text("host-work-device", "a device works beside the host, which other rules are about")
+_UNREAD = Text(
+    "host-work-unread", "a device left no events in the recording, so it is unknown when the host waits for it"
+)
 _NO_STEPS = Text(
     "host-work-no-steps",
     "fewer than three steps of the program are known, so nothing is seen to recur: call prof.step()",
@@ -23,14 +26,17 @@ def need_cpu_steps(facts: Facts) -> None:
     """Refuse to judge recordings with a device, or without steps that recur.
 
     Raises:
-        Missing: The critical thread is not all that a step consists of, or there are no steps.
+        Missing: The critical thread is not all that a step consists of, or may not be; or there are no steps.
     """
     if facts.resources.gpu_ns is not None:
         raise Missing(_HAS_DEVICE())
-    need_steps(facts)
+    own = facts.step_resources
+    if own is not None and own.unread_device is not None:
+        raise Missing(_UNREAD())
+    _need_steps(facts)
 
 
-def need_steps(facts: Facts) -> None:
+def _need_steps(facts: Facts) -> None:
     """Refuse to judge recordings without steps that recur.
 
     Raises:

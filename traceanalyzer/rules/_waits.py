@@ -22,6 +22,10 @@ _BASIS = Text(
     "at most the shorter of each wait and the GPU's idle time after it; at least half of that, because the next wait "
     "may take over part of it",
 )
+_REPLAYED = Text(
+    "waits-replayed",
+    "a replay of the step in which the host goes on at once at these waits",
+)
 _BASIS_TABLE = Text(
     "waits-basis-table",
     "at most all of these waits; at least nothing, because waiting is free while the GPU works, and a table does not "
@@ -45,7 +49,7 @@ def avoidable_per_step(facts: Facts, total_ns: float) -> float:
 def change(avoidable_ns: float, claims: Mapping[str, float]) -> TimeSaved:
     """Time per step that is saved if a trace's waits are removed."""
     interval = (_KEPT * avoidable_ns, avoidable_ns)
-    return TimeSaved("host", interval, _BASIS(), interval, claims)
+    return TimeSaved("host", interval, _BASIS(), interval, claims, replayed=_REPLAYED())
 
 
 def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float]) -> TimeSaved:

@@ -36,6 +36,7 @@ from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.recomputation import Recomputation
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _host_work
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -66,6 +67,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         facts.need("operators", object)
         return
     on_device = facts.resources.gpu_ns is not None and found.device_ns is not None
+    if not on_device:
+        _host_work.need_cpu_steps(facts)
     time = (found.device_ns or 0 if on_device else found.host_ns) / found.steps
     share = time / facts.step_ns
     if share <= limits["share"]:

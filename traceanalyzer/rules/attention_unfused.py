@@ -17,7 +17,7 @@ How the saving is estimated:
     The time of all operators on the scores, minus the time that the products themselves need: at the best rate of any
     product in the run (upper end), or at a third of that rate, but no longer than they take now (lower end). In a
     program without a GPU, the time of the operators that are no products goes away, apart from the arithmetic of the
-    softmax, so seven to nine tenths of it; products that stay in the cache take up to 35 % less (in the lab a third
+    softmax, so seven to nine tenths of it; products that stay in the cache take up to a third less (in the lab a third
     to a half of the time of all operators on the scores went away).
 
 When it is wrong:
@@ -48,7 +48,7 @@ _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
 _OF_OTHERS = 0.7, 0.9
 """Share of the time of what is no product that goes away on a CPU (measured in the lab, explained on the page)."""
-_OF_PRODUCTS = 0.35
+_OF_PRODUCTS = 0.33
 """Most that goes away of the time of products on a CPU (as above)."""
 _SINCE = (2, 1)
 """torch with a fused operator for attention on a CPU."""
@@ -136,7 +136,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         change = _on_cpu(processor, total, now, least)
     else:
         direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
-        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)))
+        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), is_removed=True)
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
     change = replace(change, claims={_key(row.operator): processor.per_step(row.ns) for row in members})
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))

@@ -62,7 +62,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {key: facts.gpu_per_step(ns) for key, ns in (*found.norm_claims.items(), *found.bias_claims.items()) if ns}
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", found.places),),
-        TimeSaved("gpu", direct, _BASIS() if has_bias else _BASIS_NO_BIAS(), claims=claims),
+        TimeSaved("gpu", direct, _BASIS() if has_bias else _BASIS_NO_BIAS(), claims=claims, is_removed=True),
         {"time": norm, "share": share, "calls": round(found.calls / facts.steps)},
     )
 

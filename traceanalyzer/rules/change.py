@@ -1,4 +1,36 @@
-"""What a piece of advice saves, before the limits that other resources set."""
+"""What a piece of advice takes away, before the step is replayed without it, or limited by the other resources.
+
+A rule says whose time goes away, how much of it per step, and where it is. It does not say how much shorter the step
+gets: of a trace, that is what a replay of the causal model with these changes gives (`prices`); of printed tables and
+where the model abstains, what the totals of the other resources leave (`budget`). So `direct` is time of the resource
+itself, and the same for both.
+
+`claimed` turns a change into edits of the model. `resource` decides which, `claims` and `within` decide where:
+
+    resource       claims                           what is edited
+    loader         any                              all waits for the loader become shorter by the same share
+    gpu            operator:NAME, operator:NAME|SHAPES, kernel:NAME, class:NAME
+                                                    the kernels of each, in proportion to what each claims; with
+                                                    `is_removed` also launches and host time, by the same share
+    gpu            copies:NAME                      the copies; their calls no longer hold up the host
+    gpu            none of these                    all that runs on the device, by the same share
+    host           copies:NAME                      nothing waits for these copies any more
+    host           operator:NAME and idle:synchronization
+                                                    the waits in these operators go away, however long they are
+    host           only idle:synchronization        the waits for a whole device go away
+    host           operator:NAME, owner:NAME        the host time of these operators or owners, by the same share
+    host           idle:CAUSE                       the host time before each launch that came too late for that cause
+    host           none of these                    all host time of the critical thread, by the same share
+    communication  any                              collectives where nothing hides them, by the same share
+
+`within` names host time (`operator:NAME`, `operator:NAME|SHAPES`, `owner:NAME`) where the claims of a host change are
+the idle time that it causes. NAME may contain `*` and `?`. A share is what is asked for over the time per step that is
+there, so that so much goes away of the resource; what is named and does not exist is passed over. On a CPU, the time
+of autograd's thread counts while the program's thread waits for it.
+
+Two changes with the same claim share it: the second takes away what the first has left. Changes of the same time under
+different names multiply: of two halves, a quarter is left.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +48,36 @@ class TimeSaved:
     """Time that is saved if the advice is followed."""
 
     resource: str
-    """`loader`, `host`, `gpu` or `communication`: whose time shrinks, and which must be critical to gain from it."""
+    """`loader`, `host`, `gpu` or `communication`: whose time shrinks."""
     direct: Interval
     """Time that is removed from the resource itself, at least and at most, in ns per step."""
     basis: Message
     """How it was estimated, and why the lower end is 0 where it is."""
     exposed: Interval | None = None
-    """The part that is not hidden behind other work: a step gets shorter by no more. None without a timeline."""
+    """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
+    be replayed. None: unknown."""
     claims: Mapping[str, float] = field(default_factory=dict)
-    """Which time is removed, so that two findings do not claim it twice: a key (`loader`, `idle:synchronization`,
-    `operator:aten::mul`, `kernel:NAME`) to ns per step. Empty: time that no other finding claims."""
+    """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
+    per step. Empty: time that no other finding claims."""
+    within: tuple[str, ...] = ()
+    """Selectors of the host time that goes away, where the claims are idle time that it causes. Then two changes share
+    it that have the same selectors; the claims only matter where nothing can be replayed."""
+    is_removed: bool = False
+    """Whether the claimed work itself goes away, not only its time on the device: its launches and operators take less
+    host time by the same share."""
+    replayed: Message | None = None
+    """What to say instead of `basis` where the change is replayed; None: the same."""
+
+    @property
+    def removed(self) -> Interval:
+        """Time that goes away of what can be told apart in a timeline: of communication what nothing hides."""
+        return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A change with the finding that asks for it."""
+
+    rule: str
+    finding: int
+    change: TimeSaved

@@ -2,7 +2,9 @@
 
 What it detects:
     More than a hundred collectives per step whose kernels take less than 100 us on average and that together are
-    exposed for a twentieth of the step or more, whether the size of their messages is known or not.
+    exposed for a twentieth of the step or more, whether the size of their messages is known or not. On the CPU (gloo),
+    where each takes far longer: a backward pass with at least three all-reduces more than buckets of 25 MiB would need,
+    each of less than a mebibyte on average.
 
 Why it matters:
     Each collective costs its launch, a meeting of all ranks, and some microseconds of latency; a small message is over
@@ -13,8 +15,9 @@ What to do:
     collective over a list. Read metrics in one message per step.
 
 How the saving is estimated:
-    At most nine tenths of the exposed time, as with a tenth of the messages; at least nothing, because ranks that wait
-    for a late rank also wait if there are fewer messages.
+    At most nine tenths of what is exposed, as with a tenth of the messages; at least nothing, because ranks that wait
+    for a late one wait in fewer messages as well. On the CPU at most all of what is exposed but one message; at least
+    the shortest message of the recording for each that goes away, because so much it costs however little it carries.
 
 When it is wrong:
     Tensor parallelism needs two collectives per layer, one after the other; those cannot be merged. If computation
@@ -30,6 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import Communication
+from traceanalyzer.analyzers.host_collectives import HostCollectives
+from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
@@ -52,6 +57,10 @@ _NO_GRADIENTS = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    on_host = facts.find("host_collectives", HostCollectives)
+    if on_host is not None:
+        yield from _on_host(facts, on_host, limits)
+        return
     found = facts.need("communication", Communication)
     if not _program.may_train(facts):
         raise Missing(_NO_GRADIENTS())
@@ -73,6 +82,46 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     params = {"calls": round(calls), "mean": time / sum(row.calls for row in rows), "exposed": exposed}
     yield Draft((Evidence(_SUBJECT(), calls, limits["calls"], "number", where),), change, params, ceiling="high")
 
+
+def _on_host(facts: Facts, found: HostCollectives, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """All-reduces of the CPU that would fit into fewer buckets."""
+    passes, row = facts.find("passes", Passes), next((row for row in found.rows if row.operation == "all_reduce"), None)
+    if row is None or row.total_bytes is None or passes is None or not passes.backward_passes:
+        return
+    calls, size = row.calls / passes.backward_passes, row.total_bytes / passes.backward_passes
+    surplus = calls - max(1.0, -(-size // _BUCKET_BYTES)) - 1  # the first bucket of DDP is small by design
+    exposed = facts.host_per_step(row.exposed_ns)
+    if (
+        surplus < limits["surplus"]
+        or size >= calls * limits["bytes"]
+        or exposed <= limits["exposed_share"] * facts.step_ns
+    ):
+        return
+    shortest = float(row.min_ns)
+    fewer = surplus * passes.backward_passes / facts.steps
+    most = max(0.0, exposed - shortest)
+    change = TimeSaved("host", (min(fewer * shortest, most), most), _BASIS_HOST(), claims={"communication": most})
+    where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
+    params = {"calls": round(row.calls / facts.steps), "mean": row.total_ns / row.calls, "exposed": exposed}
+    evidence = Evidence(_SURPLUS(), surplus, limits["surplus"], "number", where)
+    yield Draft((evidence,), change, params, advice=_ADVICE_HOST, code=_CODE_HOST)
+
+
+_BUCKET_BYTES = 25 * 2**20
+"""Default bucket of DistributedDataParallel (`bucket_cap_mb=25`)."""
+_SURPLUS = Text(
+    "collectives-many-surplus", "all-reduces of a backward pass beyond those that buckets of the usual size need"
+)
+_BASIS_HOST = Text(
+    "collectives-many-basis-host",
+    "at most the exposed time but one message; at least the shortest message for each that goes away",
+)
+_ADVICE_HOST = Text(
+    "collectives-many-advice-host",
+    "Let DistributedDataParallel fill its buckets: leave bucket_cap_mb at its default, or raise it. Flatten what you "
+    "reduce yourself into one tensor.",
+)
+_CODE_HOST = "model = DistributedDataParallel(model)  # without bucket_cap_mb"
 
 RULE = Rule(
     id="collectives-many",
@@ -116,6 +165,20 @@ RULE = Rule(
             "share",
             "exposed time of these collectives over the step",
             "own choice, as for comm-exposed",
+        ),
+        Threshold(
+            "surplus",
+            3,
+            "count",
+            "all-reduces on the CPU in a backward pass beyond those that buckets of 25 MiB need, and a first small one",
+            "own choice: one or two more come from parameters that are ready late",
+        ),
+        Threshold(
+            "bytes",
+            2**20,
+            "bytes",
+            "mean size of these all-reduces, below which they count as small",
+            "as comm-inefficient; the smallest bucket that DistributedDataParallel makes by default is of 1 MiB",
         ),
     ),
     code="flat = torch.cat([g.reshape(-1) for g in tensors]); torch.distributed.all_reduce(flat)",

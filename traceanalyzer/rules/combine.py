@@ -7,16 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.report.model import Combined, Relief
 from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.change import Interval, TimeSaved
-
-
-@dataclass(frozen=True)
-class Fix:
-    """A change with the finding that asks for it."""
-
-    rule: str
-    finding: int
-    change: TimeSaved
+from traceanalyzer.rules.change import Fix, Interval, TimeSaved
 
 
 def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:

@@ -17,7 +17,9 @@ How the saving is estimated:
     All ranks are replayed together (`analyses.stragglers`). At most what a step would be shorter by if the work of this
     rank took no longer than the median of its peers. Where there is no such answer, at most the exposed waiting for
     this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the part by
-    which this rank came later than the second latest one, for which the others would wait then.
+    which this rank came later than the second latest one, for which the others would wait then. Of collectives on the
+    CPU (gloo), at most the waiting in the step with most of it; at least that in the step with least of it, less the
+    difference of the two, by which ranks that share cores with these collectives differ anyway.
 
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
@@ -65,6 +67,11 @@ _REPLAYED_TWO = Text(
     "at most what a step would be shorter by if the work of this rank took no longer than the median of its peers; at "
     "least nothing, because another rank is equally late",
 )
+_ON_HOST_BASIS = Text(
+    "comm-straggler-basis-host",
+    "at most the waiting of another rank for this one in the step with most of it; at least that in the step with "
+    "least of it, less the difference of the two, by which ranks that share cores differ anyway",
+)
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
     "the trace of one rank does not show which rank is late: compare all ranks (traceanalyzer ranks)",
@@ -73,7 +80,8 @@ _NOTHING_MATCHED = Text(
     "comm-straggler-nothing-matched", "no collective was found on several ranks, so waiting is unknown"
 )
 _ON_HOST = Text(
-    "comm-straggler-on-host", "the collectives run on the CPU, and the traces do not show what else ran meanwhile"
+    "comm-straggler-on-host",
+    "the collectives run on the CPU, and a saved report of an older version does not tell what else ran meanwhile",
 )
 _FEW_STEPS = Text("comm-straggler-few-steps", "too few steps to distinguish a late rank from chance")
 _NO_TABLE = Text("comm-straggler-no-table", "a printed table covers only one rank")
@@ -130,6 +138,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share, in_steps = row.caused_ns / found.mean_step_ns, row.steps / found.counted_steps
     if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
         return
+    if found.is_on_host and not _is_steady(late, found, limits):
+        return
     evidence = (
         Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(row)),
         Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(row)),
@@ -143,7 +153,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "counted": found.counted_steps,
         "excess": reason.ns if reason else None,
     }
-    yield Draft(evidence, _change(late), params, summary=_summary(late, reason))
+    yield Draft(evidence, _change(late, found), params, summary=_summary(late, reason))
 
 
 def _summary(late: LateRank, reason: Excess | None) -> Text | None:
@@ -159,17 +169,38 @@ def _comparison(facts: Facts) -> Ranks:
         raise Missing(_ONE_RANK())
     if not found.matching.matched:
         raise Missing(_NOTHING_MATCHED())
-    if found.is_on_host:
+    if found.exposed_wait_ns is None:
         raise Missing(_ON_HOST())
     return found
 
 
-def _change(late: LateRank) -> TimeSaved:
+def _change(late: LateRank, found: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
-    one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
     interval = late.gap_ns, late.wait_ns
+    if found.is_on_host:
+        least, most = _of_steps(late, found)
+        saved = max(0.0, 2 * least - most), most
+        return TimeSaved("host", saved, _ON_HOST_BASIS(), claims={"communication:waiting": interval[1]})
+    one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
     basis = one() if late.gap_ns > 0 else two()
     return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
+
+
+def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
+    """Whether the rank is about equally late in all steps, and there are enough of them."""
+    least, _ = _of_steps(late, found)
+    return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
+
+
+def _of_steps(late: LateRank, found: Ranks) -> tuple[float, float]:
+    """Waiting for the rank in the step with least and in that with most of it, mean over the others."""
+    others = len(found.ranks) / (len(found.ranks) - 1)
+    times = [
+        (step.caused_ns or 0.0) * others if step.waited_for == late.row.rank else 0.0
+        for step in found.steps
+        if step.wait_ns is not None
+    ]
+    return min(*times, late.gap_ns), max(times)
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:
@@ -236,6 +267,20 @@ RULE = Rule(
             "count",
             "steps with matched collectives",
             "own choice: of fewer steps, one rank is the later one in all of them by chance",
+        ),
+        Threshold(
+            "host_steps",
+            5,
+            "count",
+            "steps with matched collectives, where collectives run on the CPU",
+            "own choice: of two ranks that share cores, one is late in all of three steps once in four runs",
+        ),
+        Threshold(
+            "host_least",
+            0.5,
+            "share",
+            "waiting for the rank in the step with least of it over the mean, where collectives run on the CPU",
+            "own choice: ranks that share cores take turns in being late, by times that vary far more",
         ),
     ),
     code=None,

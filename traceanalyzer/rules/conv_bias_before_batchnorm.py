@@ -55,7 +55,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {key: facts.gpu_per_step(ns) for key, ns in found.bias_claims.items() if ns}
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", found.places),),
-        TimeSaved("gpu", (time, time), _BASIS(), claims=claims),
+        TimeSaved("gpu", (time, time), _BASIS(), claims=claims, is_removed=True),
         {"time": time, "share": share, "calls": round(found.with_bias / facts.steps)},
     )
 

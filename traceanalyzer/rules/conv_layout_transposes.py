@@ -60,7 +60,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {f"kernel:{kernel.name}": facts.gpu_per_step(kernel.total_ns) for kernel in rows}
     yield Draft(
         (Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),),
-        TimeSaved("gpu", (_REMAINS * time, time), _BASIS(remains=_REMAINS), claims=claims),
+        TimeSaved("gpu", (_REMAINS * time, time), _BASIS(remains=_REMAINS), claims=claims, is_removed=True),
         {"time": time, "share": share, "calls": round(sum(kernel.calls for kernel in rows) / facts.steps)},
     )
 

@@ -14,10 +14,13 @@ What to do:
     transform less or on the GPU, or store the data so that it can be read sequentially.
 
 How the saving is estimated:
-    At most the exposed waiting. With one worker, loading runs during the rest of the step, so a step takes as long as
-    the slower of the two; the lower end is what that saves, less a fifth, because workers compete with the program for
-    cores and memory. Where there are workers already (by a capture, or by the name of the iterator), and below a
-    millisecond per step, at least nothing. In a table, the profiled time without the larger of GPU and remaining host
+    At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
+    the slower of the two; the lower end is what that saves, less what a worker costs: 1.5 ms to fetch a batch, and up
+    to 0.31 of the time that it loads, by which the rest of the step was longer in two pairs of recordings
+    (docs/whatif.md). It is nothing where a worker has no core of its own (by a capture: hardware threads and threads of
+    the program; a program on the CPU is taken to use all), except for waiting that needs no core, which stacks show;
+    where there are workers already; and below a millisecond per step. If all cores are in use and a batch takes less
+    than 3 ms, nothing is promised at all. In a table, the profiled time without the larger of GPU and remaining host
     time; of that at least nothing where there are workers.
 
 When it is wrong:
@@ -35,12 +38,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from traceanalyzer.analyzers.dataloader import DataLoader
+from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
 from traceanalyzer.analyzers.step_breakdown import Average, Step, StepBreakdown
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
+from traceanalyzer.knowledge.loader_workers import READY_NS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _loader, _owners, _program, _settings
-from traceanalyzer.rules._loader import CONTENTION
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -50,11 +54,6 @@ _SUBJECT_OWN = Text(
     "dataloader-bound-subject-own", "waiting while the program itself prepares the batch, share of the step"
 )
 _SUBJECT_TABLE = Text("dataloader-bound-subject-table", "waiting for the DataLoader, share of the host time")
-_BASIS = Text(
-    "dataloader-bound-basis",
-    "at most the waiting in which nothing else runs; at least what one worker saves, less {contention:share} because "
-    "workers share the cores",
-)
 _BASIS_TABLE = Text(
     "dataloader-bound-basis-table",
     "the profiled time minus the larger of GPU time and other host time, which remain",
@@ -76,25 +75,36 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     average = facts.step_parts
     if average is None or not average.duration_ns or _owners.loads_in_pipeline(facts):
         return  # what a pipeline's own loader does is the business of preprocessing-in-step
-    share = average.dataloader_ns / average.duration_ns
+    wait = _wait(facts, average)
+    share = wait / average.duration_ns
     if share <= limits["exposed_share"]:
         return
     evidence = [Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _worst(breakdown.steps))]
     evidence += _in_process(facts, average, limits["exposed_share"])
-    params: dict[str, Any] = {"wait": average.dataloader_ns, "step": average.duration_ns, "share": share}
+    params: dict[str, Any] = {"wait": wait, "step": average.duration_ns, "share": share}
     made_by = _program.loader_maker(facts)
     if _loader.has_workers(facts):
-        wait = average.dataloader_ns
-        change = TimeSaved("loader", (0.0, wait), _BASIS_WORKERS(), (0.0, wait), {"loader": wait})
-        yield _of_workers(facts, tuple(evidence), change, params)
+        if wait > limits["ready_ns"]:
+            change = TimeSaved("loader", (0.0, wait), _BASIS_WORKERS(), (0.0, wait), {"loader": wait})
+            yield _of_workers(facts, tuple(evidence), change, params)
         return
-    change = _loader.with_workers(average, _BASIS(contention=CONTENTION))
+    if _loader.is_too_short(facts, average):
+        yield Draft(tuple(evidence), None, params, severity="info", advice=_ADVICE_SHORT, code="")
+        return
+    saved = _loader.with_workers(facts, average)
     if made_by is not None:
         params |= {"library": made_by.title}
-        yield Draft(tuple(evidence), change, params, advice=_ADVICE_LIBRARY, code=made_by.workers or "")
+        yield Draft(tuple(evidence), saved, params, advice=_ADVICE_LIBRARY, code=made_by.workers or "")
         return
     advice = _ADVICE_HOST if facts.resources.gpu_ns is None else None
-    yield Draft(tuple(evidence), change, params, advice=advice, code=_loader.starting_code(facts))
+    yield Draft(tuple(evidence), saved, params, advice=advice, code=_loader.starting_code(facts))
+
+
+def _wait(facts: Facts, average: Average) -> float:
+    """Exposed waiting per step, without that at the change of epochs, which is about starting workers."""
+    epochs = facts.find("loader_epochs", LoaderEpochs)
+    turning = 0.0 if epochs is None else facts.host_per_step(epochs.wait_ns - 2 * epochs.turns * epochs.usual_ns)
+    return average.dataloader_ns - min(max(0.0, turning), average.dataloader_ns)
 
 
 def _of_workers(
@@ -150,6 +160,11 @@ _ADVICE_HOST = Text(
     "dataloader-bound-advice-host",
     "Let worker processes prepare batches during the step. They need cores of their own: if all cores are in use, "
     "give the training fewer threads (torch.set_num_threads), and add workers while the step gets shorter.",
+)
+_ADVICE_SHORT = Text(
+    "dataloader-bound-advice-short",
+    "Leave the loader as it is, or make a batch cheaper to load. Fetching a batch from a worker takes a millisecond or "
+    "two, and all cores are in use: workers would hardly save anything here, and may make the step longer.",
 )
 _ADVICE_WORKERS = Text(
     "dataloader-bound-advice-workers",
@@ -208,6 +223,13 @@ RULE = Rule(
             "share",
             "exposed waiting over the step, in a trace",
             "own choice, because a step varies by 1 to 2 % from run to run; the TensorBoard plugin used 5 %",
+        ),
+        Threshold(
+            "ready_ns",
+            READY_NS,
+            "ns",
+            "exposed waiting per step with workers: up to this their batches are ready, and only fetched",
+            "own choice: twice the usual wait for a ready batch, which is 0.1 to 2.0 ms in recordings with workers",
         ),
         Threshold(
             "host_share",

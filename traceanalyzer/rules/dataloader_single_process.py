@@ -13,8 +13,8 @@ What to do:
 
 How the saving is estimated:
     As for dataloader-bound, of which this is the cause; both findings claim the same time, which counts once. At most
-    the exposed waiting; at least what one worker saves, less a fifth because workers compete for cores. In a table, at
-    least the profiled time minus the larger of GPU time and remaining host time.
+    the exposed waiting; at least what one worker saves, less what it costs, and nothing where it has no core of its
+    own. In a table, at least the profiled time minus the larger of GPU time and remaining host time.
 
 When it is wrong:
     For small data that is already in memory, starting workers and sending batches between processes costs more than it
@@ -42,11 +42,6 @@ _SUBJECT = Text("dataloader-single-process-subject", "exposed waiting for loader
 _SUBJECT_TABLE = Text(
     "dataloader-single-process-subject-table", "waiting for loaders without workers, share of the host time"
 )
-_BASIS = Text(
-    "dataloader-single-process-basis",
-    "at most the waiting in which nothing else runs; at least what one worker saves, less {contention:share} because "
-    "workers share the cores",
-)
 _BASIS_TABLE = Text(
     "dataloader-single-process-basis-table",
     "the profiled time minus the larger of GPU time and other host time, which remain",
@@ -68,7 +63,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["exposed_share"]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["exposed_share"], "share", _loader.places(own))
-    change = _loader.with_workers(average, _BASIS(contention=_loader.CONTENTION), part)
+    change = None if _loader.is_too_short(facts, average, part) else _loader.with_workers(facts, average, part)
     yield Draft(
         (evidence,),
         change,

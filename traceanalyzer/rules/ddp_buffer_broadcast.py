@@ -14,8 +14,9 @@ What to do:
     not read their running statistics, and a checkpoint of one rank holds that rank's.
 
 How the saving is estimated:
-    At most the GPU's idle time during the broadcast. At least the larger of half of that and that without the time in
-    which the GPU only communicates, because waiting for other ranks may take its place.
+    At most the GPU's idle time meanwhile. At least that without the time in which the GPU only communicates, because
+    waiting for other ranks may take its place; half of the idle time, if more of it is left. On the CPU (gloo) at most
+    the time of the broadcast, and at least half of it.
 
 When it is wrong:
     The program broadcasts something of its own at the start of its forward pass: that is not part of
@@ -29,6 +30,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.analyzers.host_collectives import HostCollectives
+from traceanalyzer.analyzers.host_owners import HostOwners
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
@@ -50,6 +53,9 @@ _BASIS = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if facts.find("host_collectives", HostCollectives) is not None:
+        yield from _on_host(facts, limits)
+        return
     _recording.need_usual_idle_time(facts)
     owners = _owners.found(facts)
     if owners is None:
@@ -77,6 +83,36 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     }
     yield Draft((evidence,), change, params, ceiling="high")
 
+
+def _on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """Without a device the whole time of the broadcast counts."""
+    owners = facts.find("host_owners", HostOwners)
+    role = next((row for row in owners.roles if row.role == BUFFERS), None) if owners else None
+    if role is None:
+        return
+    time = role.host_ns_per_step
+    share = time / facts.step_ns
+    if share <= limits["idle_share"]:
+        return
+    where = (_owners.place(owners.rows[role.owner], time),) if owners else ()
+    evidence = Evidence(_SUBJECT_HOST(), share, limits["idle_share"], "share", where)
+    change = TimeSaved("host", (_KEPT * time, time), _BASIS_HOST(least=_KEPT * time), claims={"buffers": time})
+    params = {"host": time, "step": facts.step_ns, "share": share}
+    yield Draft((evidence,), change, params, summary=_SUMMARY_HOST, ceiling="high", code=_CODE_HOST)
+
+
+_CODE_HOST = "model = DistributedDataParallel(model, broadcast_buffers=False)"
+_SUBJECT_HOST = Text("ddp-buffer-broadcast-subject-host", "broadcast of buffers, share of the step")
+_BASIS_HOST = Text(
+    "ddp-buffer-broadcast-basis-host",
+    "at most the time of the broadcast; at least {least:ns} of it, because waiting for other ranks may move to the "
+    "reduction of gradients",
+)
+_SUMMARY_HOST = Text(
+    "ddp-buffer-broadcast-summary-host",
+    "Before each forward pass the buffers of the model are sent to all ranks: {host:ns} of a step of {step:ns} "
+    "({share:share}).",
+)
 
 RULE = Rule(
     id="ddp-buffer-broadcast",

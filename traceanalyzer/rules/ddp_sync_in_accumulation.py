@@ -11,8 +11,9 @@ What to do:
     Run all backward passes except the last one under `model.no_sync()`.
 
 How the saving is estimated:
-    The all-reduces of the early passes are saved. A step gains at most their time in which no other kernel runs; at
-    least half of that, because in them ranks also wait for each other, and may then wait in the last one instead.
+    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at least
+    half of that, because in them ranks also wait for each other, and may then wait in the last one instead. On the CPU
+    (gloo) at most all of their time: their threads take cores from the program, so that hidden ones are not free.
 
 When it is wrong:
     Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do
@@ -44,6 +45,12 @@ _BASIS = Text(
     "the all-reduces of all passes but the last one; at least {least:share} of their exposed part, because waiting "
     "for other ranks may move to the last pass",
 )
+_BASIS_HOST = Text(
+    "ddp-sync-in-accumulation-basis-host",
+    "at most the all-reduces of all passes but the last one, because their threads take cores from the program as "
+    "well; at least {least:share} of their exposed part, because waiting for other ranks may move to the last "
+    "pass",
+)
 _SUMMARY_HOST = Text(
     "ddp-sync-in-accumulation-summary-host",
     "{early:count} of {passes:count} backward passes exchange gradients although another pass follows before the "
@@ -67,6 +74,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     time, exposed = facts.host_per_step(found.time_ns), facts.host_per_step(found.exposed_ns)
     claims = {"communication": time}
+    if found.is_on_host:
+        change = TimeSaved("host", (_LEAST * exposed, time), _BASIS_HOST(least=_LEAST), None, claims)
+        yield Draft((evidence,), change, {**params, "time": time}, severity="info")
+        return
     change = TimeSaved("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
     yield Draft((evidence,), change, {**params, "time": time}, severity="info")
 
@@ -90,7 +101,7 @@ RULE = Rule(
         "ddp-sync-in-accumulation-not-when",
         "The model is sharded and has no room for whole gradients, or something reads the exchanged gradients early.",
     ),
-    severity="info to medium",
+    severity="info to critical",
     confidence="A",
     tags=("communication", "training"),
     since="0.1",

@@ -80,7 +80,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["gpu_share"]:
         return
     where = tuple(_place(facts, row) for row in churn)
-    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=_claims(facts, churn))
+    claims = _claims(facts, churn)
+    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims, is_removed=True)
     calls = round(sum(row.calls for row in churn) / facts.steps)
     params = {"casts": max(1, calls), "time": time, "share": share}
     first = churn[0]

@@ -70,7 +70,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     ends = [_saved(row) for row in rows]
     direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
-    change = TimeSaved("gpu", direct, _BASIS(passes=_PASSES), claims=_claims(facts, rows))
+    change = TimeSaved("gpu", direct, _BASIS(passes=_PASSES), claims=_claims(facts, rows), is_removed=True)
     where = tuple(_place(facts, row) for row in rows[:5])
     evidence = Evidence(_SUBJECT(), share, limits["step_share"], "share", where)
     kernels = round(sum(row.kernels * row.repetitions for row in rows) / facts.steps)

@@ -74,8 +74,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = most * time / step
     if share <= limits["gap_share"]:
         return
+    if measured and facts.is_replayed:
+        least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * time, most * time)
-    basis = (_BASIS_MEASURED if measured else _BASIS)(least=least, most=most)
+    basis = (_BASIS_MEASURED if measured and most < 1 else _BASIS)(least=least, most=most)
     change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
     owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
     where = tuple(_owners.place(row, row.time_ns / device.owner_steps, row.longest_start_ns) for row in owners[:5])

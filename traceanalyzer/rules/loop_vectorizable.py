@@ -19,8 +19,8 @@ How the saving is estimated:
 
 When it is wrong:
     Loops in which an iteration needs the result of the one before (recurrent layers, decoding) cannot be vectorized;
-    loops with matrix products, concatenation, sampling or readings of values are not judged. Loops inside PyTorch's own operators
-    do not count. A printed table counts `aten::select` but does not show who calls it.
+    loops with matrix products, concatenation, sampling or readings of values are not judged. Loops inside PyTorch's own
+    operators do not count. A printed table counts `aten::select` but does not show who calls it.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.vmap.html

@@ -119,6 +119,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             _BASIS(least=_LEAST, most=_MOST),
             (min(direct[0], exposed), min(direct[1], exposed)),
             ended,
+            (f"operator:{row.name}",),
         )
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}

@@ -14,7 +14,8 @@ What to do:
 
 How the saving is estimated:
     At most the GPU's idle time in these functions. At least what preparing inputs during the rest of the step saves,
-    less a fifth because workers share the cores; half of that where stacks were recorded, which slow Python code down.
+    less 31 % because workers share cores and memory; half of that where stacks were recorded, which slow Python
+    code down.
     On a CPU at most the time in these functions, and at least nothing: workers take the cores that the model needs.
 
 When it is wrong:
@@ -31,9 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.knowledge.loader_workers import SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _host_work, _loader, _owners, _recording
+from traceanalyzer.rules import _host_work, _owners, _recording
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -135,8 +137,8 @@ def _is_processor(rows: list[HostOwner]) -> bool:
 
 
 def _change(facts: Facts, time: float, *, is_loader: bool) -> TimeSaved:
-    hidden = (1 - _loader.CONTENTION) * min(time, facts.step_ns - time)
-    basis = _BASIS(contention=_loader.CONTENTION)
+    hidden = (1 - SLOWDOWN[1]) * min(time, facts.step_ns - time)
+    basis = _BASIS(contention=SLOWDOWN[1])
     if facts.is_host_inflated:
         hidden, basis = _STACKS * hidden, _BASIS_STACKS()
     interval = (hidden, time)

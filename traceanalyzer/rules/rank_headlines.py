@@ -68,7 +68,7 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
 
 def late_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:
     """The rank that causes most of the waiting in most of the steps, if that is most of the communication."""
-    late = _late_rank.find(facts, found) if found.counted_steps and not found.is_on_host else None
+    late = _late_rank.find(facts, found) if found.counted_steps and found.exposed_wait_ns is not None else None
     if late is None:
         return None
     row = late.row

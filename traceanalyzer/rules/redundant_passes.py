@@ -54,7 +54,7 @@ _OF_UPDATES = 0.5
 """Least part of the updates with a repeated pass (own choice: a validation now and then is wanted)."""
 
 _DISCARDED = Text("redundant-passes-discarded", "backward passes whose gradients zero_grad throws away")
-_UNUSED = Text("redundant-passes-unused", "updates before which outputs reach no backward pass")
+_UNUSED = Text("redundant-passes-unused", "updates before which some outputs reach no backward pass")
 _REPEATED = Text("redundant-passes-repeated", "updates with one more forward pass without autograd")
 _BASIS_CPU = Text(
     "redundant-passes-basis-cpu",

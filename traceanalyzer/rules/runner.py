@@ -1,4 +1,4 @@
-"""Runs the rules, limits the savings of their findings, ranks them, and lists the rules that could not judge."""
+"""Runs the rules, prices what their findings save, ranks them, and lists the rules that could not judge."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.rules import check, repeated, run_headlines, snippets
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
-from traceanalyzer.rules.combine import Fix, combine
+from traceanalyzer.rules.change import Fix, TimeSaved
+from traceanalyzer.rules.combine import combine
 from traceanalyzer.rules.distinct import distinct
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.headline import headline
+from traceanalyzer.rules.prices import Prices
 from traceanalyzer.rules.rule import Draft, Rule
 from traceanalyzer.rules.selection import Chosen
 
@@ -27,6 +29,12 @@ _CAPTURE = Text(
 )
 _FAILED = Text(
     "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
+)
+_ABSTAINS = Text(
+    "saving-model-abstains",
+    "{basis}; limited by the total times of the other resources, because the replay of this recording differs from it "
+    "by {error:share} of a step",
+    note="basis says how the saving was estimated, without a full stop",
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
@@ -69,12 +77,13 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
     reasons: dict[str, list[Message]] = {}
     for facts in runs:
         judged: list[_Judged] = []
+        prices = _prices(facts)
         for entry in chosen:
             try:
-                judged += _judged(entry, facts)
+                judged += _judged(entry, facts, prices)
             except Missing as missing:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
-        ordered, combined = _ordered(facts, _distinct(facts, judged), first=len(findings))
+        ordered, combined = _ordered(facts, prices, _distinct(facts, prices, judged), first=len(findings))
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
@@ -87,7 +96,7 @@ def _reason(found: Sequence[Message], runs: int) -> Message | None:
     return failed or (found[0] if len(found) == runs else None)
 
 
-def _judged(entry: Chosen, facts: Facts) -> list[_Judged]:
+def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]:
     """The findings of one rule.
 
     Raises:
@@ -97,7 +106,7 @@ def _judged(entry: Chosen, facts: Facts) -> list[_Judged]:
         drafts = list(islice(_drafts(entry, facts), MOST_FINDINGS + 1))
         if len(drafts) > MOST_FINDINGS:
             raise ValueError(f"more than {MOST_FINDINGS} findings in one run")
-        return [_finding(facts, entry.rule, draft) for draft in drafts]
+        return [_finding(facts, prices, entry.rule, draft) for draft in drafts]
     except Missing as missing:
         if not isinstance(missing.reason, Message):
             raise Missing(_failed(TypeError("a reason that is no message"))) from None
@@ -138,10 +147,38 @@ def _budget(facts: Facts) -> Budget:
     )
 
 
-def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
-    check.change(draft.change)
+def _prices(facts: Facts) -> Prices | None:
+    """Prices by replays; None where no model says what a change does, so that the budget bounds it."""
+    if facts.model is None or not facts.is_replayed:
+        return None
+    return Prices(facts.model, _plain_ns(facts))
+
+
+def _plain_ns(facts: Facts) -> float | None:
+    """What the typical step takes without the profiler, where a capture timed steps with and without it."""
+    overhead = facts.capture.overhead_share if facts.capture else None
+    return None if overhead is None else facts.step_ns / (1 + overhead)
+
+
+def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
+    """What a change is worth alone."""
     budget = _budget(facts)
-    saving = None if draft.change is None else budget.saving(draft.change)
+    if prices is not None:
+        return prices.saving(change, budget)
+    found = budget.saving(change)
+    if facts.model is None or not facts.model.abstains:
+        return found
+    return msgspec.structs.replace(found, basis=_ABSTAINS(basis=found.basis, error=facts.model.error_share))
+
+
+def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str:
+    """The resource for which a step still takes as long with a change."""
+    return _budget(facts).blocker(change) if prices is None else prices.blocker(change)
+
+
+def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
+    check.change(draft.change)
+    saving = None if draft.change is None else _saving(facts, prices, draft.change)
     latent = saving is not None and _is_latent(saving, facts.step_ns)
     code = rule.code if draft.code is None else draft.code
     finding = Finding(
@@ -150,7 +187,7 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
         severity=_severity(facts, draft, saving),
         confidence=draft.confidence or rule.confidence,
         latent=latent,
-        blocked_by=budget.blocker(draft.change) if latent and draft.change else None,
+        blocked_by=_blocker(facts, prices, draft.change) if latent and draft.change else None,
         title=rule.title(**draft.params),
         summary=(draft.summary or rule.summary)(**draft.params),
         advice=snippets.with_version(facts, (draft.advice or rule.advice)(**draft.params), code),
@@ -165,11 +202,11 @@ def _finding(facts: Facts, rule: Rule, draft: Draft) -> _Judged:
     return _Judged(rule, finding, draft)
 
 
-def _distinct(facts: Facts, judged: Sequence[_Judged]) -> list[_Judged]:
+def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) -> list[_Judged]:
     """The findings without what others of them say better."""
     kept = distinct(facts, [(entry.rule, entry.draft) for entry in judged])
     return [
-        entry if draft is entry.draft else _finding(facts, entry.rule, draft)
+        entry if draft is entry.draft else _finding(facts, prices, entry.rule, draft)
         for entry, draft in zip(judged, kept, strict=True)
         if draft is not None
     ]
@@ -196,19 +233,28 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
 def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
     """Sort key: by severity, then by what each saves by itself; what saves nothing yet or only informs comes last."""
     finding, saving = judged.finding, judged.finding.saving
-    wall, direct = (saving.wall_ns_per_step[1], saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
+    wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
     is_last = finding.latent or finding.severity == SEVERITIES[0]
     return is_last, -SEVERITIES.index(finding.severity), -wall, -direct, finding.rule
 
 
-def _ordered(facts: Facts, judged: Iterable[_Judged], first: int) -> tuple[list[_Judged], Combined | None]:
+def _worth(saving: Saving) -> float:
+    """What a saving most likely is, or at most where only bounds are known."""
+    return saving.wall_ns_per_step[1] if saving.point_ns_per_step is None else saving.point_ns_per_step
+
+
+def _ordered(
+    facts: Facts, prices: Prices | None, judged: Iterable[_Judged], first: int
+) -> tuple[list[_Judged], Combined | None]:
     """The findings of a run in their order, and what all of them save together.
 
     Args:
         facts: What is known of the run.
+        prices: What changes are worth by replays; None where nothing can be replayed.
         judged: Its findings.
         first: Position of the first of them in the report.
     """
     ranked = sorted(judged, key=_rank)
     fixes = [Fix(e.finding.rule, first + i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
-    return ranked, combine(_budget(facts), fixes)
+    budget = _budget(facts)
+    return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)

@@ -16,8 +16,9 @@ What to do:
 
 How the saving is estimated:
     At least four fifths of what operators take beyond what one core needs for their operations and bytes, generously:
-    16 operations and 4 bytes per ns, and 10 us for each call; the rest may be due to other programs. At most what is left if spinning threads share the cores evenly: the
-    step takes threads over cores times as long as with as many threads as cores.
+    16 operations and 4 bytes per ns, and 10 us for each call; the rest may be due to other programs. At most what is
+    left if spinning threads share the cores evenly: the step takes threads over cores times as long as with as many
+    threads as cores.
 
 When it is wrong:
     Other programs on the machine slow operators down, too, whatever the number of threads; cores that other containers
@@ -60,7 +61,7 @@ _NO_TABLE = Text(
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("thread_contention", ThreadContention)
-    _host_work.need_steps(facts)
+    _host_work.need_cpu_steps(facts)
     ratio = found.threads / found.cpus
     beyond = found.beyond_ns / found.steps
     share = beyond / facts.step_ns

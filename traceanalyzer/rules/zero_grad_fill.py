@@ -90,6 +90,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         _BASIS(loop=_LOOP),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
+        tuple(f"operator:{row.name}" for row in rows),
     )
     yield Draft(evidence, change, {"fills": _each(rows), "host": host, "idle": starved, "share": share})
 

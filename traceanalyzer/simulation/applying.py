@@ -9,11 +9,28 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by
-from traceanalyzer.simulation.edits import Bandwidth, Drop, Edits, Gathered, Host, Loader, Overlap, Relaunch, Scale
+from traceanalyzer.simulation import stand_ins
+from traceanalyzer.simulation.edits import (
+    Bandwidth,
+    Drop,
+    Edits,
+    Gathered,
+    Host,
+    HostTimes,
+    Loader,
+    Overlap,
+    Relaunch,
+    Scale,
+)
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
+
+_DIGITS = 9
+"""Of a share of time: so many digits are exact in floating point, whatever the order of edits."""
+_NO_TIMES = np.empty(0, np.int64)
 
 
 def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[Graph, I64 | None]:
@@ -33,6 +50,7 @@ def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[
     gathered = Gathered(len(graph.host), len(graph.device))
     for edit in edits:
         _gather(context, marks_ns, graph, edit, gathered)
+    _shrunk(graph.host, gathered)
     return _changed(graph, gathered)
 
 
@@ -54,7 +72,7 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
         case Overlap(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
         case Host(thread, start, end, factor):
-            _shrink(host, thread, start, end, factor, gathered)
+            gathered.host_times.append((*stand_ins.of_times(context, host.thread, thread, start, end), factor))
         case Relaunch(rows, cost):
             _relaunch(context, marks_ns, graph, rows, cost, gathered)
         case Drop(rows):
@@ -83,19 +101,52 @@ def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
     return found
 
 
-def _shrink(host: HostPoints, thread: I64, start: I64, end: I64, factor: float, gathered: Gathered) -> None:
-    """Multiply host time that lies in some intervals."""
-    before = np.where(host.is_first, host.time_ns - host.cost_ns, shifted(host.time_ns, 0))
-    handed = np.where(host.held_by_point != NOTHING, np.append(host.time_ns, 0)[host.held_by_point], host.time_ns)
+def _shrunk(host: HostPoints, gathered: Gathered) -> None:
+    """Multiply host time by the factors of the times in which it lies; where several overlap, by all of them."""
     for _, own in members(host.chain):
-        rows = np.flatnonzero(thread == host.thread[own[0]])
-        times = Intervals.union(start[rows], end[rows])
-        if not times:
+        edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
+        if not len(edges):
             continue
-        for since, factors in ((before, gathered.host_factor), (handed, gathered.delay_factor)):
-            length = np.maximum(host.time_ns[own] - since[own], 0)
-            share = times.within(since[own], host.time_ns[own]) / np.maximum(length, 1)
-            factors[own] *= np.where(host.is_judged[own], 1 - (1 - factor) * share, 1.0)
+        left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
+        time, judged = host.time_ns[own], host.is_judged[own]
+        begin = np.append(time[0] - host.cost_ns[own[0]], time[:-1])
+        remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
+        gathered.host_factor[own] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
+        handed = np.flatnonzero(judged & (host.held_by_point[own] != NOTHING))
+        if len(handed):
+            since = host.time_ns[host.held_by_point[own[handed]]]
+            remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
+            gathered.delay_factor[own[handed]] = _shares(remains, time[handed] - since)
+
+
+def _shares(remains: F64, length: I64) -> F64:
+    """The share of some times that remains; all of those without length."""
+    found: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), _DIGITS), 1.0)
+    return found
+
+
+def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
+    """Where the factor of a thread's time changes, ascending, and its value from there to the next."""
+    parts = []
+    for threads, start, end, factor in times:
+        rows = np.flatnonzero(threads == thread)
+        parts.append((Intervals.union(start[rows], end[rows]), factor))
+    edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
+    factors = np.ones(len(edges))
+    for part, factor in parts:
+        change = np.zeros(len(edges) + 1, np.int64)
+        change[np.searchsorted(edges, part.start)] += 1  # both are distinct, and no start of a part is an end of it
+        change[np.searchsorted(edges, part.end)] -= 1
+        factors[np.cumsum(change)[:-1] > 0] *= factor
+    return edges, factors
+
+
+def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
+    """How much time remains from the first edge to each time; before the first edge less than 0."""
+    piece = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 1)
+    passed = times - edges[piece]
+    remains: F64 = left[piece] + np.where(passed > 0, passed * factor[piece], passed)
+    return remains
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
@@ -108,7 +159,7 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     gone = np.bincount(gone[gone != NO_PARENT], minlength=len(launches))
     calls = np.flatnonzero((gone > 0) & (gone == every))
     start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
-    _shrink(graph.host, thread.astype(np.int64), start, end, 0.0, gathered)
+    gathered.host_times.append((thread.astype(np.int64), start, end, 0.0))
     gathered.unblocked |= _ends(context, graph.host, calls)
     nodes = links.node[calls]
     size = len(context.host.tree)
@@ -118,7 +169,8 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     empty = np.flatnonzero((left > 0) & (left == whole))
     tree = context.host.tree
     around, within = tree.start_ns[empty], tree.end_ns[empty]
-    _shrink(graph.host, tree.thread[empty].astype(np.int64), around, within, 0.0, gathered)
+    threads = tree.thread[empty].astype(np.int64)
+    gathered.host_times.append((*stand_ins.of_times(context, graph.host.thread, threads, around, within), 0.0))
 
 
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
@@ -133,7 +185,7 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
     key = host.chain[marked] * (len(marks_ns) + 1) + step
     firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
     thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
-    _shrink(host, thread, start, end, 0.0, gathered)
+    gathered.host_times.append((thread, start, end, 0.0))
     passed = np.append(0, np.cumsum(host.cost_ns))
     # the launches in between happen at once, so that the cost comes after all of them
     removed = passed[lasts + 1] - passed[firsts + 1]
@@ -189,8 +241,13 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
 
 
 def _times(values: I64, factor: F64) -> I64:
-    """Products, rounded down so that a factor below 1 never lengthens; what is negative stays."""
-    return np.where((factor == 1) | (values < 0), values, np.floor(values * factor).astype(np.int64))
+    """Products, rounded down so that a factor below 1 never lengthens; what is negative stays.
+
+    What is missing of a whole number by the last digits of the factor is not.
+    """
+    missing = 10.0**-_DIGITS * np.maximum(values, 0) + 10.0**-_DIGITS
+    products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
+    return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
 
 
 def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:

@@ -167,15 +167,21 @@ def analyze(context: Context) -> CriticalPath:
 
 def bottleneck(found: Model, edits: Edits) -> str:
     """What the step takes longest for with some edits: `loader`, `host`, `gpu` or `communication`."""
+    times = chains(found, edits)
+    return max(times, key=lambda name: times[name])
+
+
+def chains(found: Model, edits: Edits) -> dict[str, int]:
+    """Time of the path in ns, over all steps, with some edits: of `gpu`, `host`, `loader` and `communication`."""
     graph, times, bounds = found.changed(edits)
     pieces = back_pointers.critical(graph, times, bounds)
     within = Intervals.union(step_times.starts(bounds, times), step_times.ends(bounds, times))
     length = within.within(pieces.start_ns, pieces.end_ns)
     sums = sum_by(_resources(found, graph, pieces), length, len(RESOURCES)).tolist()
-    chains = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
+    found_ns = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
     for name, ns in zip(RESOURCES, sums, strict=True):
-        chains[_CHAINS.get(name, "gpu")] += ns
-    return max(chains, key=lambda name: chains[name])
+        found_ns[_CHAINS.get(name, "gpu")] += ns
+    return found_ns
 
 
 def _resources(found: Model, graph: Graph, pieces: Pieces) -> I64:

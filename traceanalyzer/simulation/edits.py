@@ -1,8 +1,8 @@
 """What a fix changes in a program, as data. Rows are those of the trace's tables.
 
-Edits are gathered before any of them is applied: factors are multiplied, of floors the highest counts, and what is
-dropped or no longer waits is so for all. So their order does not matter, and one that only shortens durations or
-removes causes never makes a replay longer, alone or together with others.
+Edits are gathered before any of them is applied: factors are multiplied where they meet, of floors the highest counts,
+and what is dropped or no longer waits is so for all. So their order does not matter, and one that only shortens
+durations or removes causes never makes a replay longer, alone or together with others.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ class Bandwidth:
 Edit = Loader | Scale | Drop | Unblock | Host | Relaunch | Overlap | Bandwidth
 Edits = Sequence[Edit]
 
+HostTimes = tuple[I64, I64, I64, float]
+"""Thread, start and end of host times, and the factor of them all."""
+
 
 @dataclass
 class Gathered:
@@ -107,6 +110,8 @@ class Gathered:
     """What a wait for the loader takes at most; None does not limit them."""
     loader_factor: float = 1.0
     """Of each wait for the loader."""
+    host_times: list[HostTimes] = field(default_factory=list)
+    """Host times with their factors."""
     host_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
     """Of the host time before each point."""
     delay_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)

@@ -30,15 +30,24 @@ def _of_host(host: HostPoints, device: DeviceChain) -> HostPoints:
 
 
 def _of_device(host: HostPoints, device: DeviceChain) -> DeviceChain:
-    """Gaps, latencies and waits with the time that is left when the latest of their causes is over."""
+    """Gaps, latencies and waits with the time that is left when the latest of their causes is over.
+
+    Where a cause asks for more time than was recorded, only that cause asks for less: what was launched later than
+    usual may start as close to its predecessor as others do, but not before its predecessor has ended.
+    """
     ends = device.start_ns + device.dur_ns
-    follows = np.where(device.is_first, NEVER, shifted(ends, 0) + device.gap_ns)
-    launched = np.append(host.time_ns, 0)[device.launch] + device.latency_ns
-    launched = np.where(device.launch == RECORDED, device.latency_ns, launched)
-    launched = np.where(device.launch == NOTHING, NEVER, launched)
-    waited = np.where(device.waits_for != NOTHING, np.append(ends, 0)[device.waits_for] + device.wait_ns, NEVER)
-    earliest: I64 = np.maximum(np.maximum(follows, launched), waited)
-    left = np.where(earliest > NEVER, device.start_ns - earliest, 0)
-    return replace(
-        device, gap_ns=device.gap_ns + left, latency_ns=device.latency_ns + left, wait_ns=device.wait_ns + left
+    since = (
+        np.where(device.is_first, NEVER, shifted(ends, 0)),
+        np.where(device.launch == RECORDED, 0, np.append(host.time_ns, NEVER)[device.launch]),
+        np.append(ends, NEVER)[device.waits_for],
     )
+    asked = device.gap_ns, device.latency_ns, device.wait_ns
+    known = [cause > NEVER for cause in since]
+    times = [np.where(is_known, cause + ns, NEVER) for cause, ns, is_known in zip(since, asked, known, strict=True)]
+    earliest: I64 = np.maximum.reduce(times)
+    left = np.where(earliest > NEVER, np.maximum(device.start_ns - earliest, 0), 0)
+    gap, latency, wait = (
+        np.where(is_known, np.minimum(ns + left, device.start_ns - cause), ns)
+        for cause, ns, is_known in zip(since, asked, known, strict=True)
+    )
+    return replace(device, gap_ns=gap, latency_ns=latency, wait_ns=wait)

@@ -2,7 +2,7 @@
 
 Consecutive typical steps make a part. A part begins with the step before its first one, which fills the queues but is
 not judged. A replay costs time for each event, so of long recordings only as many steps are modelled as have some
-hundred thousand events.
+ten thousand events.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, program_steps
 from traceanalyzer.trace.table import I64
 
-MOST_EVENTS = 100_000
-"""Greatest number of calls and device events (own choice: their replay takes some ten milliseconds)."""
+MOST_EVENTS = 30_000
+"""Greatest number of calls and device events (own choice: a replay takes some milliseconds, and a report makes some
+fifty of them)."""
 MOST_PARTS = 8
 """Own choice: where steps that are unlike the others cut the recording more often, the longest parts stand for all."""
 FOREVER = 1 << 60

@@ -256,12 +256,13 @@ def test_a_worker_that_dies_takes_nothing_with_it() -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_without_any_worker_this_process_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["Worker", "slots"])
+def test_without_processes_or_their_memory_this_process_does_all(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
     usual = everything(read(TEXT))
-    monkeypatch.setattr(workers, "Worker", refused)
+    monkeypatch.setattr(workers, what, refused)
     assert everything(read(TEXT, jobs=3)) == usual
 
 

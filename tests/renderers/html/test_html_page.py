@@ -164,7 +164,7 @@ def test_the_first_screen_has_step_gpu_and_findings() -> None:
     for words in ("Bound by input: Plain words", "One step, on average", "GPU utilization", "Most valuable findings"):
         assert words in page.text
     begin = page.text.index("Most valuable findings")
-    assert "100.0 ms to 130.7 ms per step, 57.22 % to 74.79 %" in page.text[begin:]
+    assert "100-130\u00a0ms per step, 57-75\u00a0%" in page.text[begin:]
 
 
 def test_a_finding_says_everything() -> None:
@@ -177,7 +177,7 @@ def test_a_finding_says_everything() -> None:
         "DataLoader(dataset, num_workers=4) # Plain words",
         "Measured: Plain words 75.00 % 5.00 %",
         "174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms",
-        "up to 5.000 ms per step",
+        "up to 5.0\u00a0ms per step",
         "Critical",
         "B: inferred from names and shapes",
         "Latent:",

@@ -12,7 +12,7 @@ Checks = Callable[[Host, int], None]
 """What an evaluation does behind the function, by the number of the layer."""
 
 
-def check(host: Host, layer: int = 0) -> None:
+def look_for_nan(host: Host, layer: int = 0) -> None:
     """What autograd does with each tensor that a function returns: 12 us."""
     with host.op("aten::isnan", 1, 1):
         host.leaf("aten::ne", 2)
@@ -58,7 +58,7 @@ def nothing(host: Host, layer: int) -> None:
 
 def fires() -> TraceBuilder:
     """Anomaly mode: a stack for each operator, a check behind each function."""
-    return training(check, stack=100)
+    return training(look_for_nan, stack=100)
 
 
 def quiet() -> TraceBuilder:
@@ -68,12 +68,12 @@ def quiet() -> TraceBuilder:
 
 def trap_hook_on_a_layer() -> TraceBuilder:
     """A hook of the program checks the gradients of two layers."""
-    return training(lambda host, layer: check(host) if layer < 2 else None)
+    return training(lambda host, layer: look_for_nan(host) if layer < 2 else None)
 
 
 def trap_hooks_before_functions() -> TraceBuilder:
     """Hooks of the program check what functions are given."""
-    return training(nothing, hook=check)
+    return training(nothing, hook=look_for_nan)
 
 
 def trap_check_of_the_loss() -> TraceBuilder:
@@ -83,5 +83,5 @@ def trap_check_of_the_loss() -> TraceBuilder:
     for number in range(4):
         with host.annotation(f"ProfilerStep#{number}"):
             for _ in range(10):
-                check(host)
+                look_for_nan(host)
     return finish(trace)

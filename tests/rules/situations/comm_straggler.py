@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
 from tests.builders.ranks import Meeting, run
 
 Run = tuple[TraceBuilder, ...]
@@ -78,3 +79,29 @@ def trap_somebody_else_each_time() -> Run:
 def trap_hidden_waiting() -> Run:
     """While the others wait, they compute."""
     return run(4, [meeting(always(2), hidden=2000)])
+
+
+def over_gloo(late: Callable[[int, int], int], steps: int = 6) -> Run:
+    """Two ranks on the CPU that compute for 3 ms and meet for 500 us; somebody comes late."""
+    ranks = []
+    for rank in range(2):
+        loop = GlooTraining(rank)
+        for step in range(steps):
+            with loop.host.annotation(f"ProfilerStep#{step}"):
+                own, other = late(rank, step), late(1 - rank, step)
+                loop.host.work(own)
+                loop.forward()
+                loop.backward([500 + max(0, other - own)], dur=2000)
+                loop.update()
+        ranks.append(loop.finish())
+    return tuple(ranks)
+
+
+def fires_over_gloo() -> Run:
+    """Rank 1 sleeps for 2.0 to 2.5 ms in each step."""
+    return over_gloo(lambda rank, step: (2000 + 100 * step) * rank)
+
+
+def trap_turns_over_gloo() -> Run:
+    """Rank 1 is late in most steps, by very different times: the ranks share cores."""
+    return over_gloo(lambda rank, step: (100, 3000, 200, 2500, 150, 2800)[step] * rank)

@@ -32,16 +32,35 @@ def fires() -> TraceBuilder:
     return training(4000, 6000)
 
 
-def on_the_host(name: str = LOADER) -> TraceBuilder:
+def on_the_host(name: str = LOADER, wait: Time = 4000) -> TraceBuilder:
     """The same training without a GPU."""
     trace = TraceBuilder(devices=())
     host = Host(trace, at=10)
     for number in range(3):
         with host.annotation(f"ProfilerStep#{number}"):
-            host.range(name, 4000)
+            host.range(name, wait)
             with host.op("aten::mm", 5, 6000):
                 pass
     return finish(trace)
+
+
+def with_frames(frame: str, *, cpus: int = 2) -> TraceBuilder:
+    """Steps on the CPU that load for 8 ms, in a call of a built-in function, and compute for 12 ms."""
+    trace = TraceBuilder(devices=(), options=("with_stack",))
+    trace.metadata["traceanalyzer"] = {"version": 1, "host": {"cpus": cpus, "threads": 1}}
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            with host.annotation(LOADER), host.frame(frame, before=8000):
+                pass
+            with host.op("aten::mm", 5, 12_000):
+                pass
+    return finish(trace)
+
+
+def trap_ready_batches() -> TraceBuilder:
+    """Workers have each batch ready; to fetch it takes 1.5 ms of a step of 7.5."""
+    return training(1500, 6000, name=WORKERS)
 
 
 def fires_in_a_table() -> str:

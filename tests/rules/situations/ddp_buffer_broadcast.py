@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
 
@@ -43,3 +44,24 @@ def trap_no_broadcast() -> TraceBuilder:
 def trap_hidden_by_the_gpu() -> TraceBuilder:
     """Kernels of the step before run for 10 ms longer than the host needs."""
     return parallel(2000, last=10_000)
+
+
+def over_gloo(broadcast: int) -> TraceBuilder:
+    """Three steps on the CPU, whose forward pass first sends buffers for so many us."""
+    loop = GlooTraining()
+    for number in range(3):
+        with loop.host.annotation(f"ProfilerStep#{number}"):
+            loop.forward(broadcast=broadcast)
+            loop.backward([200])
+            loop.update()
+    return loop.finish()
+
+
+def fires_over_gloo() -> TraceBuilder:
+    """Each forward pass sends buffers for 400 us, and copies them for 100."""
+    return over_gloo(400)
+
+
+def trap_no_buffers_over_gloo() -> TraceBuilder:
+    """A model without buffers."""
+    return over_gloo(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
 from tests.builders.training import Training
 from tests.rules.judging import table
 
@@ -75,3 +76,25 @@ def trap_gpu_projection() -> TraceBuilder:
 def in_a_table() -> str:
     """A table."""
     return table([{"Name": "nccl:all_reduce", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
+
+
+def over_gloo(reduces: list[list[int]]) -> TraceBuilder:
+    """Three steps on the CPU with one backward pass per entry, each of which waits for these all-reduces."""
+    loop = GlooTraining()
+    for number in range(3):
+        with loop.host.annotation(f"ProfilerStep#{number}"):
+            for lengths in reduces:
+                loop.forward()
+                loop.backward(lengths)
+            loop.update()
+    return loop.finish()
+
+
+def fires_over_gloo() -> TraceBuilder:
+    """Three passes, each with an all-reduce of 600 us."""
+    return over_gloo([[600], [600], [600]])
+
+
+def trap_no_sync_over_gloo() -> TraceBuilder:
+    """Only the last pass exchanges."""
+    return over_gloo([[], [], [600]])

@@ -91,6 +91,16 @@ def trap_device() -> TraceBuilder:
     return looping(body)
 
 
+def trap_unread_device() -> TraceBuilder:
+    """A GPU was not recorded, for which the program may be waiting."""
+
+    def body(host: Host, number: int) -> None:
+        host.leaf("aten::cudnn_convolution", 20)
+        host.work(2000)
+
+    return on_cpu(body)
+
+
 def trap_loader() -> TraceBuilder:
     """The pause is a wait for the loader, which other rules are about."""
 

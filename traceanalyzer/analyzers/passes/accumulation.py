@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import recorded_collectives
 from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.passes.marks import backward, optimizer_starts
@@ -30,7 +32,7 @@ class Exchange(msgspec.Struct, frozen=True):
     collectives: int
     """Number of collectives that the backward pass calls."""
     time_ns: int | None
-    """Time of their kernels on the device in ns; null where there are none, as on a CPU."""
+    """Time of their kernels on the device, or of their threads on the CPU, in ns; null where neither was recorded."""
 
 
 class Accumulation(msgspec.Struct, frozen=True):
@@ -45,11 +47,14 @@ class Accumulation(msgspec.Struct, frozen=True):
     collectives: int
     """Number of all-reduces that these early exchanges call."""
     time_ns: int | None
-    """Time of their kernels on the device in ns; null where there are none, as on a CPU."""
+    """Time of their kernels on the device, or of their threads on the CPU, in ns; null where neither was recorded."""
     exposed_ns: int | None
-    """Part of that time in ns in which no other kernel runs; null where there are no kernels."""
+    """Part of that time in ns in which no other kernel runs, or on the CPU no operator of another thread; null where
+    the time is unknown."""
     examples: tuple[Exchange, ...]
     """The early exchanges that take longest, at most five, the longest first."""
+    is_on_host: bool = False
+    """Whether the times are those of threads on the CPU."""
 
 
 def find(context: Context) -> Accumulation | None:
@@ -61,30 +66,31 @@ def find(context: Context) -> Accumulation | None:
     several = np.flatnonzero(inside & np.isin(update, numbers[counts > 1]))
     if not len(several):
         return None
-    calls, kernels = _collectives(context)
+    found = _reduces(context)
     bounds = passes.start_ns[several], _until(context)[several]
-    count = np.searchsorted(calls, bounds[1]) - np.searchsorted(calls, bounds[0])
-    first, after = (np.searchsorted(kernels[1], times) for times in bounds)
-    spent = np.concatenate(([0], np.cumsum(context.trace.device.dur_ns[kernels[0]])))
+    first, after = (np.searchsorted(found.called, times) for times in bounds)
+    count = after - first
+    spent = np.concatenate(([0], np.cumsum(found.dur_ns)))
     time = spent[after] - spent[first]
     is_last = np.append(update[several][1:] != update[several][:-1], True)
     last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]
-    by_time = time >= _SAME * time[last]
-    early = ~is_last & (count > 0) & (count >= _SAME * count[last]) & by_time
-    rows = [kernels[0][first[number] : after[number]] for number in np.flatnonzero(early).tolist()]
-    on_device = len(kernels[0]) > 0
-    found = [
-        Exchange(int(bounds[0][number]), int(count[number]), int(time[number]) if on_device else None)
-        for number in np.flatnonzero(early).tolist()
+    is_same = time >= _SAME * time[last] if found.on_device else np.ones(len(time), np.bool_)
+    early = ~is_last & (count > 0) & (count >= _SAME * count[last]) & is_same
+    numbers_of_early = np.flatnonzero(early).tolist()
+    exchanges = [
+        Exchange(int(bounds[0][number]), int(count[number]), int(time[number]) if found.is_timed else None)
+        for number in numbers_of_early
     ]
+    rows = [np.arange(first[number], after[number]) for number in numbers_of_early]
     return Accumulation(
         updates=int((counts > 1).sum()),
         passes=len(several),
-        early_exchanges=len(found),
-        collectives=sum(exchange.collectives for exchange in found),
-        time_ns=sum(exchange.time_ns or 0 for exchange in found) if on_device else None,
-        exposed_ns=_exposed(context, np.concatenate([kernels[0][:0], *rows])) if on_device else None,
-        examples=tuple(sorted(found, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
+        early_exchanges=len(exchanges),
+        collectives=sum(exchange.collectives for exchange in exchanges),
+        time_ns=sum(exchange.time_ns or 0 for exchange in exchanges) if found.is_timed else None,
+        exposed_ns=found.exposed(np.concatenate([np.empty(0, np.int64), *rows])) if found.is_timed else None,
+        examples=tuple(sorted(exchanges, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
+        is_on_host=found.is_timed and not found.on_device,
     )
 
 
@@ -96,28 +102,42 @@ def _until(context: Context) -> I64:
     return until
 
 
-def _collectives(context: Context) -> tuple[I64, tuple[I64, I64]]:
-    """When all-reduces are called (by kernels, else by host ranges); rows of their kernels and when those start."""
+@dataclass(frozen=True)
+class _Reduces:
+    """All-reduces in the order in which they are called."""
+
+    called: I64
+    start_ns: I64
+    dur_ns: I64
+    others: Intervals
+    """When the program computes."""
+    on_device: bool
+    is_timed: bool
+    """Whether durations are those of the all-reduces, not of handing them over to a device that was not recorded."""
+
+    def exposed(self, rows: I64) -> int:
+        """Time in which some of them run and nothing computes."""
+        start = self.start_ns[rows]
+        return (Intervals.union(start, start + self.dur_ns[rows]) - self.others).length
+
+
+def _reduces(context: Context) -> _Reduces:
+    """Kernels that reduce; where there are none, host ranges."""
     trace = context.trace
     reduces = trace.names.where(lambda name: _ALL_REDUCE.search(name) is not None)
     device, launch = trace.device, context.links.launch
-    kernels = np.flatnonzero(communication_kernels(trace) & reduces[device.name] & (launch != NO_PARENT))
-    called = trace.launches.start_ns[launch[kernels]]
-    order = np.argsort(called, kind="stable")
-    kernels, called = kernels[order], called[order]
+    communicates = communication_kernels(trace)
+    kernels = np.flatnonzero(communicates & reduces[device.name] & (launch != NO_PARENT))
     if len(kernels):
-        return called, (kernels, called)
+        kernels = kernels[np.argsort(trace.launches.start_ns[launch[kernels]], kind="stable")]
+        called = trace.launches.start_ns[launch[kernels]]
+        computes = (device.category == Category.KERNEL) & ~communicates
+        others = Intervals.union(device.start_ns[computes], device.end_ns[computes])
+        return _Reduces(called, device.start_ns[kernels], device.dur_ns[kernels], others, on_device=True, is_timed=True)
     host = trace.host
-    ranges = (host.category == Category.ANNOTATION) & reduces[host.name]
-    return np.sort(host.start_ns[ranges]), (kernels, called)
-
-
-def _exposed(context: Context, kernels: I64) -> int:
-    """Time in which these kernels run and no kernel that computes."""
-    device = context.trace.device
-    computes = (device.category == Category.KERNEL) & ~communication_kernels(context.trace)
-    both = [
-        Intervals.union(device.start_ns[rows], device.start_ns[rows] + device.dur_ns[rows])
-        for rows in (kernels, np.flatnonzero(computes))
-    ]
-    return (both[0] - both[1]).length
+    own = context.once(recorded_collectives.host_ranges) & reduces[host.name]
+    is_timed = bool(own.any())
+    rows = np.flatnonzero(own if is_timed else (host.category == Category.ANNOTATION) & reduces[host.name])
+    rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
+    start, others = host.start_ns[rows], context.once(recorded_collectives.computing)
+    return _Reduces(start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)

@@ -212,7 +212,8 @@ class Ranks(msgspec.Struct, frozen=True):
     imbalance: float | None
     """Longest over mean of `own_ns`, less 1: by how much ranks differ without waiting. Null if it is unknown."""
     is_on_host: bool
-    """Whether some rank has collectives as host ranges; then the exposed part of the waiting is unknown."""
+    """Whether some rank has collectives as host ranges; then waiting is exposed while no other thread runs an
+    operator."""
     has_clocks: bool
     """Whether all ranks have the absolute time, so that clocks can be compared."""
     matching: Matching

@@ -71,7 +71,7 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
     count = len(steps.name)
     wait, exposed, transfer = (time / count if matched and count else None for time in times)
     mean_step = fmean(steps.duration_ns) if count else None
-    known = None if member.facts.is_on_host else exposed
+    known = exposed if tells_exposed(run) else None
     return RankRow(
         rank=run.numbers[position],
         file=member.source.name,
@@ -93,6 +93,11 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
         workload=member.recording.workload if member.recording else None,
         typical_step_ns=member.recording.typical_step_ns if member.recording else None,
     )
+
+
+def tells_exposed(run: RankRun) -> bool:
+    """Whether every rank tells what else ran during its collectives; reports of old versions do not on the host."""
+    return all(None not in member.facts.collectives.exposed_ns for member in run.members)
 
 
 def _idle(resources: StepResources | None) -> float | None:

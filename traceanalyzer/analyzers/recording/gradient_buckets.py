@@ -42,7 +42,7 @@ def gradient_buckets(context: Context) -> Buckets | None:
     trace = context.trace
     is_reduction = trace.names.where(_is_all_reduce)[trace.host.name]
     rows = np.flatnonzero(is_reduction)
-    sizes = [_flat_bytes(trace, int(row)) for row in rows]
+    sizes = [flat_bytes(trace, int(row)) for row in rows]
     known = [size for size in sizes if size]
     buckets = len(set(known))
     if len(known) < len(sizes) or buckets < 2 or len(known) < _STEPS * buckets or len(known) % buckets:
@@ -61,7 +61,7 @@ def _are_full(sizes: list[int]) -> bool:
     return sizes[0] >= _FIRST_CAP and all(size >= _CAP for size in sizes[1:-1])
 
 
-def _flat_bytes(trace: Trace, row: int) -> int | None:
+def flat_bytes(trace: Trace, row: int) -> int | None:
     """Size of the one flat tensor of numbers that a collective is called with; None for anything else."""
     shapes, types = trace.shapes[int(trace.host.shapes[row])], trace.types[int(trace.host.types[row])]
     return _size(shapes, types)

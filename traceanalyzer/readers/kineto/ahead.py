@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
@@ -41,12 +41,15 @@ _OPEN, _CLOSE, _COMMA = b"[],"
 def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
     """The windows of a file, decoded by this many processes, of which this one is the first.
 
-    Where the system cannot fork, this process is the only one.
+    Where the system cannot fork, or has no memory that processes share, this process is the only one.
     """
-    if not workers.can_start():
+    slots: list[Slot] = []
+    if workers.can_start():
+        with suppress(OSError):
+            slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + windows.WINDOW, _COLUMN_BYTES)
+    if not slots:
         yield EventWindows(source)
         return
-    slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + windows.WINDOW, _COLUMN_BYTES)
     with workers.started(jobs - 1, slots) as started:
         decoder = EventDecoder()
         ahead = ReadAhead(source, slots, started, decoder)

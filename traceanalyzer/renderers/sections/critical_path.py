@@ -13,6 +13,8 @@ from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTa
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.replay_error import Replay
 
+_MOST_ROWS = 10
+"""Rows of each table of parts (own choice: what comes after them is worth little)."""
 TITLE = Text("path-title", "Critical path", "the chain of causes that decides how long a step takes")
 _WORTH = Text("path-worth-title", "What a faster part is worth", "a table of parts of a program")
 
@@ -21,11 +23,9 @@ _SLACK = Text(
     "Kernels, copies and fills of {slack:ns} of {all:ns} could each take twice as long, one at a time, and the step "
     "would not get longer.",
 )
-_ERROR = Text(
-    "path-replay-error",
-    "Replayed from its dependencies, the step takes {modelled:ns} where {recorded:ns} were recorded: an error of "
-    "{error:share}.",
-)
+_REPLAYED = Text("path-replayed", "Step, replayed from its dependencies", "a label, followed by a time")
+_RECORDED = Text("path-recorded", "Step, recorded", "a label, followed by a time")
+_ERROR = Text("path-error", "Error of the replay", "a label, followed by a share of the step")
 _STARTS = Text("path-replay-starts", "Starts of device events are off by, median", "an error as a share of the step")
 _STARTS_MOST = Text("path-replay-starts-most", "Starts, 95 % are off by at most", "an error as a share of the step")
 _OTHER_DEVICES = Text(
@@ -34,8 +34,9 @@ _OTHER_DEVICES = Text(
 )
 _ABSTAINS = Text(
     "path-replay-abstains",
-    "An error above 5 % is too much to predict savings from the replay; the path itself is that of the recording.",
-    "the error of a replay of the dependencies in a trace",
+    "The replay is {error:share} off the recorded step, more than 5 %, so no saving is predicted from it. The path "
+    "itself is that of the recording.",
+    "of the dependencies in a trace",
 )
 _RESOURCES = {
     "loader": Text("path-loader", "DataLoader"),
@@ -63,7 +64,7 @@ _GAIN = SectionColumn(
 )
 _FREE = SectionColumn(Text("path-free", "Has slack", "time of kernels that could be slower without harm"), "ns")
 _OWNER = SectionColumn(Text("path-owner", "Owner of host time", "part of a program that takes time"), "", is_name=True)
-_PLACE = SectionColumn(Text("path-place", "Place", "kind, file and line"), "", is_name=True, is_extra=True)
+_PLACE = SectionColumn(Text("path-place", "Place", "kind, file and line"), "", is_name=True)
 _CLASS = SectionColumn(Text("path-class", "Kernels by kind of work"), "")
 _KERNEL = SectionColumn(Text("path-slack-kernel", "Could be twice as slow"), "", is_name=True)
 _UNNAMED = Text("path-no-operator", "(in no operator)")
@@ -113,13 +114,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section(
         "critical-path",
         TITLE,
-        messages=(path_sentence.sentence(found), *_other_devices(report), *_replay(replay)),
-        facts=tuple(_starts(replay)),
-        tables=(SectionTable("critical_path", (_RESOURCE, _TIME, _SHARE), rows, len(rows), is_extra=True),),
+        messages=(*path_sentence.left_out(found), *_other_devices(report), *_distrust(replay)),
+        facts=tuple(_errors(replay)),
+        tables=(SectionTable("critical_path", (_RESOURCE, _TIME, _SHARE), rows, len(rows)),),
         terms=_TERMS,
         topic=Topic.STEPS,
+        is_detail=True,
     )
-    tables = [make(found, top) for make in (_operators, _device_operators, _owners, _classes, _kernels)]
+    most = min(top, _MOST_ROWS)
+    tables = [make(found, most) for make in (_operators, _device_operators, _owners, _classes, _kernels)]
     shown = tuple(table for table in tables if table.rows)
     if shown:
         yield Section(
@@ -143,18 +146,21 @@ def _other_devices(report: Report) -> Iterator[Message]:
         yield _OTHER_DEVICES()
 
 
-def _replay(found: Replay | None) -> Iterator[Message]:
-    """How far the replay is from the recording, and whether it is trusted."""
+def _distrust(found: Replay | None) -> Iterator[Message]:
+    """Why nothing is predicted from the replay."""
+    if found is not None and found.abstained:
+        yield _ABSTAINS(error=found.error_share)
+
+
+def _errors(found: Replay | None) -> Iterator[Fact]:
+    """How far the replay is from the recording."""
     if found is not None:
-        yield _ERROR(modelled=found.modelled_ns, recorded=found.recorded_ns, error=found.error_share)
-        if found.abstained:
-            yield _ABSTAINS()
-
-
-def _starts(found: Replay | None) -> Iterator[Fact]:
-    if found is not None and found.device_start_error_p50_share is not None:
-        yield Fact(_STARTS, found.device_start_error_p50_share, "share")
-        yield Fact(_STARTS_MOST, found.device_start_error_p95_share, "share")
+        yield Fact(_REPLAYED, found.modelled_ns, "ns")
+        yield Fact(_RECORDED, found.recorded_ns, "ns")
+        yield Fact(_ERROR, found.error_share, "share")
+        if found.device_start_error_p50_share is not None:
+            yield Fact(_STARTS, found.device_start_error_p50_share, "share")
+            yield Fact(_STARTS_MOST, found.device_start_error_p95_share, "share")
 
 
 def _operators(found: CriticalPath, top: int) -> SectionTable:

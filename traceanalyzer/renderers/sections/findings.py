@@ -13,15 +13,15 @@ _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
 _COMBINED = Text(
-    "findings-combined",
-    "All fixes together: a step gets shorter by at least {low:ns} and at most {high:ns} ({low_share:share} to "
-    "{high_share:share}). Then the next bottleneck is: {resource}.",
-    note="resource is GPU, Host, DataLoader or Communication",
+    "findings-together",
+    "All fixes together: a step gets shorter by {saving:estimate}, {share:estimated_share} of it. Then the next "
+    "bottleneck is: {resource}.",
+    note="saving and share are intervals such as 25-31 ms; resource is GPU, Host, DataLoader or Communication",
 )
 _COMBINED_ONLY = Text(
-    "findings-combined-only",
-    "All fixes together: a step gets shorter by at least {low:ns} and at most {high:ns} ({low_share:share} to "
-    "{high_share:share}).",
+    "findings-together-only",
+    "All fixes together: a step gets shorter by {saving:estimate}, {share:estimated_share} of it.",
+    note="saving and share are intervals such as 25-31 ms",
 )
 ORDER = Text(
     "findings-order",
@@ -31,9 +31,10 @@ _TERMS = (
     Term(
         Text("define-saving", "Saving"),
         Text(
-            "define-saving-say",
-            "How much shorter a step gets, at least and at most. The other resources limit it, because they "
-            "still need their own time.",
+            "define-saving-estimate",
+            "How much shorter a step gets by this fix alone: most likely, and in brackets at least and at most. It "
+            "comes from a replay of what waited for what in the recording. Where that is not possible, only the "
+            "interval is known, from the total times of the other resources.",
         ),
     ),
     Term(
@@ -80,10 +81,10 @@ def _of_run(headline: Headline, message: Message) -> Message:
 
 
 def _together(headline: Headline, combined: Combined) -> Message:
-    (low, high), (low_share, high_share) = combined.wall_ns_per_step, combined.wall_share
+    saving = (combined.wall_ns_per_step[0], combined.point_ns_per_step, combined.wall_ns_per_step[1])
+    share = (combined.wall_share[0], None, combined.wall_share[1])
     following = finding_texts.next_bottleneck(headline)
     if following is None:
-        return _COMBINED_ONLY(low=low, high=high, low_share=low_share, high_share=high_share)
+        return _COMBINED_ONLY(saving=saving, share=share)
     known = finding_texts.RESOURCES.get(following)
-    resource = following if known is None else known()
-    return _COMBINED(low=low, high=high, low_share=low_share, high_share=high_share, resource=resource)
+    return _COMBINED(saving=saving, share=share, resource=following if known is None else known())

@@ -8,7 +8,7 @@ from statistics import median
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.step_breakdown import PARTS, Average, StepBreakdown
 from traceanalyzer.knowledge import frameworks
-from traceanalyzer.renderers.sections import throughput
+from traceanalyzer.renderers.sections import path_sentence, throughput
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
@@ -97,7 +97,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section(
         "overview",
         TITLE,
-        messages=tuple(said),
+        messages=(*said, *path_sentence.of_report(report)),
         facts=(*_facts(breakdown, average), *throughput.facts(report)),
         parts=tuple(_parts(average)),
         topic=Topic.SUMMARY,

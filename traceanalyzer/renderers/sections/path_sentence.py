@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
 from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
 
 _MOST_TURNS = 5
@@ -44,10 +45,10 @@ _IN_ORDER_OF_ONE = Text(
     "The step closest to the mean is {parts}.",
     "parts is such as: host 40 ms, then GPU 78 ms",
 )
-_WITH_SHORT = Text(
-    "path-with-short-turns",
-    "{said} Shorter turns in between take {time:ns} in all.",
-    "said is a sentence such as: The step is host 40 ms, then GPU 78 ms.",
+_SHORT = Text(
+    "path-short-turns",
+    "The sentence on the step leaves out shorter turns, which take {time:ns} in all.",
+    "the sentence is such as: The step is host 40 ms, then GPU 78 ms",
 )
 _IN_TURNS = Text(
     "path-in-turns",
@@ -56,16 +57,21 @@ _IN_TURNS = Text(
 )
 
 
-def sentence(found: CriticalPath) -> Message:
+def of_report(report: Report) -> Iterator[Message]:
+    """The sentence, if the report has a path of some length."""
+    found = report.result("critical_path", CriticalPath)
+    if found is not None and found.step_ns and found.parts:
+        yield _sentence(found)
+
+
+def _sentence(found: CriticalPath) -> Message:
     """The path in one sentence: in the order of time where it has few parts, else by size."""
     turns, hidden = _turns(found.stretches)
-    whole = hidden + sum(ns for _, ns in turns)
-    if turns and len(turns) <= _MOST_TURNS and hidden <= _MOST_HIDDEN * whole:
+    if _is_ordered(turns, hidden):
         parts = [_PIECES[chain](time=ns) for chain, ns in turns]
         if len(parts) == 1 and found.steps == 1:
             return (_NEARLY if hidden else _ALL)(part=parts[0])
-        said = (_IN_ORDER if found.steps == 1 else _IN_ORDER_OF_ONE)(parts=_chain(parts, _THEN))
-        return _WITH_SHORT(said=said, time=hidden) if hidden >= _LEAST * whole else said
+        return (_IN_ORDER if found.steps == 1 else _IN_ORDER_OF_ONE)(parts=_chain(parts, _THEN))
     sums: dict[str, float] = {}
     for part in found.parts:
         chain = _CHAINS.get(part.resource, "gpu")
@@ -73,6 +79,19 @@ def sentence(found: CriticalPath) -> Message:
     ranked = sorted(sums, key=lambda chain: (-sums[chain], chain))
     kept = [chain for chain in ranked if sums[chain] >= _LEAST * found.step_ns] or ranked[:1]
     return _IN_TURNS(parts=_chain([_PIECES[chain](time=sums[chain]) for chain in kept], _AND))
+
+
+def left_out(found: CriticalPath) -> Iterator[Message]:
+    """What the sentence leaves out, if it is enough to be told."""
+    turns, hidden = _turns(found.stretches)
+    if _is_ordered(turns, hidden) and hidden >= _LEAST * (hidden + sum(ns for _, ns in turns)):
+        yield _SHORT(time=hidden)
+
+
+def _is_ordered(turns: Sequence[tuple[str, int]], hidden: int) -> bool:
+    """Whether so few turns take so much of the step that they are told in their order."""
+    whole = hidden + sum(ns for _, ns in turns)
+    return 0 < len(turns) <= _MOST_TURNS and hidden <= _MOST_HIDDEN * whole
 
 
 def _turns(stretches: Sequence[CriticalStretch]) -> tuple[list[tuple[str, int]], int]:

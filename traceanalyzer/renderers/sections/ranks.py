@@ -192,7 +192,7 @@ def _messages(found: Ranks) -> Iterator[Message]:
     else:
         yield _ONE(mean=found.mean_step_ns)
     if found.wait_ns is not None:
-        waiting = _WAITING_ON_HOST if found.is_on_host else _WAITING
+        waiting = _WAITING_ON_HOST if found.exposed_wait_ns is None else _WAITING
         yield waiting(wait=found.wait_ns, exposed=found.exposed_wait_ns, transfer=found.transfer_ns)
     if found.imbalance is not None and found.wait_ns is not None:
         yield _UNEVEN(rank=_by_own(found)[0].rank, share=found.imbalance)
@@ -227,8 +227,8 @@ def _by_own(found: Ranks) -> list[RankRow]:
 
 
 def _ranks(found: Ranks, top: int) -> SectionTable:
-    """Table of the ranks; on the CPU all waiting is shown, because its exposed part is unknown."""
-    columns = [(c, "wait_ns" if c is _WAIT and found.is_on_host else field) for c, field in _RANK_COLUMNS]
+    """Table of the ranks; all waiting is shown where its exposed part is unknown."""
+    columns = [(c, "wait_ns" if c is _WAIT and found.exposed_wait_ns is None else field) for c, field in _RANK_COLUMNS]
     return _table("ranks", columns, _by_own(found), top)
 
 

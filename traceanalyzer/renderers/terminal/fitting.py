@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from traceanalyzer.report.section import Section
 
-LINES = 59
+LINES = 61
 """Number of lines of a screen (own choice: what a terminal on a laptop shows at once)."""
 
 
@@ -57,10 +57,6 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
 
 def cut(section: Section, level: Level) -> Section:
     """Cut a section to a level; a table with one row per figure is not a ranking, and is kept."""
-    tables = tuple(
-        table if table.row_units else replace(table, rows=table.rows[: level.rows])
-        for table in section.tables
-        if not table.is_extra
-    )
+    tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

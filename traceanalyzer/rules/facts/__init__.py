@@ -22,6 +22,7 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Resources
 from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.document import TableRow
 
 R = TypeVar("R")
@@ -93,6 +94,9 @@ class Facts:
     """Results of the analyses by key."""
     reasons: Mapping[str, Message] = field(default_factory=dict)
     """Why an analysis has no result, by its key."""
+
+    model: Model | None = None
+    """The causal model of the trace, for what changes are worth; None where there is none."""
 
     def find(self, key: str, kind: type[R]) -> R | None:
         """The result of an analysis by its key; None if the analysis was skipped."""
@@ -209,6 +213,14 @@ class Facts:
         if recording is None or not recording.steps:
             return self.step_ns * self.steps
         return float(sum(step.duration_ns for step in recording.steps))
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether a model says what changes are worth; else bounds do.
+
+        It does not where what is missing from the recording holds things up, too.
+        """
+        return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
 
     @property
     def is_startup(self) -> bool:

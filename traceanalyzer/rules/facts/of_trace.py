@@ -11,13 +11,18 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
 from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.rules.facts import Facts
+from traceanalyzer.simulation.model import Model
 
 _UNRELIABLE = 0.4
 """Share of idle time without explanation from which on the explanations are chance (own choice)."""
 
 
 def facts(
-    summary: TraceSummary, results: Mapping[str, Any], reasons: Mapping[str, Message], gpu: Gpu | None = None
+    summary: TraceSummary,
+    results: Mapping[str, Any],
+    reasons: Mapping[str, Message],
+    gpu: Gpu | None = None,
+    model: Model | None = None,
 ) -> tuple[Facts, ...]:
     """The one run of a trace, by its typical step; none if it has no step of any length."""
     recording = results.get("recording")
@@ -26,7 +31,8 @@ def facts(
     found = recording.typical.resources
     host = None if is_partial(recording.typical) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
-    return (Facts(resources, len(recording.steps), summary=summary, gpu=gpu, results=results, reasons=reasons),)
+    steps = len(recording.steps)
+    return (Facts(resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model),)
 
 
 def is_partial(typical: TypicalStep) -> bool:

@@ -1,0 +1,253 @@
+"""What changes are worth by replays: alone, together, without the profiler. Times in microseconds unless named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from statistics import mean
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests import corpus_files
+from tests.builders import TraceBuilder
+from tests.random_traces import Plan, plans
+from tests.reading import read_built
+from traceanalyzer import analyze
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.knowledge.profiler_overhead import overheads
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Combined, Saving
+from traceanalyzer.rules.budget import Budget
+from traceanalyzer.rules.change import Fix, TimeSaved
+from traceanalyzer.rules.prices import Prices
+from traceanalyzer.simulation import model
+
+BASIS = Message("basis", {}, "because")
+OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
+"""What recording an operator costs in microseconds."""
+
+
+def prices(trace: TraceBuilder, plain: float | None = None) -> Prices:
+    found = model.require(Context(read_built(trace)))
+    return Prices(found, None if plain is None else plain * 1000)
+
+
+def budget(step: float) -> Budget:
+    return Budget(step * 1000, 0.0, step * 1000, 0.0, 0.0, is_estimate=False)
+
+
+def takes(resource: str, low: float, high: float, *claims: str, **details: object) -> TimeSaved:
+    direct = low * 1000, high * 1000
+    return TimeSaved(resource, direct, BASIS, None, dict.fromkeys(claims, high * 1000), **details)  # type: ignore[arg-type]
+
+
+def wall(saving: Saving | Combined | None) -> tuple[float, ...]:
+    assert saving is not None
+    low, high = saving.wall_ns_per_step
+    assert saving.point_ns_per_step is not None
+    return low / 1000, saving.point_ns_per_step / 1000, high / 1000
+
+
+def on_cpu() -> TraceBuilder:
+    """A step of 1000: an operator of 400, autograd's thread for 300 while the program waits, and an operator of 100."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 1000)
+    trace.op("aten::addmm", 0, 400, sequence=7)
+    trace.op("autograd::engine::evaluate_function: AddmmBackward0", 500, 300, sequence=7, fwd_thread=1, tid=4202)
+    trace.op("AddmmBackward0", 500, 300, sequence=7, fwd_thread=1, tid=4202)
+    trace.op("aten::mm", 550, 200, tid=4202)
+    trace.op("aten::add_", 850, 100)
+    return trace
+
+
+def test_host_time_of_an_operator_shortens_a_step_on_a_cpu() -> None:
+    saving = prices(on_cpu()).saving(takes("host", 100, 200, "operator:aten::addmm"), budget(1000))
+    assert wall(saving) == (100, 150, 200)
+    assert saving.wall_share == (0.1, 0.2)
+    assert (saving.estimated_by, saving.step_ns) == ("model", None)
+
+
+def test_the_thread_of_autograd_stands_in_for_the_one_that_waits() -> None:
+    found = prices(on_cpu())
+    assert wall(found.saving(takes("host", 50, 100, "operator:aten::mm"), budget(1000))) == (50, 75, 100)
+    # half of both: 200 of the program's thread and 100 of autograd's
+    both = takes("host", 300, 300, "operator:aten::addmm", "operator:aten::mm")
+    assert wall(found.saving(both, budget(1000))) == (300, 300, 300)
+
+
+def test_what_is_not_named_or_not_found_is_taken_off_all_host_time() -> None:
+    found = prices(on_cpu())
+    for claims in ((), ("operator:aten::unheard_of",), ("anything:at all",)):
+        assert wall(found.saving(takes("host", 100, 250, *claims), budget(1000))) == pytest.approx((100, 175, 250))
+
+
+def test_time_beyond_what_is_named_is_around_it() -> None:
+    """The operator takes 100; of the other 900, 200 go away as well."""
+    assert wall(prices(on_cpu()).saving(takes("host", 300, 300, "operator:aten::add_"), budget(1000))) == pytest.approx(
+        (300, 300, 300), abs=0.01
+    )
+
+
+def test_two_changes_of_one_operator_share_it() -> None:
+    """Each takes 300 of 400 away, together no more than 400: the second one takes only the rest."""
+    found = prices(on_cpu())
+    one, other = (takes("host", 300, 300, "operator:aten::addmm") for _ in range(2))
+    combined = found.combine(budget(1000), [Fix("a", 0, one), Fix("b", 1, other)])
+    assert combined is not None
+    assert wall(combined) == (300, 300, 300)
+    assert [fix.rule for fix in combined.fixes] == ["a"], "the other one adds nothing"
+
+
+def test_what_adds_nothing_is_no_row_and_rows_come_by_what_they_save_alone() -> None:
+    found = prices(on_cpu())
+    fixes = [
+        Fix("small", 0, takes("host", 50, 50, "operator:aten::add_")),
+        Fix("large", 1, takes("host", 200, 200, "operator:aten::addmm")),
+        Fix("nothing", 2, takes("gpu", 10, 20)),
+    ]
+    combined = found.combine(budget(1000), fixes)
+    assert combined is not None
+    assert [(fix.rule, fix.point_ns_per_step) for fix in combined.fixes] == [("large", 200_000), ("small", 50_000)]
+    assert combined.next_bottleneck == "host"
+    assert found.combine(budget(1000), fixes[2:]) is None
+
+
+def test_kernels_that_go_away_take_their_launches_along() -> None:
+    """The host launches two kernels of 10 in operators of 100, and a step takes 250: only the host's time matters."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 250)
+    for start in (10, 120):
+        trace.op("aten::gelu", start, 100)
+        trace.launch_kernel("gelu_kernel", start + 70, 10, at=start + 50, call_dur=10)
+    found = prices(trace)
+    assert wall(found.saving(takes("gpu", 10, 10, "operator:aten::gelu"), budget(250))) == (0, 0, 0)
+    removed = takes("gpu", 10, 10, "operator:aten::gelu", is_removed=True)
+    assert wall(found.saving(removed, budget(250))) == pytest.approx((100, 100, 100), abs=0.01), (
+        "half of the operators, as half of the kernels"
+    )
+
+
+def crowded() -> TraceBuilder:
+    """A step of 1000: one operator of 400, and 1000 of 0.5 each."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 1000)
+    trace.op("aten::mm", 0, 400)
+    for number in range(1000):
+        trace.op("aten::add", 400 + Decimal(number) / 2, Decimal("0.5"))
+    return trace
+
+
+def test_recording_costs_between_nothing_and_what_was_measured() -> None:
+    """The small operators are shorter by what recording them costs, so half of them is less by half of that."""
+    change = takes("host", 250, 250, "operator:aten::add")
+    low, point, high = wall(prices(crowded()).saving(change, budget(1000)))
+    assert (point, high) == (250, 250)
+    assert low == pytest.approx(250 - 500 * OPERATOR, abs=1)
+
+
+def test_a_capture_states_savings_of_the_step_without_the_profiler() -> None:
+    """Recording costs 250: then the large operator takes 400 of 750, and half of the step without the profiler."""
+    found = prices(crowded(), plain=750)
+    saving = found.saving(takes("host", 400, 400, "operator:aten::mm"), budget(1000))
+    assert saving.step_ns == 750_000
+    assert saving.wall_share == pytest.approx((400 / 1000, 400 / 750), abs=0.002)
+    assert wall(saving) == pytest.approx((300, 400, 400), abs=1.5)
+    assert saving.basis.id == "saving-without-profiler"
+    slower = prices(crowded(), plain=1100).saving(takes("host", 400, 400, "operator:aten::mm"), budget(1000))
+    assert wall(slower) == pytest.approx((440, 440, 440)), "a machine that was busier then: the share is the same"
+
+
+def doubtful() -> TraceBuilder:
+    """Kernels whose starts nothing explains: every other one is late by 400 of a step of 500."""
+    trace = TraceBuilder()
+    for number in range(8):
+        start = 500 * number
+        trace.step(number, start, 500)
+        trace.op("aten::mm", start + 5, 480)
+        late = 400 if number % 2 else 0
+        trace.launch_kernel("sgemm", start + 20 + late, 50, at=start + 10, call_dur=5)
+        trace.launch("cudaStreamSynchronize", start + 20, 55 + late)
+    return trace
+
+
+def test_where_the_model_abstains_bounds_say_so() -> None:
+    context = Context(read_built(doubtful()))
+    assert model.require(context).abstains
+    report = analyze(context.trace)
+    savings = [finding.saving for finding in report.findings if finding.saving is not None]
+    assert savings
+    for saving in savings:
+        assert (saving.estimated_by, saving.point_ns_per_step) == ("budget", None)
+        assert saving.basis.id == "saving-model-abstains"
+    assert all(h.combined is None or h.combined.estimated_by == "budget" for h in report.headlines)
+
+
+def adds_up(combined: Combined) -> None:
+    rows = [fix.scenarios_ns_per_step for fix in combined.fixes]
+    total = combined.scenarios_ns_per_step
+    assert total is not None
+    for number, whole in enumerate(total):
+        assert sum(row[number] for row in rows if row is not None) == pytest.approx(whole, abs=1e-3)
+    assert sum(fix.point_ns_per_step or 0.0 for fix in combined.fixes) == pytest.approx(total[1], abs=1e-3)
+    assert combined.point_ns_per_step == total[1]
+    low, high = combined.wall_ns_per_step
+    assert low - 1e-6 <= min(total) <= max(total) <= high + 1e-6
+
+
+KEYS = ["operator:aten::a", "operator:aten::b", "loader", "communication", "idle:launch_bound", "idle:synchronization"]
+changes = st.builds(
+    lambda resource, low, more, keys, removed, within: takes(
+        resource, low, low + more, *keys, is_removed=removed, within=within
+    ),
+    st.sampled_from(["loader", "host", "gpu", "communication"]),
+    st.integers(0, 20),
+    st.integers(0, 20),
+    st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
+    st.booleans(),
+    st.sampled_from([(), ("operator:aten::a",)]),
+)
+
+
+@given(plans, st.lists(changes, max_size=4), st.sampled_from([None, 10.0]))
+def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[TimeSaved], plain: float | None) -> None:
+    built = model.of(Context(read_built(plan.build())))
+    assume(built is not None)
+    assert built is not None
+    found = Prices(built, None if plain is None else plain * 1000)
+    for change in wanted:
+        low, point, high = wall(found.saving(change, budget(100)))
+        assert 0 <= low <= point <= high
+    combined = found.combine(budget(100), [Fix(str(n), n, change) for n, change in enumerate(wanted)])
+    if combined is not None:
+        adds_up(combined)
+
+
+@given(plans, changes)
+def test_one_fix_together_is_worth_what_it_is_alone(plan: Plan, change: TimeSaved) -> None:
+    built = model.of(Context(read_built(plan.build())))
+    assume(built is not None)
+    assert built is not None
+    found = Prices(built)
+    alone, combined = found.saving(change, budget(100)), found.combine(budget(100), [Fix("only", 0, change)])
+    assume((alone.point_ns_per_step or 0.0) > 0)
+    assert combined is not None
+    assert combined.wall_ns_per_step == alone.wall_ns_per_step
+    assert combined.point_ns_per_step == alone.point_ns_per_step
+
+
+@pytest.mark.corpus
+def test_rows_add_up_on_real_traces(corpus: Path) -> None:
+    combined = list(_combined(corpus))
+    assert len(combined) >= 12
+    for found in combined:
+        adds_up(found)
+
+
+def _combined(corpus: Path) -> Iterator[Combined]:
+    for path in sorted((corpus / "corpus").glob("*.json.gz")):
+        for headline in corpus_files.report_of(path).headlines:
+            if headline.combined is not None and headline.combined.estimated_by == "model":
+                yield headline.combined

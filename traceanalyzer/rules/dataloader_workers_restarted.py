@@ -1,0 +1,132 @@
+"""The loader's worker processes end with each epoch and start anew with the next one.
+
+What it detects:
+    Two waits for a loader with worker processes that follow each other with nothing of the model between, for a
+    millisecond or more: the last wait of an epoch, which ends the workers, and the first one of the next, for which new
+    ones start, load code and prepare. That processes start is told by a capture (workers that are not persistent, or a
+    loader that is made anew) or by Python frames (`_MultiProcessingDataLoaderIter.__init__`, `multiprocessing`).
+
+Why it matters:
+    Starting a process takes milliseconds to seconds, and nothing is trained meanwhile. With short epochs, as of a small
+    dataset or of frequent validation, that is a good part of the time.
+
+What to do:
+    Pass `persistent_workers=True`, and keep one `DataLoader` for all epochs: the workers belong to it.
+
+How the saving is estimated:
+    Time of the changes of epochs per step of the recording. At most all of it but two usual waits, or, if that is more,
+    the time by which steps with a change are longer than others: beside workers that start, and with memory that they
+    share, a step computes longer. At least the two waits beyond their usual length, because the rest may be the
+    program's own work between epochs. If only one change was recorded, how often they come is unknown, and nothing is
+    promised.
+
+When it is wrong:
+    A recording that happens to hold the change between two long epochs: per epoch it costs as little as it takes once.
+    What a program does itself between epochs (validation, checkpoints) is no reason, but adds to the time.
+
+References:
+    https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_SUBJECT = Text("dataloader-workers-restarted-subject", "changes of epochs, share of the recorded steps")
+_BASIS = Text(
+    "dataloader-workers-restarted-basis",
+    "at most the time by which steps with a change of epochs are longer than others; at least the waits in them beyond "
+    "the usual",
+)
+_ONCE = Text(
+    "dataloader-workers-restarted-basis-once",
+    "at most the time by which the step with the change of epochs is longer than others; at least nothing, because how "
+    "often epochs change is not recorded",
+)
+_NO_SIGN = Text(
+    "dataloader-workers-restarted-no-sign",
+    "neither a capture nor Python frames tell whether workers start anew with each epoch",
+)
+_FEW = 2
+"""Changes from which on the recording tells how often they come."""
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = facts.need("loader_epochs", LoaderEpochs)
+    starts = _starts(facts, found)
+    if starts is None:
+        raise Missing(_NO_SIGN())
+    usual = 2 * found.turns * found.usual_ns
+    most = facts.host_per_step(max(0.0, found.total_ns - usual, found.excess_ns or 0.0))
+    least = min(max(0.0, facts.host_per_step(found.wait_ns - usual)), most)
+    share = most / facts.step_ns
+    if not starts or share <= limits["share"]:
+        return
+    where = tuple(
+        CodePlace("time", "epoch", value=turn.duration_ns, unit="ns", start_ns=turn.start_ns) for turn in found.longest
+    )
+    is_frequent = found.turns >= _FEW
+    interval = (least if is_frequent else 0.0), most
+    change = TimeSaved("host", interval, (_BASIS if is_frequent else _ONCE)(), claims={"loader:epochs": most})
+    params = {"turns": found.turns, "each": most * facts.steps / found.turns, "share": share}
+    evidence = Evidence(_SUBJECT(), share, limits["share"], "share", where)
+    yield Draft((evidence,), change, params, ceiling="critical" if is_frequent else "medium")
+
+
+def _starts(facts: Facts, found: LoaderEpochs) -> bool | None:
+    """Whether processes start when epochs change; None if nothing tells."""
+    told = [turn.starts_processes for turn in found.longest if turn.starts_processes is not None]
+    if told:
+        return all(told)
+    loaders = facts.capture.facts.loaders if facts.capture else None
+    own = [loader for loader in loaders or () if loader.workers]
+    if not own:
+        return None
+    return len(own) > 1 or own[0].persistent_workers is False
+
+
+RULE = Rule(
+    id="dataloader-workers-restarted",
+    title=Text("dataloader-workers-restarted-title", "The loader's workers start anew with each epoch"),
+    summary=Text(
+        "dataloader-workers-restarted-summary",
+        "Between {turns:count} pairs of epochs, worker processes end and others start, which costs {each:ns} each "
+        "time: {share:share} of the recorded steps.",
+        one="Between two epochs, worker processes end and others start, which costs {each:ns}: {share:share} of the "
+        "recorded steps.",
+    ),
+    advice=Text(
+        "dataloader-workers-restarted-advice",
+        "Make one DataLoader before the first epoch, with persistent_workers=True, and use it in all epochs. If epochs "
+        "are very short, join several of them into one (a sampler that repeats).",
+        note="persistent_workers=True is code",
+    ),
+    not_when=Text(
+        "dataloader-workers-restarted-not-when",
+        "Epochs are long, and the recording happens to hold the change between two of them.",
+    ),
+    severity="info to critical",
+    confidence="B",
+    tags=("input", "training"),
+    since="0.2",
+    thresholds=(
+        Threshold(
+            "share",
+            0.03,
+            "share",
+            "time of changes of epochs beyond the usual, over the recorded steps",
+            "own choice, as for dataloader-bound: a step varies by 1 to 2 % from run to run",
+        ),
+    ),
+    code="loader = DataLoader(dataset, num_workers=4, persistent_workers=True)  # once, before the first epoch",
+    links=("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",),
+    trace=_trace,
+    stage="preview",
+)

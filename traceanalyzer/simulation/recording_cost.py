@@ -1,0 +1,65 @@
+"""What recording took of the host's time: a cost for each event, as measured on another machine.
+
+Operators, ranges of `record_function`, calls of Python functions and allocations each cost the host some time only
+because they are recorded (`knowledge/profiler_overhead.json`). A program without the profiler does not spend it, so
+host time is between what was recorded and that without these costs. What the runtime's calls and device events cost to
+record was not measured.
+"""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import numpy as np
+
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_activity import operator_rows
+from traceanalyzer.analyzers.sums import members
+from traceanalyzer.knowledge.profiler_overhead import EventCost, overheads
+from traceanalyzer.simulation.edits import Host
+from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.table import F64, I64
+
+
+def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -> Host:
+    """The edit that takes the cost of recording off the host's time: from the start of each event on.
+
+    Where events begin so fast that their costs would overlap, each follows the one before.
+
+    Args:
+        context: The trace.
+        windows: The parts that are modelled; events outside of them do not matter.
+        scale: How many times the measured cost an event cost here, 0 or more.
+    """
+    trace, operators = context.trace, operator_rows(context)
+    cost = np.where(operators, _median("operator"), _median("range"))
+    cost += np.where(operators & (trace.host.shapes > 0), _median("shapes"), 0.0)
+    tables = (
+        (trace.host, cost),
+        (trace.frames, np.full(len(trace.frames), _median("frame"))),
+        (trace.memory, np.full(len(trace.memory), _median("memory"))),
+    )
+    parts = [_within(windows, table.thread.astype(np.int64), table.start_ns, costs) for table, costs in tables]
+    thread, time, costs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    less = np.rint(scale * costs).astype(np.int64)
+    order = np.argsort(time, kind="stable")
+    thread, time, less = thread[order], time[order], less[order]
+    end = np.empty(len(time), np.int64)
+    for _, rows in members(thread):
+        passed = np.cumsum(less[rows])
+        end[rows] = passed + np.maximum.accumulate(time[rows] - (passed - less[rows]))
+    return Host(thread, end - less, end, 0.0)
+
+
+def _within(windows: tuple[Window, ...], thread: I64, time: I64, costs: F64) -> tuple[I64, I64, F64]:
+    """What lies in the windows."""
+    inside = np.zeros(len(time), np.bool_)
+    for window in windows:
+        inside |= (time >= window.start_ns) & (time < window.end_ns)
+    return thread[inside], time[inside], costs[inside]
+
+
+def _median(kind: str) -> float:
+    """Cost of an event of a kind in ns: the mean over all measurements of their medians."""
+    found: list[EventCost] = [getattr(each, kind) for each in overheads()]
+    return mean(cost.median_ns for cost in found)
