@@ -19,7 +19,11 @@ def recorded(traces: Sequence[Path]) -> Recorded:
         findings += ta.ranks(list(traces)).findings
     said = []
     for finding in findings:
-        wall = None if finding.saving is None else finding.saving.wall_ns_per_step
-        saving = None if wall is None else (wall[0] / _NS_PER_MS, wall[1] / _NS_PER_MS)
-        said.append(Said(finding.rule, finding.severity, saving))
+        saving = finding.saving
+        wall = (
+            None
+            if saving is None
+            else (saving.wall_ns_per_step[0] / _NS_PER_MS, saving.wall_ns_per_step[1] / _NS_PER_MS)
+        )
+        said.append(Said(finding.rule, finding.severity, wall, None if saving is None else saving.wall_share))
     return Recorded(step_ns / _NS_PER_MS, tuple(said))

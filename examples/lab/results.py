@@ -18,6 +18,8 @@ class Said(msgspec.Struct, frozen=True):
     severity: str
     saving_ms: tuple[float, float] | None = None
     """By how much a step gets shorter, at least and at most; null where nothing is promised."""
+    saving_share: tuple[float, float] | None = None
+    """The same as shares of the step that it is about; null in runs that did not keep them."""
 
 
 class Recorded(msgspec.Struct, frozen=True):

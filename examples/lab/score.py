@@ -54,15 +54,20 @@ class Score:
     @property
     def predicted(self) -> tuple[float, float] | None:
         """The saving of the finding of the fault that promises most, at least and at most; None without one."""
-        return _largest([said for said in self.before.said if said.rule in self.fault.rules])
+        return None if self._chosen is None else self._chosen.saving_ms
+
+    @property
+    def _chosen(self) -> Said | None:
+        known = [said for said in self.before.said if said.rule in self.fault.rules and said.saving_ms is not None]
+        return max(known, key=lambda said: (said.saving_ms or (0.0, 0.0))[1], default=None)
 
     @property
     def predicted_shares(self) -> tuple[float, float] | None:
-        """The same as shares of the step in the trace, which the profiler and other programs have made longer."""
-        if self.predicted is None:
+        """The same as shares of the step that the saving is about."""
+        if self._chosen is None or self._chosen.saving_ms is None:
             return None
-        low, high = self.predicted
-        return low / self.before.step_ms, high / self.before.step_ms
+        low, high = self._chosen.saving_ms
+        return self._chosen.saving_share or (low / self.before.step_ms, high / self.before.step_ms)
 
     @property
     def measured(self) -> tuple[float, float, float]:
@@ -141,11 +146,6 @@ def _judged(paths: tuple[Path, ...]) -> Recorded:
     from examples.lab.reading import recorded  # noqa: PLC0415 - loads the whole tool
 
     return recorded(paths)
-
-
-def _largest(said: list[Said]) -> tuple[float, float] | None:
-    savings = [entry.saving_ms for entry in said if entry.saving_ms is not None]
-    return max(savings, key=lambda saving: saving[1]) if savings else None
 
 
 def _spread(values: list[float]) -> tuple[float, float, float]:

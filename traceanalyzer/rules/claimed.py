@@ -55,9 +55,11 @@ class Resolver:
             return ()
         if change.resource == "loader":
             return self._loader(ns, gone.get("loader", 0.0))
+        if change.resource == "host":
+            return self._on_host(change, ns, gone)
         if change.resource == "communication" or "communication" in change.claims:
             return self._communication(ns, gone.get("communication", 0.0))
-        return self._on_device(change, ns, gone) if change.resource == "gpu" else self._on_host(change, ns, gone)
+        return self._on_device(change, ns, gone)
 
     def _loader(self, ns: float, gone: float) -> tuple[Edit, ...]:
         """Waits become shorter, all by the same share; if a device no longer waits at all, neither does the host."""
