@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import dataloader, host_origins, modules, quality, synchronizations, timeline
+from traceanalyzer.analyzers import (
+    dataloader,
+    host_origins,
+    modules,
+    operators_around,
+    quality,
+    synchronizations,
+    timeline,
+)
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.links import _started_before
 from traceanalyzer.analyzers.modules.paths import Paths
@@ -48,7 +56,7 @@ def test_the_loaders_waited_for_longest_are_described(monkeypatch: pytest.Monkey
 
 
 def test_waits_are_told_apart_by_the_innermost_operators() -> None:
-    trace, kept = TraceBuilder(), synchronizations.OPERATORS
+    trace, kept = TraceBuilder(), operators_around.OPERATORS
     for level in range(LEVELS):
         trace.op(f"op{level}", *nested(trace, level))
     trace.launch("cudaDeviceSynchronize", 2 * LEVELS, 1)

@@ -103,6 +103,12 @@ def test_within_counts_the_points_of_each_range(chosen: list[tuple[int, int]], a
     assert counts == [len(points(chosen) & set(range(s, s + length))) for s, length in asked]
 
 
+@given(spans)
+def test_a_set_contains_its_points(chosen: list[tuple[int, int]]) -> None:
+    times = np.array(FRAME, np.int64)
+    assert {int(time) for time in times[built(chosen).contains(times)]} == points(chosen)
+
+
 @given(spans, spans, shifts)
 def test_time_has_no_origin(one: list[tuple[int, int]], two: list[tuple[int, int]], shift: int) -> None:
     a, b, later_a, later_b = built(one), built(two), built(one, shift), built(two, shift)

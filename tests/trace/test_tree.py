@@ -183,6 +183,34 @@ def test_nearest_is_the_first_marked_one_on_the_way_up(given_slices: list[Slice]
     assert tree.nearest(marked).tolist() == expected
 
 
+def first_marked(tree: Tree, position: int, marked: set[int]) -> int:
+    while position != NO_PARENT and position not in marked:
+        position = int(tree.parent[position])
+    return position
+
+
+@given(slices.filter(bool), st.lists(st.integers(0, 10**6), max_size=9))
+def test_a_few_marked_among_many_slices(given_slices: list[Slice], places: list[int]) -> None:
+    """The same slices on so many threads that few of all are marked."""
+    many = [(thread + number, start, dur) for thread, start, dur in given_slices for number in range(0, 800, 2)]
+    tree, _ = build(sorted(many, key=lambda each: each[1]))
+    marked = {place % len(tree) for place in places}
+    mask = np.zeros(len(tree), np.bool_)
+    mask[[*marked]] = True
+    nearest = tree.nearest(mask)
+    near = {position for place in marked for position in range(max(0, place - 40), min(len(tree), place + 40))}
+    assert all(nearest[position] == first_marked(tree, position, marked) for position in near)
+    assert set(nearest.tolist()) <= {*marked, NO_PARENT}
+
+
+def test_more_points_than_are_looked_up_at_once() -> None:
+    tree, _ = build([(0, 0, 100), (0, 10, 20), (0, 12, 3), (1, 5, 5)])
+    thread, times = np.array([0, 0, 0, 1, 1, 0], np.int32), np.array([11, 13, 50, 7, 20, 200], np.int64)
+    many = 9_000
+    found = tree.innermost(np.tile(thread, many), np.tile(times, many))
+    assert found.tolist() == [1, 2, 0, 3, NO_PARENT, NO_PARENT] * many
+
+
 @given(slices, st.lists(st.tuples(st.sampled_from([0, 1, 7, 40_000]), st.integers(-3, 45)), max_size=20))
 def test_threads_far_apart_in_time_nest_as_near_ones(given_slices: list[Slice], points: list[tuple[int, int]]) -> None:
     """Times so large that threads one after another leave 64 bits."""

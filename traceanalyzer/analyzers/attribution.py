@@ -17,6 +17,7 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.marks import is_graph_launch
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -89,7 +90,7 @@ def of_graphs(context: Context) -> Bool:
 
 def of_operators(context: Context) -> Bool:
     """Which device events an operator launched by themselves, not as nodes of a graph."""
-    operator = context.host.tree.nearest(context.host.is_row(context.trace))
+    operator = context.host.tree.nearest(context.host.is_row)
     by_operator = entries(operator, context.links.device_node(), NO_PARENT) != NO_PARENT
     found: Bool = by_operator & ~context.once(of_graphs)
     return found
@@ -97,7 +98,7 @@ def of_operators(context: Context) -> Bool:
 
 def _of_modules(context: Context) -> Bool:
     owned = context.once(owners)
-    evaluations, forward = forward_nodes(context, owned)
+    evaluations, forward = forward_nodes(context)
     made_by = np.arange(len(context.host.tree))
     made_by[evaluations] = forward
     owner = entries(owned.owner, entries(owned.launch_node, context.links.launch, NO_PARENT), NO_PARENT)
@@ -109,7 +110,7 @@ def _of_modules(context: Context) -> Bool:
 def _of_classes(context: Context) -> Bool:
     trace, device = context.trace, context.trace.device
     unknown = (KernelClass.OTHER, KernelClass.TRITON)
-    codes, own = np.unique(device.name, return_inverse=True)
+    codes, own = ranked(device.name)
     known = np.array([kernel_class(trace.names[code]) not in unknown for code in codes.tolist()], np.bool_)
     found: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known[own]
     return found

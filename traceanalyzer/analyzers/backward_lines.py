@@ -56,7 +56,7 @@ def frames_of_launches(context: Context, frames: Tree) -> I64:
 
 def _evaluations(context: Context) -> _Evaluations:
     modules, tree = context.once(owners), context.host.tree
-    evaluations, forward = forward_nodes(context, modules)
+    evaluations, forward = forward_nodes(context)
     number = np.full(len(tree) + 1, NO_PARENT, np.int64)
     number[evaluations] = np.arange(len(evaluations))
     around = entries(tree.nearest(modules.is_evaluation), np.arange(-1, len(tree)), NO_PARENT)

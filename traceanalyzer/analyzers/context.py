@@ -52,6 +52,11 @@ class Context:
             self._computed[compute] = compute(self)
         return cast("T", self._computed[compute])
 
+    def release(self, *computed: Callable[[Context], Any]) -> None:
+        """Forget results of `once` that take much memory and that nobody needs any more."""
+        for compute in computed:
+            self._computed.pop(compute, None)
+
     def in_scope(self, start_ns: I64) -> Bool:
         """Which events count in tables of operators and kernels: those that start in the chosen steps, or all."""
         if self.scope is None:

@@ -109,7 +109,7 @@ def _kernels(context: Context) -> tuple[I64, I64]:
     device, host = context.trace.device, context.host
     kernels = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
     node = context.links.device_node()[kernels]
-    kernels, node = kernels[node != NO_PARENT], host.top()[node[node != NO_PARENT]]
+    kernels, node = kernels[node != NO_PARENT], host.top[node[node != NO_PARENT]]
     named = context.trace.names.where(lambda name: _CONVOLUTION.match(name) is not None)[host.name[node]]
     return node[named], kernels[named]
 

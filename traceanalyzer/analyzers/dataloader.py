@@ -11,6 +11,7 @@ import re
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import busy_times
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.python_lines import own_line_tree
@@ -111,8 +112,7 @@ def analyze(context: Context) -> DataLoader:
     rows = outermost(context)
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
     rows = rows[context.in_scope(tree.start_ns[rows])]
-    device = context.trace.device
-    busy = Intervals.union(device.start_ns, device.end_ns)
+    busy = busy_times.any_device(context)
     waits = dict(members(names[rows]))
     time = {code: int((tree.end_ns[rows[own]] - tree.start_ns[rows[own]]).sum()) for code, own in waits.items()}
     described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[:LOADERS])

@@ -136,7 +136,7 @@ def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
     node = context.links.device_node()[rows]
     found = np.zeros(len(context.host.tree) + 1, np.bool_)
     found[nodes] = True
-    return int(rows.sum()), int(found[context.host.top()[node[node != NO_PARENT]]].sum())
+    return int(rows.sum()), int(found[context.host.top[node[node != NO_PARENT]]].sum())
 
 
 def _copies(context: Context) -> I64:
@@ -162,7 +162,7 @@ def _crossing(context: Context) -> Bool:
     rows = (device.category == Category.MEMCPY) & crossing[device.name]
     node = context.links.device_node()[rows]
     found = np.zeros(len(context.host.tree) + 1, np.bool_)
-    found[context.host.top()[node[node != NO_PARENT]]] = True
+    found[context.host.top[node[node != NO_PARENT]]] = True
     crossing_nodes: Bool = found[:-1]
     return crossing_nodes
 
@@ -185,7 +185,7 @@ def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
     plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
     of_class = np.append(context.once(class_codes)[host.name], NO_PARENT)
     found = context.once(owners)
-    backward = entries(host.tree.nearest(found.is_evaluation), nodes, NO_PARENT) != NO_PARENT
+    backward = entries(found.evaluation, nodes, NO_PARENT) != NO_PARENT
     launched = context.once(node_times).device_total_ns[nodes] > 0
     row = host.row[nodes]
     return (

@@ -11,6 +11,7 @@ import math
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import busy_times
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.trace.distinct import distinct, ranked
@@ -68,16 +69,15 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
     length = window[1] - window[0]
     own = kernels & here
     start, dur = device.start_ns[own], device.dur_ns[own]
-    all_end = device.start_ns[here] + device.dur_ns[here]
-    busy = Intervals.union(device.start_ns[here], all_end).clip(*window).length / length
+    busy_share = busy_times.of_device(context, number).clip(*window).length / length
     clipped = np.maximum(np.minimum(start + dur, window[1]) - np.maximum(start, window[0]), 0)
     occupancy = device.occupancy[own]
     tensor_cores, unknown = _tensor_core_shares(context, own)
     return DeviceUse(
         device=number,
         utilization=Intervals.union(start, start + dur).clip(*window).length / length,
-        busy_share=busy,
-        idle_share=1 - busy,
+        busy_share=busy_share,
+        idle_share=1 - busy_share,
         est_sm_efficiency=_sm_efficiency(start, start + dur, device.blocks_per_sm[own], window),
         est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), clipped),
         tensor_core_share=tensor_cores,

@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.distinct import ascending, ranked
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -39,6 +40,8 @@ _COMPILING = re.compile(
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
 _FIRST_USE_NS = 1_000_000
 """Own choice: launch calls take about 5 us; what takes 200 times as long does more than launch."""
+_FEW = 16
+"""Points for each slice from which on points outside of all slices are left out first (own choice)."""
 _COMMUNICATION = re.compile(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
 _PYTHON_LINE = re.compile(r"\.py\(\d+\): |^<ipython-input|ipykernel")
 _LIBRARY_LINE = re.compile(
@@ -217,8 +220,20 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
         times: Time of each point in ns.
 
     Returns:
-        Rows of the table, or -1. Only slices that contain some point are nested, so a few points are cheap.
+        Rows of the table, or -1. Only slices that contain some point are nested, so a few points are cheap, and only
+        points in some slice are looked for, so a few slices are cheap.
     """
+    if not len(rows) or not len(times):
+        return np.full(len(times), NO_PARENT, np.int64)
+    if _FEW * len(rows) < len(times):
+        asked = np.flatnonzero(Intervals.union(slices.start_ns[rows], slices.end_ns[rows]).contains(times))
+        found = np.full(len(times), NO_PARENT, np.int64)
+        found[asked] = _innermost(slices, rows, thread[asked], times[asked])
+        return found
+    return _innermost(slices, rows, thread, times)
+
+
+def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, times: I64) -> I64:
     points = ascending(times)
     start = slices.start_ns[rows]
     following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -42,17 +43,21 @@ class HostTree:
     merged: Bool
     """Nodes that stand for their parent: its only child, of the same name, both operators."""
 
-    def is_row(self, trace: Trace) -> Bool:
+    wrapper: Bool
+    """Nodes that stand for the whole model."""
+
+    @cached_property
+    def is_row(self) -> Bool:
         """Which nodes count in operator tables."""
-        wrapper = trace.names.where(marks.is_wrapper)[self.name]
         plain = (self.kind == NodeKind.OPERATOR) & (self.category == Category.OPERATOR)
-        rows: Bool = plain & ~wrapper & ~self.merged
+        rows: Bool = plain & ~self.wrapper & ~self.merged
         return rows
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
         return entries(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
+    @cached_property
     def top(self) -> I64:
         """For each node, the node that stands for it after duplicates were merged."""
         return self.tree.nearest(~self.merged)
@@ -93,7 +98,8 @@ def build(trace: Trace, kind: U8) -> HostTree:
     name = np.concatenate((host.name[rows], frames.name[modules]))[order]
     node_kind = np.concatenate((kind[rows], np.full(len(modules), NodeKind.MODULE, np.uint8)))[order]
     category = np.concatenate((host.category[rows], np.full(len(modules), Category.FRAME, np.uint8)))[order]
-    return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category))
+    wrapper = trace.names.where(marks.is_wrapper)[name]
+    return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category), wrapper)
 
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:

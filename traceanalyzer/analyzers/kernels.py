@@ -110,7 +110,7 @@ class KernelsByOperator(msgspec.Struct, frozen=True):
 
 def by_name(context: Context) -> Kernels:
     """One row per kernel."""
-    kernels, names = context.once(_kernels), context.trace.names
+    kernels, names = _kernels(context), context.trace.names
     first, groups = group(kernels.name)
     sources, nodes = _sources(context, kernels, groups, len(first)), _graph_nodes(kernels, groups, len(first))
     figures = _figures(kernels, groups, len(first))
@@ -159,7 +159,7 @@ def _graph_nodes(kernels: DeviceEvents, groups: I64, count: int) -> list[int | N
 
 def by_operator(context: Context) -> KernelsByOperator:
     """One row per kernel, operator and launch configuration."""
-    trace, kernels = context.trace, context.once(_kernels)
+    trace, kernels = context.trace, _kernels(context)
     node = context.links.device_node()[_counted(context)]
     operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)

@@ -65,7 +65,7 @@ def analyze(context: Context) -> KernelsByShape:
     kernels = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
     total = int(device.dur_ns[kernels].sum())
     node = context.links.device_node()[kernels]
-    kernels, node = kernels[node != NO_PARENT], host.top()[node[node != NO_PARENT]]
+    kernels, node = kernels[node != NO_PARENT], host.top[node[node != NO_PARENT]]
     row = host.row[node]
     keys = (device.name[kernels], host.name[node], trace.host.shapes[row], trace.host.types[row])
     first, groups = group(*keys)

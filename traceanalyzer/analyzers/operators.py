@@ -93,7 +93,7 @@ def node_times(context: Context) -> NodeTimes:
     tree, size = host.tree, len(host.tree)
     total = tree.end_ns - tree.start_ns
     launch_device = _device_time_of_launches(trace, links.launch)
-    top = host.top()
+    top = host.top
     launches = np.flatnonzero(_counted_launches(host, links.node))
     owner = top[links.node[launches]]
     device_self = sum_by(owner, launch_device[launches], size)
@@ -148,7 +148,7 @@ def _cost(context: Context) -> str:
 def _grouped(context: Context) -> dict[str, Array]:
     """Codes of name, shapes and types of each group, and its calls and four times."""
     trace, host, times = context.trace, context.host, context.once(node_times)
-    nodes = np.flatnonzero(host.is_row(trace) & context.in_scope(host.tree.start_ns))
+    nodes = np.flatnonzero(host.is_row & context.in_scope(host.tree.start_ns))
     row = host.row[nodes]
     keys = (host.name[nodes], trace.host.shapes[row], trace.host.types[row])
     first, groups = group(*keys)

@@ -178,7 +178,7 @@ def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
 def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tuple[OperatorCount, ...], int]]:
     """Per group: calls of operators on lists, the most frequent operators, and calls of in-place arithmetic."""
     host, names = context.trace.host, context.trace.names
-    nodes = np.flatnonzero(context.host.is_row(context.trace))
+    nodes = np.flatnonzero(context.host.is_row)
     rows = ascending(context.host.row[nodes])
     call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
     rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]

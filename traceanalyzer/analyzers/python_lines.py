@@ -119,6 +119,7 @@ def analyze(context: Context) -> PythonLines:
     rows, launched, attributed = _rows(context, context.once(line_tree))
     outside, _, _ = _rows(context, context.once(own_line_tree))
     backward = sum(row.backward_device_self_ns or 0 for row in rows)
+    context.release(line_tree, own_line_tree)
     return PythonLines(rows, outside, launched, launched - attributed, backward)
 
 

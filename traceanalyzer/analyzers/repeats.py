@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import busy_times, host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.modules.backward import forward_nodes
-from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
@@ -104,8 +103,7 @@ def analyze(context: Context) -> Repeats:
         found.setdefault((names, _parent_name(context, parent), line), []).append(run)
     if not found:
         return Repeats(())
-    device = context.trace.device
-    busy = Intervals.union(device.start_ns, device.end_ns)
+    busy = busy_times.any_device(context)
     backward = _Backward(context)
     rows = [_row(context, key, own, busy, backward) for key, own in found.items()]
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
@@ -181,7 +179,7 @@ class _Backward:
 
     def __init__(self, context: Context) -> None:
         tree = context.host.tree
-        evaluations, source = forward_nodes(context, context.once(owners))
+        evaluations, source = forward_nodes(context)
         known = source != NO_PARENT
         order = np.argsort(tree.start_ns[source[known]], kind="stable")
         self._source, evaluations = source[known][order], evaluations[known][order]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity, unread_device
+from traceanalyzer.analyzers import busy_times, host_activity, unread_device
 from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
@@ -73,7 +73,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     within = Intervals.union(steps.start_ns, steps.end_ns)
     inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
     device, busy = busiest(context, within)
-    kernels, collectives = _kernels(context, device)
+    kernels, collectives = context.once(_kernels_of_devices).get(device, (Intervals.none(), Intervals.none()))
     loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
     waiting = (_waiting(context, steps.window) & within) - loader
     count, recorded = len(steps), _recorded(context)
@@ -113,29 +113,36 @@ def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
 
 def busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
     """The device that works longest within the steps, and when it works."""
-    device = context.trace.device
-    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
-    times = [(_union(device, device.device == number) & within, number) for number in numbers]
+    times = [(busy_times.of_device(context, number) & within, number) for number in context.once(_devices)]
     if not times:
         return None, Intervals.none()
     busy, number = max(times, key=lambda entry: (entry[0].length, -entry[1]))
     return number, busy
 
 
-def _kernels(context: Context, device: int | None) -> tuple[Intervals, Intervals]:
-    """When kernels run on a device: those of collectives apart from all others."""
-    events = context.trace.device
-    if device is None:
-        return Intervals.none(), Intervals.none()
-    own = events.device == device
-    communicates = communication_kernels(context.trace)
-    return _union(events, own & ~communicates), _union(events, own & communicates)
+def _devices(context: Context) -> list[int]:
+    """The numbers of the devices."""
+    numbers: list[int] = distinct(context.trace.device.device).tolist()
+    return [number for number in numbers if number != UNKNOWN]
+
+
+def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, Intervals]]:
+    """When kernels run on each device: those of collectives apart from all others."""
+    events, communicates = context.trace.device, communication_kernels(context.trace)
+
+    def kernels(number: int) -> tuple[Intervals, Intervals]:
+        own = events.device == number
+        collectives = own & communicates
+        rest = _union(events, own & ~communicates) if collectives.any() else busy_times.of_device(context, number)
+        return rest, _union(events, collectives)
+
+    return {number: kernels(number) for number in context.once(_devices)}
 
 
 def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
     """When the host waits: launching threads wait, calls are held up, or only the device still runs at the end."""
     waits, launches = context.once(host_activity.waits), context.trace.launches
-    own = np.isin(waits.thread, host_activity.launching_threads(context))
+    own = is_among(waits.thread, host_activity.launching_threads(context))
     blocked = blocked_calls(context)
     copy_start, copy_end = _held_by_copies(context)
     found = Intervals.union(

@@ -177,7 +177,7 @@ def leaves(context: Context) -> Bool:
     order = {family: number for number, family in enumerate(Family)}
     by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
     launched = (context.once(node_times).device_self_ns > 0) & ~_crossing(context)
-    counted = host.is_row(trace) & launched & context.in_scope(host.tree.start_ns)
+    counted = host.is_row & launched & context.in_scope(host.tree.start_ns)
     families = np.where(counted, by_name[host.name], -1)
     found = np.zeros(len(host.tree), np.bool_)
     for number in order.values():
@@ -194,7 +194,7 @@ def _crossing(context: Context) -> Bool:
     copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]
     node = context.links.device_node()[copies]
     crossing = np.zeros(len(context.host.tree), np.bool_)
-    crossing[context.host.top()[node[node != NO_PARENT]]] = True
+    crossing[context.host.top[node[node != NO_PARENT]]] = True
     return crossing
 
 
@@ -206,7 +206,7 @@ def _unit_times(context: Context, answer: bool | None) -> I64:
     used = np.array([uses_tensor_cores(names[code]) is answer for code in codes.tolist()], np.bool_)
     node = context.links.device_node()[kernels]
     own = (node != NO_PARENT) & used[kernel]
-    return sum_by(context.host.top()[node[own]], device.dur_ns[kernels[own]], len(context.host.tree))
+    return sum_by(context.host.top[node[own]], device.dur_ns[kernels[own]], len(context.host.tree))
 
 
 def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None) -> RooflineRow:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity, host_owners, operators_around
+from traceanalyzer.analyzers import busy_times, host_activity, host_owners, operators_around
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import HostWaits
 from traceanalyzer.analyzers.idle import causes
@@ -192,12 +192,10 @@ def costs(context: Context) -> I64 | None:
         return None
     waits = context.once(host_activity.waits)
     idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
-    device = context.trace.device
     where = _devices(context, waits)
     for number in distinct(where).tolist():
         rows = np.flatnonzero(where == number)
-        here = device.device == number
-        busy = Intervals.union(device.start_ns[here], device.start_ns[here] + device.dur_ns[here])
+        busy = busy_times.of_device(context, number)
         start, end = waits.start_ns[rows], waits.end_ns[rows]
         worked = busy.within(start, end)
         idle[rows] = end - start - worked

@@ -97,7 +97,7 @@ def analyze(context: Context) -> ThreadContention:
 def _outermost(context: Context) -> I64:
     """Operators of a kind whose work is known, in no other such operator."""
     host, names = context.host, context.trace.names
-    known = host.is_row(context.trace) & names.where(lambda name: op_models.family(name) is not None)[host.name]
+    known = host.is_row & names.where(lambda name: op_models.family(name) is not None)[host.name]
     around = np.append(host.tree.nearest(known), NO_PARENT)[host.tree.parent]
     found: I64 = np.flatnonzero(known & (around == NO_PARENT))
     return found

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
+from traceanalyzer.analyzers import busy_times, host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
@@ -62,7 +62,7 @@ def _of_device(context: Context, number: int) -> Intervals:
     if not len(linked):
         return Intervals.none()
     first = int(device.start_ns[linked].min())
-    busy = Intervals.union(device.start_ns[own], device.end_ns[own])
+    busy = busy_times.of_device(context, number)
     spans = [*_late_starts(context, linked, busy), *_waits_for_nothing(context, linked, first)]
     spans += _late_copies(context, linked, first)
     begun = _first_use_ns(context)

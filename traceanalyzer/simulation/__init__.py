@@ -8,14 +8,14 @@ from __future__ import annotations
 from traceanalyzer.analyzers import Analyzer
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.simulation import critical_path, model, replay_error
+from traceanalyzer.simulation import critical_path, replay_error, window
 
 _NO_LENGTH = Text("skip-no-step-length", "the trace has no step longer than 0")
 
 
 def missing(context: Context) -> Message | None:
     """Why there is no model, or None."""
-    return _NO_LENGTH() if model.of(context) is None else None
+    return None if context.once(window.find) else _NO_LENGTH()
 
 
 ANALYZERS: tuple[Analyzer, ...] = (

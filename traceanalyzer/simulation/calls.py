@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -45,7 +46,7 @@ def find(context: Context, window: Window) -> Calls:
     launching = np.zeros(len(launches), np.bool_)
     launching[context.links.launch[context.links.launch != NO_PARENT]] = True
     threads = host_activity.launching_threads(context)
-    wanted = (launching | waits | allocates) & np.isin(launches.thread, threads)
+    wanted = (launching | waits | allocates) & is_among(launches.thread, threads)
     wanted &= (launches.start_ns >= window.start_ns) & (launches.start_ns < window.end_ns)
     rows = np.flatnonzero(wanted)
     tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])

@@ -14,6 +14,7 @@ from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -150,7 +151,7 @@ def _main_thread(context: Context) -> int:
 def _loader_waits(context: Context, window: Window, calls: Calls) -> I64:
     """Rows of outermost waits for the loader on threads of the model."""
     host, threads = context.trace.host, np.append(calls.thread, _main_thread(context))
-    wanted = (context.kind == NodeKind.DATALOADER) & np.isin(host.thread, threads)
+    wanted = (context.kind == NodeKind.DATALOADER) & is_among(host.thread, threads)
     wanted &= (host.start_ns >= window.start_ns) & (host.start_ns < window.end_ns)
     rows = np.flatnonzero(wanted)
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])

@@ -158,7 +158,7 @@ def require(context: Context) -> Model:
 
 
 def _of(context: Context) -> Model | None:
-    windows = window.find(context)
+    windows = context.once(window.find)
     return over(context, windows) if windows else None
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool
 
-_ONLY_FIRST, _BOTH = 1, 3
+_ALWAYS = (-(2**62), 2**62)
+"""Before and after all times of a trace."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +63,34 @@ class Intervals:
         return Intervals.union(np.concatenate((self.start, other.start)), np.concatenate((self.end, other.end)))
 
     def __and__(self, other: Intervals) -> Intervals:
-        return self._combine(other, _BOTH)
+        if not self or not other:
+            return Intervals.none()
+        return self._parts_in(other) if len(self) <= len(other) else other._parts_in(self)
 
     def __sub__(self, other: Intervals) -> Intervals:
-        return self._combine(other, _ONLY_FIRST)
+        outside = Intervals(np.append(_ALWAYS[0], other.end), np.append(other.start, _ALWAYS[1]))
+        return self & outside if other else self
 
-    def _combine(self, other: Intervals, wanted: int) -> Intervals:
-        """The times that are in this set (counts 1) and the other (counts 2) as `wanted` says."""
-        if not self or not other:
-            return self if wanted == _ONLY_FIRST else Intervals.none()
-        times = np.concatenate((self.start, self.end, other.start, other.end))
-        change = np.repeat(np.array([1, -1, 2, -2], np.int8), [len(self), len(self), len(other), len(other)])
-        order = np.argsort(times, kind="stable")
-        times, inside = times[order], np.cumsum(change[order], dtype=np.int8)
-        rows = np.flatnonzero((inside[:-1] == wanted) & (times[1:] > times[:-1]))
-        return Intervals.union(times[rows], times[rows + 1])
+    def _parts_in(self, others: Intervals) -> Intervals:
+        """The parts that lie in some of many others: bounds of few are looked up faster than all are sorted."""
+        first = np.searchsorted(others.end, self.start, side="right")
+        count = np.searchsorted(others.start, self.end, side="left") - first
+        rows = np.arange(len(self))
+        if (count != 1).any():
+            rows = np.repeat(rows, count)
+            first = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(rows))
+        low, high = np.maximum(self.start[rows], others.start[first]), np.minimum(self.end[rows], others.end[first])
+        return Intervals(low, high)
 
     def clip(self, start: int, end: int) -> Intervals:
         """The part within one interval."""
         return self & Intervals.union(np.array([start]), np.array([end]))
+
+    def contains(self, times: I64) -> Bool:
+        """Which points in time lie in the set."""
+        row = np.searchsorted(self.start, times, side="right") - 1
+        inside: Bool = (row >= 0) & (times < np.append(self.end, 0)[row])
+        return inside
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""

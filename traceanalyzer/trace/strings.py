@@ -16,6 +16,8 @@ K = TypeVar("K")
 
 _LONG = 10
 """A column with this many rows for each string of the pool most likely holds them all."""
+_SHORT = 32
+"""Of fewer strings all are asked at once."""
 
 
 class StringPool(Generic[K]):
@@ -86,13 +88,15 @@ class Answers:
 
     def __getitem__(self, codes: I32 | I64) -> Bool:
         """The answer for each row of a column of codes."""
-        if not self._complete:
+        if not self._complete and len(codes):
             self._ask(codes)
         found: Bool = self._answers.take(codes)
         return found
 
     def _ask(self, codes: I32 | I64) -> None:
-        if len(codes) > _LONG * len(self._texts):  # to ask all is cheaper than to find out which occur
+        if (
+            len(codes) > _LONG * len(self._texts) or len(self._texts) < _SHORT
+        ):  # to ask all is cheaper than to find out which occur
             new, self._complete = np.flatnonzero(~self._known), True
         else:
             new = distinct(codes[~self._known[codes]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -106,7 +107,7 @@ class SliceTable(Table):
         def dur_ns(self) -> I64:
             """Each table of slices declares it as its second column."""
 
-    @property
+    @cached_property
     def end_ns(self) -> I64:
         """Shape (rows,), in ns: when each row ends."""
         return self.start_ns + self.dur_ns

@@ -8,14 +8,20 @@ descendants follow it directly. Threads are laid one after another on one clock,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from traceanalyzer.trace.distinct import ascending, stable_order
+from traceanalyzer.trace.distinct import ascending, distinct, stable_order
 from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 
 NO_PARENT = -1
+
+_AT_ONCE = 1 << 15
+"""Points in time that are looked up together (own choice: what is computed of them fits the processor's cache)."""
+_FEW = 32
+"""Slices for each marked one from which on it is faster to nest the marked ones (measured)."""
 
 _STEPS_UP = 16
 """Parents that are tried one after another before all levels are searched at once (own choice: most slices that have
@@ -46,6 +52,9 @@ class Tree:
         Returns:
             The tree, and the row of the input at each of its positions.
         """
+        if not len(start_ns):
+            times, positions = np.empty(0, np.int64), np.empty(0, np.int32)
+            return cls(times, times, positions, positions, positions, 0, {}), np.empty(0, np.int64)
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, thread = start_ns[rows], end[rows], thread[rows]
@@ -77,35 +86,75 @@ class Tree:
         Returns:
             Positions in the tree, or -1 where no slice is open.
         """
-        clock, rank = _Clock.of(self.start_ns, self.end_ns), _ranks(self.threads)
+        if not len(self) or not len(times):
+            return np.full(len(times), NO_PARENT, np.int64)
         rank_of = np.full(2 + max([*self.threads, int(thread.max(initial=0))]), NO_PARENT)  # the last is for -1
         rank_of[[*self.threads]] = np.arange(len(self.threads))
-        asked = rank_of[thread]
-        begins, at = clock.at(rank, self.start_ns), clock.at(asked, times)
-        found = np.searchsorted(begins, at, side="right") - 1  # the last that has started: it, or one around it
-        found[(asked == NO_PARENT) | (entries(rank, found, NO_PARENT) != asked)] = NO_PARENT
+        found = np.empty(len(times), np.int64)
+        rest = [np.empty(0, np.int64)]
+        for first in range(0, len(times), _AT_ONCE):
+            rows = slice(first, first + _AT_ONCE)
+            closed = self._open_nearby(rank_of[thread[rows]], times[rows], found[rows])
+            if len(closed):
+                rest.append(closed + first)
+        deep = np.concatenate(rest)
+        if len(deep):
+            clock, begins = self._on_clock
+            ends, at = clock.at(_ranks(self.threads), self.end_ns), clock.at(rank_of[thread[deep]], times[deep])
+            found[deep] = _innermost(begins, ends, self.depth, at)
+        return found
+
+    def _open_nearby(self, rank: I64, times: I64, found: I64) -> I64:
+        """Write positions for some points, given with the ranks of their threads; the rows for which more is to do."""
+        clock, begins = self._on_clock
+        # the last that has started is it, or one around it is
+        found[:] = np.searchsorted(begins, clock.at(rank, times), side="right") - 1
+        found[(rank == NO_PARENT) | (entries(begins, found, NO_PARENT) < clock.start_of(rank))] = NO_PARENT
         closed = np.flatnonzero(found != NO_PARENT)
         for _ in range(_STEPS_UP):
             closed = closed[self.end_ns[found[closed]] <= times[closed]]
             if not len(closed):
-                return found
+                break
             found[closed] = self.parent[found[closed]]
             closed = closed[found[closed] != NO_PARENT]
-        found[closed] = _innermost(begins, clock.at(rank, self.end_ns), self.depth, at[closed])
-        return found
+        return closed
+
+    @cached_property
+    def _on_clock(self) -> tuple[_Clock, I64]:
+        """A clock on which threads follow each other, and the starts of the slices on it."""
+        clock = _Clock.of(self.start_ns, self.end_ns)
+        return clock, clock.at(_ranks(self.threads), self.start_ns)
 
     def nearest(self, marked: Bool) -> I64:
         """For each slice, itself or its nearest ancestor that is marked, -1 for none.
 
         Every slice points to its parent, a marked one to itself; each round follows two pointers at once, so that
-        the rounds are as many as the levels have binary digits.
+        the rounds are as many as the levels have binary digits. Few marked slices are nested instead of all.
         """
+        if _FEW * np.count_nonzero(marked) < len(self):
+            return self._nearest_of_few(np.flatnonzero(marked))
         ends = marked | (self.parent == NO_PARENT)
         pointer = np.where(ends, np.arange(len(self)), self.parent)
         left = np.flatnonzero(~ends)
-        while len(left := left[~ends[pointer[left]]]):
-            pointer[left] = pointer[pointer[left]]
-        return np.where(marked[pointer], pointer, NO_PARENT)
+        while True:
+            above = pointer[left]
+            goes_on = ~ends[above]
+            left = left[goes_on]
+            if not len(left):
+                return np.where(marked[pointer], pointer, NO_PARENT)
+            pointer[left] = pointer[above[goes_on]]
+
+    def _nearest_of_few(self, marked: I64) -> I64:
+        """For each slice, itself or its nearest ancestor at one of some positions, which ascend; -1 for none."""
+        if not len(marked):
+            return np.full(len(self), NO_PARENT, np.int64)
+        after = self.after[marked].astype(np.int64)
+        depth = _narrow(np.arange(len(marked)) - np.searchsorted(ascending(after), marked, side="right"))
+        changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # what is around is the same between
+        changes = changes[changes < len(self)]
+        around = _innermost(marked, after, depth, changes)
+        found = entries(marked, around, NO_PARENT)
+        return np.repeat(found, np.diff(np.append(changes, len(self))))
 
     def sums(self, values: I64) -> I64:
         """For each slice, the sum of a value over it and all its descendants."""
@@ -160,8 +209,12 @@ class _Clock:
     def at(self, rank: I64, times: I64) -> I64:
         """Times on this clock, of threads given by rank; times outside of all slices do not differ."""
         place = times - self.low if self.moments is None else np.searchsorted(self.moments, times, side="right") - 1
-        at: I64 = rank * (self.span + 2) + np.clip(place, -1, self.span) + 1
+        at: I64 = self.start_of(rank) + np.clip(place, -1, self.span) + 1
         return at
+
+    def start_of(self, rank: I64) -> I64:
+        """A time on this clock before all of a thread, given by its rank, and after all of the threads before it."""
+        return rank * (self.span + 2)
 
 
 def _ranks(threads: dict[int, slice]) -> I64:

@@ -131,7 +131,7 @@ def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
     trace, host = context.trace, context.host
     rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
     node = context.links.node[rows]
-    owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top(), node, NO_PARENT))
+    owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top, node, NO_PARENT))
     line = context.once(python_lines.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
     caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
     at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))

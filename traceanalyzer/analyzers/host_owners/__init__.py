@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_owners import calls, costs
 from traceanalyzer.analyzers.host_owners.calls import OwnerCall, OwnerPart, largest_parts, longest_calls
 from traceanalyzer.analyzers.host_owners.costs import idle_in_loader, owner_costs, role_costs, thread_costs
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, OwnerTimeline, owner_index
@@ -178,7 +179,7 @@ def analyze(context: Context) -> HostOwners:
     shown = order[:ROWS]
     longest, parts = longest_calls(context), largest_parts(context)
     threads, engine = context.trace.threads, index.critical.engine
-    return HostOwners(
+    result = HostOwners(
         thread=threads[index.critical.main].tid,
         autograd_thread=None if engine is None else threads[engine].tid,
         steps=index.critical.steps,
@@ -199,6 +200,9 @@ def analyze(context: Context) -> HostOwners:
         roles=_roles(context, index, shown),
         other_threads=tuple(_other(context, index, thread) for thread in index.critical.others),
     )
+    calls.release(context)
+    costs.release(context)
+    return result
 
 
 def _other(context: Context, index: OwnerIndex, thread: int) -> OtherThread:

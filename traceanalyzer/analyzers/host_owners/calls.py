@@ -10,13 +10,13 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners.critical import contains
 from traceanalyzer.analyzers.host_owners.labels import EVALUATION
 from traceanalyzer.analyzers.host_owners.owner_index import owner_index
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -103,6 +103,11 @@ def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
     return found
 
 
+def release(context: Context) -> None:
+    """Forget the calls, once nobody asks any more."""
+    context.release(own_calls, _ends, _by_launch)
+
+
 def own_calls(context: Context) -> OwnCalls:
     """The outermost operators and runtime calls within each owner, on the critical threads in the steps that count."""
     launches, tree = context.trace.launches, context.host.tree
@@ -112,13 +117,13 @@ def own_calls(context: Context) -> OwnCalls:
     is_operator = context.host.kind != NodeKind.MODULE
     is_operator[is_operator] = host_activity.operator_rows(context)[context.host.row[is_operator]]
     is_operator |= context.host.kind == NodeKind.COLLECTIVE
-    is_operator[np.isin(context.host.row, mark_rows(context)) & (context.host.kind == NodeKind.OPERATOR)] = False
+    is_operator[is_among(context.host.row, mark_rows(context)) & (context.host.kind == NodeKind.OPERATOR)] = False
     around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
-    nodes = np.flatnonzero(is_operator & np.isin(tree.thread, threads) & contains(found.kept, tree.start_ns))
+    nodes = np.flatnonzero(is_operator & is_among(tree.thread, threads) & found.kept.contains(tree.start_ns))
     owner = np.full(len(tree) + 1, NO_PARENT, np.int64)
     owner[nodes] = index.at(tree.thread[nodes], tree.start_ns[nodes])
     nodes = nodes[(owner[nodes] != NO_PARENT) & (owner[around[nodes]] != owner[nodes])]
-    calls = np.flatnonzero(np.isin(launches.thread, threads) & contains(found.kept, launches.start_ns))
+    calls = np.flatnonzero(is_among(launches.thread, threads) & found.kept.contains(launches.start_ns))
     of_calls = index.of_launches(context, calls)
     own = (of_calls != NO_PARENT) & (owner[context.links.node[calls]] != of_calls)
     calls = calls[own]

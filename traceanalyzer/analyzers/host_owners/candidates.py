@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.modules.backward import forward_nodes
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.knowledge import host_roles, python_frames
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -79,7 +80,7 @@ def candidates(context: Context, found: Critical) -> Slices:
     joined = Slices.join(*parts)
     low, high = found.window
     near = (joined.start_ns < high) & (joined.start_ns + joined.dur_ns > low)
-    return joined.take(near & np.isin(joined.thread, found.threads))
+    return joined.take(near & is_among(joined.thread, found.threads))
 
 
 def _marks(context: Context) -> Slices:
@@ -111,7 +112,7 @@ def _is_built_in_with_role(name: str) -> bool:
 def _backward(context: Context) -> Slices:
     """Evaluations of autograd whose module is known, under the name of the module."""
     modules = context.once(owners)
-    evaluations, forward = forward_nodes(context, modules)
+    evaluations, forward = forward_nodes(context)
     module = entries(modules.module, forward, NO_PARENT)
     known = np.flatnonzero(module != NO_PARENT)
     nodes, host = evaluations[known], context.host

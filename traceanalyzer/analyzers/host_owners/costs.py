@@ -10,7 +10,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners.critical import contains, device_idle
+from traceanalyzer.analyzers.host_owners.critical import device_idle
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, owner_index
 from traceanalyzer.analyzers.host_owners.roles import ROLE_IDS
 from traceanalyzer.analyzers.modules.owners import device_time
@@ -114,6 +114,11 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
     return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
 
 
+def release(context: Context) -> None:
+    """Forget what everything is measured with, once nobody asks any more."""
+    context.release(_parts)
+
+
 def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> Costs:
     parts = context.once(_parts)
     segments = parts.index.timeline
@@ -167,8 +172,8 @@ class _Spans:
         thread = tree.thread
         main = (thread == found.main) & (of_slice >= 0)
         engine = (thread == (-1 if found.engine is None else found.engine)) & (of_slice >= 0)
-        begins = (main & contains(found.kept, tree.start_ns)) | (
-            engine & contains(found.kept & found.episodes, tree.start_ns)
+        begins = (main & found.kept.contains(tree.start_ns)) | (
+            engine & (found.kept & found.episodes).contains(tree.start_ns)
         )
         calls = sum_by(of_slice[begins], np.ones(int(begins.sum()), np.int64), count)
 
@@ -215,7 +220,7 @@ def _parts(context: Context) -> _Parts:
     found, segments, launches = index.critical, index.timeline, context.trace.launches
     idle = device_idle(context)
     device = context.once(device_time)
-    rows = np.flatnonzero((device > 0) & contains(found.kept, launches.start_ns))
+    rows = np.flatnonzero((device > 0) & found.kept.contains(launches.start_ns))
     engine = NO_PARENT if found.engine is None else found.engine
     own = [rows[launches.thread[rows] == thread] for thread in (found.main, engine)]
     segment_idle = (idle or Intervals.none()).within(segments.start_ns, segments.end_ns)
@@ -243,7 +248,7 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
     time = kept.within(tree.start_ns, tree.end_ns)
     own = (time - tree.child_sums(time))[part]
     device = context.once(device_time)
-    rows = np.flatnonzero((launches.thread == thread) & (device > 0) & contains(kept, launches.start_ns))
+    rows = np.flatnonzero((launches.thread == thread) & (device > 0) & kept.contains(launches.start_ns))
     owner = index.of_launches(context, rows) % (count + 1)
     return sum_by(index.owner[part], own, count), sum_by(owner, device[rows], count + 1)
 

@@ -20,7 +20,7 @@ from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.resources import busiest
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, Bool
+from traceanalyzer.trace.table import I64, Array
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -61,7 +61,7 @@ class Critical:
         """The critical thread at each point in time."""
         found = np.full(len(times), self.main, np.int64)
         if self.engine is not None:
-            found[contains(self.handed, times)] = self.engine
+            found[self.handed.contains(times)] = self.engine
         return found
 
     def pieces(self, moments: I64) -> tuple[I64, I64]:
@@ -71,13 +71,6 @@ class Critical:
         start, end = bounds[:-1], bounds[1:]
         inside = (end > start) & (self.kept.within(start, start + 1) > 0)
         return start[inside], end[inside]
-
-
-def contains(times: Intervals, points: I64) -> Bool:
-    """Which points in time lie within some times."""
-    row = np.searchsorted(times.start, points, side="right") - 1
-    inside: Bool = (row >= 0) & (points < np.append(times.end, 0)[row])
-    return inside
 
 
 def critical(context: Context) -> Critical:
@@ -113,7 +106,7 @@ def idle_in(context: Context, start_ns: I64, end_ns: I64) -> Intervals | None:
     if number is None or not len(start_ns):
         return None
     window = int(start_ns[0]), int(end_ns[-1])
-    found = gaps.find(context, np.flatnonzero(context.trace.device.device == number), window)
+    found = gaps.of_device(context, number, window)
     pieces, _ = found.cut(start_ns, end_ns)
     return causes.starved(context, pieces)
 

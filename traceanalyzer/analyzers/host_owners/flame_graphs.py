@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners.critical import Critical, contains, critical_in, device_idle, idle_in
+from traceanalyzer.analyzers.host_owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.analyzers.host_owners.labels import Owner
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, index_of, owner_index
 from traceanalyzer.analyzers.host_owners.stacks import HostStack, Stacks
@@ -117,7 +117,7 @@ def _of_device(
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     rows = np.flatnonzero(launch != NO_PARENT)
     start, thread = launches.start_ns[launch[rows]], launches.thread[launch[rows]].astype(np.int64)
-    kept = np.isin(thread, threads) & contains(found.kept, start)
+    kept = np.isin(thread, threads) & found.kept.contains(start)
     rows, start, thread = rows[kept], start[kept], thread[kept]
     numbers, stack = stacks.at(thread, start, with_calls=False)
     first, groups = group(numbers, device.name[rows])

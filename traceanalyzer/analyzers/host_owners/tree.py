@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.host_owners.critical import Critical
 from traceanalyzer.analyzers.host_owners.roles import own_roles
 from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -132,9 +133,9 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     collective = context.trace.names.where(host_activity.is_communicating)[host.name]
     leaves = host_activity.operator_rows(context) | collective
     is_mark &= ~collective
-    leaves &= ~is_mark & np.isin(host.thread, found.threads)
+    leaves &= ~is_mark & is_among(host.thread, found.threads)
     rows = np.flatnonzero(leaves & (evaluated | (host.thread != found.engine)))
-    calls = np.flatnonzero(np.isin(launches.thread, found.threads) & (launches.thread != found.engine))
+    calls = np.flatnonzero(is_among(launches.thread, found.threads) & (launches.thread != found.engine))
     slices = Slices.join(Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls))
     low, high = found.window
     slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
@@ -142,7 +143,7 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     for thread in np.unique(chosen.thread).tolist():
         own, here = chosen.thread == thread, slices.thread == thread
         owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
-        free[here] = owned.within(slices.start_ns[here], slices.start_ns[here] + 1) == 0
+        free[here] = ~owned.contains(slices.start_ns[here])
     slices = slices.take(free)
     tree, order = _nest(slices)
     return slices.take(order[tree.parent == NO_PARENT])

@@ -11,10 +11,12 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import causes, gaps, longest, streams
+from traceanalyzer.analyzers.idle import gaps, longest, streams
 from traceanalyzer.analyzers.idle.causes import CAUSES
+from traceanalyzer.analyzers.idle.divided import are_disjoint, divide
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.idle.streams import StreamIdle
+from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN
@@ -80,7 +82,7 @@ def analyze(context: Context) -> Idle:
     window = context.steps.window
     if window is None or window[1] <= window[0]:
         return Idle((), (), ())
-    found = {device: gaps.find(context, _rows(context, device), window) for device in _devices(context)}
+    found = {device: gaps.of_device(context, device, window) for device in _devices(context)}
     return Idle(
         devices=tuple(_device(context, device, own, window) for device, own in found.items()),
         streams=tuple(row for device in found for row in streams.of_device(context, device, window)),
@@ -95,16 +97,9 @@ def _devices(context: Context) -> list[int]:
     return numbers
 
 
-def _rows(context: Context, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.flatnonzero(context.trace.device.device == device)
-
-
 def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, int]) -> DeviceIdle:
-    times, touched = np.zeros(len(CAUSES), np.int64), np.zeros(len(CAUSES), np.int64)
-    for first in range(0, len(own), causes.GAPS_AT_ONCE):
-        part = causes.attribute(context, own.take(slice(first, first + causes.GAPS_AT_ONCE)))
-        times += part.sum(axis=0)
-        touched += (part > 0).sum(axis=0)
+    parts = divide(context, device, _steps(context, window))
+    times, touched = parts.by_cause(np.ones(len(parts.gaps), np.bool_)), parts.gaps_by_cause()
     idle, length = int(own.length.sum()), window[1] - window[0]
     return DeviceIdle(
         device=device,
@@ -118,3 +113,10 @@ def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, in
             for cause, time, count in zip(CAUSES, times.tolist(), touched.tolist(), strict=True)
         ),
     )
+
+
+def _steps(context: Context, window: tuple[int, int]) -> Steps:
+    """The steps, at which other analyses cut as well, or the window where steps overlap."""
+    if are_disjoint(context.steps):
+        return context.steps
+    return Steps(("0",), np.array([window[0]]), np.array([window[1]]), None)

@@ -19,7 +19,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import drains
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
@@ -114,14 +114,6 @@ def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
     result[drained, SYNCHRONIZATION:] = 0
     result[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
     return result
-
-
-def total(context: Context, gaps: Gaps) -> I64:
-    """The time of all gaps of one device by cause, in nanoseconds: shape (causes,)."""
-    times = np.zeros(len(CAUSES), np.int64)
-    for first in range(0, len(gaps), GAPS_AT_ONCE):
-        times += attribute(context, gaps.take(slice(first, first + GAPS_AT_ONCE))).sum(axis=0)
-    return times
 
 
 def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
@@ -224,9 +216,12 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
     profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
     if not threads:
         everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
-        return {EVERY_THREAD: LabelledTime.build(_activities(context, everyone, driver, profiler), HOST)}
+        return {
+            EVERY_THREAD: LabelledTime.build(_activities(context, _doing(context), everyone, driver, profiler), HOST)
+        }
+    doing = _doing(context)
     groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
-    owns = [_activities(context, group, driver, profiler) for group in groups]
+    owns = [_activities(context, doing, group, driver, profiler) for group in groups]
     other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
     for thread, own in zip(threads[:THREADS], owns, strict=False):
@@ -235,13 +230,17 @@ def _timelines(context: Context) -> dict[int, LabelledTime]:
 
 
 def _activities(
-    context: Context, threads: Array, driver: tuple[int, Intervals], profiler: tuple[int, Intervals]
+    context: Context,
+    doing: _Doing,
+    threads: Array,
+    driver: tuple[int, Intervals],
+    profiler: tuple[int, Intervals],
 ) -> tuple[tuple[int, Intervals], ...]:
     """What some threads did, in the order in which it explains missing launches."""
-    doing, trace = context.once(_doing), context.trace
+    trace = context.trace
 
     def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
-        rows = rows[np.isin(table.thread[rows], threads)]
+        rows = rows[is_among(table.thread[rows], threads)]
         start = table.start_ns[rows]
         return Intervals.union(start, start + table.dur_ns[rows])
 

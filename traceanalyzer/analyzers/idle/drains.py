@@ -9,6 +9,7 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.gaps import NOTHING, Gaps
+from traceanalyzer.trace.distinct import is_among, moments
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -42,8 +43,8 @@ class _Drains:
 
 def _drains(context: Context) -> _Drains:
     waits, launches = context.once(host_activity.waits), context.trace.launches
-    rows = np.union1d(waits.row, np.flatnonzero(context.once(_frees)))
-    rows = rows[np.isin(launches.thread[rows], host_activity.launching_threads(context))]
+    rows = moments(waits.row, np.flatnonzero(context.once(_frees)))
+    rows = rows[is_among(launches.thread[rows], host_activity.launching_threads(context))]
     start = launches.start_ns[rows]
     end = start + launches.dur_ns[rows]
     reach = np.maximum.accumulate(end)

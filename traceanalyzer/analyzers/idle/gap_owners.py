@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.host_owners import OwnerIndex, owner_index
 from traceanalyzer.analyzers.host_owners.labels import Owner
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.knowledge.host_roles import BUFFERS, INPUTS
+from traceanalyzer.trace.distinct import moments
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -76,7 +77,7 @@ def divide(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
     segments = index.timeline
     rows = np.flatnonzero(time > 0)
     start, end = gaps.start_ns[rows], gaps.end_ns[rows]
-    bounds = np.unique(np.concatenate((start, end, segments.start_ns, segments.end_ns)))
+    bounds = moments(start, end, segments.start_ns, segments.end_ns)
     low, high = bounds[:-1], bounds[1:]
     gap, segment = _around(start, end, low), _around(segments.start_ns, segments.end_ns, low)
     both = np.flatnonzero((gap != NO_PARENT) & (segment != NO_PARENT))

@@ -13,6 +13,9 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 NOTHING = -1
 
+_BEGINNING = -(2**62)
+"""Before every event."""
+
 
 @dataclass(frozen=True)
 class Gaps:
@@ -67,23 +70,49 @@ class Gaps:
 
 def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
     """The gaps between the given device events (rows in ascending order) within a window."""
+    return _within(_between(context, rows), window)
+
+
+def of_device(context: Context, device: int, window: tuple[int, int]) -> Gaps:
+    """The gaps between the events of a device within a window."""
+    known = context.once(_of_devices)
+    if device not in known:
+        known[device] = _between(context, np.flatnonzero(context.trace.device.device == device))
+    return _within(known[device], window)
+
+
+def _of_devices(_: Context) -> dict[int, Gaps]:
+    """The gaps of the devices that somebody has asked for."""
+    return {}
+
+
+def _between(context: Context, rows: I64) -> Gaps:
+    """The gaps between some device events, before, between and behind them; the last one has no length yet."""
     device = context.trace.device
-    rows = rows[device.dur_ns[rows] > 0]  # what has no duration interrupts nothing
+    if not (lasting := device.dur_ns[rows] > 0).all():  # what has no duration interrupts nothing
+        rows = rows[lasting]
     start = device.start_ns[rows]
     busy = Intervals.union(start, start + device.dur_ns[rows])
     if busy:
         whole_start = np.append(min(0, int(busy.start[0])), busy.end)
-        whole_end = np.append(busy.start, max(window[1], int(busy.end[-1])))
+        whole_end = np.append(busy.start, busy.end[-1])
         ends = np.append(rows[np.searchsorted(start, busy.start, side="left")], NOTHING)
     else:
-        whole_start, whole_end, ends = np.array([0]), np.array([window[1]]), np.array([NOTHING])
+        whole_start, whole_end, ends = np.array([0]), np.array([_BEGINNING]), np.array([NOTHING])
     has_previous = np.ones(len(whole_start), np.bool_)
     has_previous[0] = False
     launch = entries(context.links.launch, ends, NO_PARENT)
     first = entries(context.once(first_of_launch), ends, False)
-    low, high = np.maximum(whole_start, window[0]), np.minimum(whole_end, window[1])
-    gaps = Gaps(whole_start, low, high, whole_end, ends, launch, first, has_previous)
-    return gaps.take(high > low)
+    return Gaps(whole_start, whole_start, whole_end, whole_end, ends, launch, first, has_previous)
+
+
+def _within(gaps: Gaps, window: tuple[int, int]) -> Gaps:
+    """The parts of gaps within a window; the last gap lasts until its end."""
+    whole_end = gaps.whole_end_ns.copy()
+    whole_end[-1] = max(window[1], int(whole_end[-1]))
+    low, high = np.maximum(gaps.whole_start_ns, window[0]), np.minimum(whole_end, window[1])
+    found = replace(gaps, start_ns=low, end_ns=high, whole_end_ns=whole_end)
+    return found if (filled := high > low).all() else found.take(filled)
 
 
 def first_of_launch(context: Context) -> Bool:

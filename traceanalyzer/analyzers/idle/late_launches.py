@@ -44,7 +44,7 @@ def starvation(context: Context) -> Starvation:
     if window is None or not len(numbers):
         none = np.empty(0, np.int64)
         return Starvation(none, none, none, np.empty((0, len(CAUSES)), np.int64))
-    found = gaps.find(context, np.flatnonzero(device.device == numbers[np.bincount(rank).argmax()]), window)
+    found = gaps.of_device(context, int(numbers[np.bincount(rank).argmax()]), window)
     late = found.take(causes.fed_late(context, found) & (found.launch != NO_PARENT))
     return Starvation(late.start_ns, late.end_ns, late.launch, causes.attribute(context, late))
 

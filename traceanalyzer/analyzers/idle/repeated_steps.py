@@ -9,14 +9,14 @@ or more, so that this time is in both figures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers import busy_times
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import causes, gap_owners, gaps, longest
 from traceanalyzer.analyzers.idle.causes import CAUSES
+from traceanalyzer.analyzers.idle.divided import DividedGaps, divide, release
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.steps import Steps
@@ -160,12 +160,13 @@ def missing(context: Context) -> Message | None:
 def analyze(context: Context) -> StepIdle:
     """Analyze every device that ran a kernel, in the steps in which none of them waits for code."""
     steps = _steps(context)
-    parts = [_parts(context, number, steps) for number in _devices(context).tolist()]
+    parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
     steady = np.ones(len(steps), np.bool_)
-    for part in parts:
-        loading = np.bincount(part.step, weights=part.times[:, causes.COMPILATION], minlength=len(steps))
+    for part in parts.values():
+        loading = np.bincount(part.step, weights=part.of_cause(causes.COMPILATION), minlength=len(steps))
         steady &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
-    devices = tuple(_device(context, steps, steady, part) for part in parts)
+    devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
+    release(context)
     has_stacks = len(context.trace.frames) > 0
     return StepIdle(int(steady.sum()), int((~steady).sum()), has_stacks, steps.found_by, devices)
 
@@ -181,50 +182,25 @@ def _steps(context: Context) -> Steps:
     return context.steps if context.scope is not None else context.inferred_steps or context.steps
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The gaps of a device, cut at the bounds of the steps."""
-
-    device: int
-    gaps: Gaps
-    times: I64
-    """Time of each part by cause, in ns."""
-    by_host: I64
-    """Time of each in which the host did something else than wait, also where a wait had emptied the queue."""
-    python: I64
-    """The part of it outside of operators and calls."""
-    step: I64
-    """Position of the step in which each part lies."""
-
-
-def _parts(context: Context, device: int, steps: Steps) -> _Parts:
-    window = int(steps.start_ns[0]), int(steps.end_ns[-1])
-    found = gaps.find(context, np.flatnonzero(context.trace.device.device == device), window)
-    pieces, step = found.cut(steps.start_ns, steps.end_ns)
-    plain = causes.attribute(context, pieces, blame_waits=False)
-    by_host = plain[:, causes.LAUNCH] + plain[:, causes.HOST]
-    return _Parts(device, pieces, causes.blamed(context, pieces, plain), by_host, plain[:, causes.HOST], step)
-
-
-def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> DeviceInSteps:
+def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
     counts = steady[part.step] & (part.gaps.next != gaps.NOTHING)
     tail = int(part.gaps.length[steady[part.step] & ~counts].sum())
     time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    sums, launching = (part.times.sum(axis=0, where=rows[:, None]) for rows in (counts, counts & short))
-    late = part.times[:, causes.LAUNCH] + part.times[:, causes.HOST] > 0
+    sums, launching = part.by_cause(counts), part.by_cause(counts & short)
+    late = part.of_cause(causes.LAUNCH) + part.of_cause(causes.HOST) > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
     owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
     # What comes before the first event of all counts if something recorded says what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
-    events = context.trace.device.start_ns[context.trace.device.device == part.device]
+    events = context.trace.device.start_ns[context.trace.device.device == number]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
-    low, high = _busy_shares(context, steps, steady, part.device)
+    low, high = _busy_shares(context, steps, steady, number)
     return DeviceInSteps(
-        device=part.device,
+        device=number,
         time_ns=time,
         busy_ns=time - int(sums.sum()),
         events=int(within.sum()),
@@ -232,7 +208,7 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
         launching_limit_ns=limit,
         launching_gaps=int((counts & short & late).sum()),
         typical_host_gap_ns=_typical(part.step[long], other[long], steady),
-        host_gaps=_host_gaps(context, part, np.flatnonzero(long), other),
+        host_gaps=_host_gaps(context, number, part.gaps, np.flatnonzero(long), other),
         low_busy_share=low,
         high_busy_share=high,
         gap_owners=tuple(
@@ -244,7 +220,7 @@ def _device(context: Context, steps: Steps, steady: Bool, part: _Parts) -> Devic
     )
 
 
-def _named(context: Context, part: _Parts) -> I64:
+def _named(context: Context, part: DividedGaps) -> I64:
     """Time of each gap of 50 us or more that recorded stacks attribute to Python code outside of operators."""
     long = part.gaps.whole_end_ns - part.gaps.whole_start_ns >= _SHORT_NS
     return np.where(long & (len(context.trace.frames) > 0), part.python, 0)
@@ -269,11 +245,11 @@ def _typical(step: I64, time: I64, steady: Bool) -> float | None:
     return float(np.median(per_step[1:] if len(per_step) > 1 else per_step))
 
 
-def _host_gaps(context: Context, part: _Parts, rows: I64, time: I64) -> tuple[HostGap, ...]:
+def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64) -> tuple[HostGap, ...]:
     """What the host did in those of some gaps in which it did something else for longest."""
     chosen = rows[np.argsort(-time[rows], kind="stable")[:_GAPS]]
     found: dict[tuple[str | None, str | None, str | None], list[tuple[int, LongGap]]] = {}
-    gaps = longest.described(context, part.device, part.gaps.take(chosen), blame_waits=False)
+    gaps = longest.described(context, device, every.take(chosen), blame_waits=False)
     for gap, ns in zip(gaps, time[chosen].tolist(), strict=True):
         found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append((ns, gap))
     summed = [
@@ -291,8 +267,6 @@ def _busy_shares(context: Context, steps: Steps, steady: Bool, number: int) -> t
     start, end = start[inside & (end > start)], end[inside & (end > start)]
     if not len(start):
         return None, None
-    device = context.trace.device
-    own = device.device == number
-    busy = Intervals.union(device.start_ns[own], device.start_ns[own] + device.dur_ns[own]).within(start, end)
+    busy = busy_times.of_device(context, number).within(start, end)
     low, high = np.percentile(busy / (end - start), (5, 95)).tolist()
     return low, high

@@ -14,7 +14,13 @@ from traceanalyzer.analyzers.memory import ledger as records
 from traceanalyzer.analyzers.memory.blocks import PeakContents, at_peak
 from traceanalyzer.analyzers.memory.curve import Curve, curve
 from traceanalyzer.analyzers.memory.ledger import CPU, Ledger
-from traceanalyzer.analyzers.memory.operators import OperatorMemory, by_operator, is_operator, operator_of
+from traceanalyzer.analyzers.memory.operators import (
+    OperatorMemory,
+    by_operator,
+    is_operator,
+    nodes_of_records,
+    operator_of,
+)
 from traceanalyzer.analyzers.memory.steps import StepMemory, by_step, growth, host_steps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import I64, UNKNOWN
@@ -84,12 +90,14 @@ def missing(context: Context) -> Message | None:
 
 def analyze(context: Context) -> MemoryUse:
     """Peaks, curves, operators, steps, and what is in memory at the peak."""
-    return MemoryUse(
+    result = MemoryUse(
         devices=tuple(_device(context, ledger) for ledger in context.once(records.ledgers)),
         operators=by_operator(context),
         steps_from=context.once(host_steps).found_by,
         records_without_device=records.without_device(context),
     )
+    context.release(records.ledgers, nodes_of_records)
+    return result
 
 
 def _device(context: Context, ledger: Ledger) -> DeviceMemory:

@@ -50,19 +50,19 @@ def by_operator(context: Context) -> tuple[OperatorMemory, ...]:
 
 def operator_of(context: Context, ledger: Ledger) -> I64:
     """Position in the host tree of the innermost node around each record, -1 for none."""
-    return context.once(_nodes)[ledger.rows]
+    return context.once(nodes_of_records)[ledger.rows]
 
 
-def _nodes(context: Context) -> I64:
+def nodes_of_records(context: Context) -> I64:
     """Position of the innermost node around every row of the table of memory events, -1 for none."""
     memory, host = context.trace.memory, context.host
     position = host.tree.innermost(memory.thread, memory.start_ns)
-    return entries(host.top(), position, NO_PARENT)
+    return entries(host.top, position, NO_PARENT)
 
 
 def is_operator(context: Context) -> Bool:
     """Nodes that are rows of operator tables; a last False stands for "no node"."""
-    return np.append(context.host.is_row(context.trace), False)
+    return np.append(context.host.is_row, False)
 
 
 def _calls(context: Context) -> I64:

@@ -11,23 +11,28 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.modules.owners import ModuleOwners, is_accumulation
+from traceanalyzer.analyzers.modules.owners import is_accumulation, owners
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-def forward_nodes(context: Context, owners: ModuleOwners) -> tuple[I64, I64]:
+def forward_nodes(context: Context) -> tuple[I64, I64]:
     """The evaluations of autograd, and for each the node of the forward pass behind it.
 
     Returns:
         Positions of the evaluations in the host tree, ascending, and the positions of the operators of the
         forward pass, -1 where none is known.
     """
-    evaluations = np.flatnonzero(owners.is_evaluation)
+    return context.once(_forward_nodes)
+
+
+def _forward_nodes(context: Context) -> tuple[I64, I64]:
+    found = context.once(owners)
+    evaluations = np.flatnonzero(found.is_evaluation)
     source = np.full(len(context.host.tree), NO_PARENT, np.int64)
     _by_sequence(context, evaluations, source)
-    _by_flow(context, context.host.tree.nearest(owners.is_evaluation), source)
+    _by_flow(context, found.evaluation, source)
     return evaluations, _accumulations_follow(context, evaluations, source[evaluations])
 
 

@@ -34,7 +34,7 @@ def totals(context: Context) -> ModuleTotals:
     found = context.once(owners)
     places = paths(context, found)
     device = device_time(context)
-    evaluations, forward = forward_nodes(context, found)
+    evaluations, forward = forward_nodes(context)
     counted = context.in_scope(context.host.tree.start_ns[evaluations])
     evaluations, forward = evaluations[counted], forward[counted]
     module = entries(found.module, forward, NO_PARENT)
@@ -68,7 +68,7 @@ def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) 
     node = found.launch_node[inside]
     operators = sum_by(
         np.maximum(tree.parent, 0),
-        np.where(host.is_row(context.trace) & (tree.parent != NO_PARENT), context.calls_of(np.arange(len(tree))), 0),
+        np.where(host.is_row & (tree.parent != NO_PARENT), context.calls_of(np.arange(len(tree))), 0),
         len(tree),
     )
     runtime = sum_by(node, launches.dur_ns[inside], len(tree))

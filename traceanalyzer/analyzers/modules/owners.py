@@ -27,6 +27,8 @@ class ModuleOwners:
     is_module: Bool
     is_evaluation: Bool
     """The outermost node of each function that autograd evaluated."""
+    evaluation: I64
+    """For each node, the evaluation around it, itself included, or -1."""
     module: I64
     """For each node, the innermost module call around it, itself included, or -1."""
     owner: I64
@@ -44,6 +46,7 @@ def owners(context: Context) -> ModuleOwners:
     return ModuleOwners(
         is_module=is_module,
         is_evaluation=is_evaluation,
+        evaluation=host.tree.nearest(is_evaluation),
         module=host.tree.nearest(is_module),
         owner=host.tree.nearest(is_module | is_evaluation),
         launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),

@@ -82,7 +82,7 @@ def _used(context: Context, passes: Backward, lost: Bool, zero: I64) -> I64:
     """Times of those calls of `zero_grad` between which and the pass before something reads gradients."""
     host, tree = context.host, context.host.tree
     reads = context.trace.names.where(lambda name: _USES_GRADIENTS.search(name) is not None)
-    start = ascending(tree.start_ns[host.is_row(context.trace) & reads[host.name]])
+    start = ascending(tree.start_ns[host.is_row & reads[host.name]])
     last = np.full(len(zero), 0, np.int64)
     for number in np.flatnonzero(lost).tolist():  # the last pass before the same call
         last[zero == zero[number]] = passes.end_ns[number]

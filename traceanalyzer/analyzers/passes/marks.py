@@ -73,7 +73,9 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
     """Leave out what lies in evaluations, optimizers and loaders."""
     host, table = context.host, context.trace.host
-    within = host.tree.nearest(context.once(owners).is_evaluation | (host.kind == NodeKind.DATALOADER))
+    loaders = host.kind == NodeKind.DATALOADER
+    within = context.once(owners).evaluation
+    within = host.tree.nearest(context.once(owners).is_evaluation | loaders) if loaders.any() else within
     row = host.row[nodes]
     call = host_activity.innermost(table, context.once(optimizers.ranges), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)

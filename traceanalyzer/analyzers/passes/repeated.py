@@ -95,7 +95,7 @@ def _calls(context: Context) -> _Calls:
     """Operators outside of evaluations, optimizers, loaders and other operators."""
     host, tree, table = context.host, context.host.tree, context.trace.host
     evaluation = context.once(owners).is_evaluation
-    operator = host.is_row(context.trace)
+    operator = host.is_row
     inside = operator | evaluation | (host.kind == NodeKind.DATALOADER)
     nodes = np.flatnonzero(operator & ~evaluation & ~entries(tree.nearest(inside) != NO_PARENT, tree.parent, False))
     nodes = nodes[context.in_scope(tree.start_ns[nodes])]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.analyzers import busy_times
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import device_time
 from traceanalyzer.analyzers.phases.forest import Forest, forest
@@ -90,8 +91,7 @@ def _host_self(found: Forest) -> I64:
 
 def device_idle(context: Context) -> Intervals:
     """When, within a step, no device works."""
-    device = context.trace.device
-    return context.once(windows).times - Intervals.union(device.start_ns, device.end_ns)
+    return context.once(windows).times - busy_times.any_device(context)
 
 
 def _idle(context: Context, found: Forest) -> tuple[I64, Bool]:

@@ -102,6 +102,10 @@ def forest(context: Context) -> Forest:
 
 def mark_rows(context: Context) -> I64:
     """Rows of the host table that are marks: annotations, whatever the writer's year called them, except steps."""
+    return context.once(_mark_rows)
+
+
+def _mark_rows(context: Context) -> I64:
     host, names = context.trace.host, context.trace.names
     annotations = host.category == Category.ANNOTATION
     others = np.flatnonzero(host.category == Category.OPERATOR)

@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.analyzers.sums import group, members, sum_by
 from traceanalyzer.knowledge import marks
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -92,7 +92,7 @@ def _before_backward(context: Context) -> I64:
     calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
     evaluations = context.once(owners).is_evaluation
     threads = [*context.once(engines).values()] or distinct(tree.thread[evaluations])
-    plain = host.is_row(context.trace) & np.isin(tree.thread, threads)
+    plain = host.is_row & np.isin(tree.thread, threads)
     outermost = plain & (entries(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
     nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
     run = np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right")
@@ -110,7 +110,7 @@ def _ends_of_forward(context: Context) -> I64:
     host, passes, steps = context.trace.host, context.once(backward), context.once(windows)
     waits = host.start_ns[context.kind == NodeKind.DATALOADER]
     borders = (passes.start_ns, passes.end_ns, *context.once(optimizer_starts), waits, steps.start_ns, steps.end_ns)
-    return np.unique(np.concatenate(borders))
+    return moments(*borders)
 
 
 def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:

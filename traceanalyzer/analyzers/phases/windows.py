@@ -9,6 +9,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.trace.distinct import moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 
@@ -33,16 +34,13 @@ class Windows:
 
     def contain(self, times: I64) -> Bool:
         """Which points in time lie in a step."""
-        steps = self.times
-        row = np.searchsorted(steps.start, times, side="right") - 1
-        found: Bool = (row >= 0) & (times < np.append(steps.end, 0)[row])
-        return found
+        return self.times.contains(times)
 
     def cut(self, start_ns: I64, end_ns: I64) -> Bool:
         """Which intervals a step begins or ends within; none if steps are unknown."""
         if not self.count:
             return np.zeros(len(start_ns), np.bool_)
-        bounds = np.unique(np.concatenate((self.start_ns, self.end_ns)))
+        bounds = moments(self.start_ns, self.end_ns)
         found: Bool = np.searchsorted(bounds, end_ns, "left") > np.searchsorted(bounds, start_ns, "right")
         return found
 

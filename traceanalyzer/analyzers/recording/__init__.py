@@ -11,7 +11,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import resources, unrecorded_work
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import causes, gaps
+from traceanalyzer.analyzers.idle import divided
 from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.analyzers.recording import workload
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence, frameworks, main_framework
@@ -20,7 +20,6 @@ from traceanalyzer.analyzers.recording.program_steps import WHOLE, ProgramSteps,
 from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, divide
-from traceanalyzer.analyzers.steps import Steps
 
 
 class RecordedWindow(msgspec.Struct, frozen=True):
@@ -182,15 +181,18 @@ def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:
         return None
     own = resources.over(context, typical, among=steps.every)
     parts = divide(context, typical)
-    return TypicalStep(len(typical), parts, own, _idle(context, typical, own.device))
+    return TypicalStep(len(typical), parts, own, _idle(context, steps, own.device))
 
 
-def _idle(context: Context, steps: Steps, device: int | None) -> tuple[CauseInStep, ...]:
-    """Idle time per step of one device by cause."""
-    window = steps.window
-    if device is None or window is None:
+def _idle(context: Context, steps: ProgramSteps, device: int | None) -> tuple[CauseInStep, ...]:
+    """Idle time per typical step of one device by cause."""
+    if device is None:
         return ()
-    found = gaps.find(context, np.flatnonzero(context.trace.device.device == device), window)
-    pieces, _ = found.cut(steps.start_ns, steps.end_ns)
-    times = causes.total(context, pieces)
-    return tuple(CauseInStep(cause, time / len(steps)) for cause, time in zip(CAUSES, times.tolist(), strict=True))
+    typical = steps.typical
+    if divided.are_disjoint(steps.every):
+        found = divided.divide(context, device, steps.every).in_steps()
+        times = found.by_cause(steps.is_typical[found.step])
+    else:
+        found = divided.divide(context, device, typical).in_steps()
+        times = found.by_cause(np.ones(len(found.step), np.bool_))
+    return tuple(CauseInStep(cause, time / len(typical)) for cause, time in zip(CAUSES, times.tolist(), strict=True))

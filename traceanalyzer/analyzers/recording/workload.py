@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import unread_device
+from traceanalyzer.analyzers import busy_times, unread_device
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.idle import causes
@@ -19,7 +19,6 @@ from traceanalyzer.analyzers.recording.program_steps import WHOLE, is_foreign, p
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -75,11 +74,7 @@ def is_hardly_any(context: Context) -> bool:
 
 def device_busy_ns(context: Context) -> int:
     """Time in which something runs on some device, in ns."""
-    return context.once(_device_busy_ns)
-
-
-def _device_busy_ns(context: Context) -> int:
-    return Intervals.union(context.trace.device.start_ns, context.trace.device.end_ns).length
+    return busy_times.any_device(context).length
 
 
 def startup_ns(context: Context) -> int:

@@ -88,7 +88,7 @@ def products(context: Context) -> Products:
 def _leaf(context: Context) -> I64:
     """For each device event, the modelled operator that launched it itself, or -1."""
     host, node = context.host, context.links.device_node()
-    own = entries(host.top(), node, NO_PARENT)
+    own = entries(host.top, node, NO_PARENT)
     found: I64 = np.where(entries(context.once(roofline.leaves), own, False), own, NO_PARENT)
     return found
 

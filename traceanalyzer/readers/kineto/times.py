@@ -82,6 +82,9 @@ def _parse_plain(joined: Array, length: int) -> I64 | None:
         joined: The tokens with a comma before and behind each, and margins.
         length: How many tokens there are.
     """
+    equal = _equal_sizes(joined, length)
+    if equal is not None:
+        return equal
     commas = np.flatnonzero(joined == _COMMA)
     if len(commas) != length + 1:
         return None
@@ -97,7 +100,39 @@ def _parse_plain(joined: Array, length: int) -> I64 | None:
     words = np.ndarray(len(joined) - 7, "<u8", joined, strides=(1,))
     high = (words[points - 16] ^ _ZEROS) & _LAST[np.maximum(whole - 8, 0)]
     low = (words[points - 8] ^ _ZEROS) & _LAST[np.minimum(whole, 8)]
-    after = (words[points] ^ _ZEROS) & _DECIMALS[decimals]
+    return _value(high, low, (words[points] ^ _ZEROS) & _DECIMALS[decimals])
+
+
+def _equal_sizes(joined: Array, length: int) -> I64 | None:
+    """Parse plain tokens that all have the size of the first and three decimals, as writers of epochs make them.
+
+    Where the point and the comma of each are is known then, so that nothing needs to be searched.
+    """
+    size, rest = divmod(len(joined) - 2 * len(_MARGIN) - 1, length)
+    whole = size - 5  # three decimals, the point and the comma
+    if rest or not 1 <= whole <= _MAX_INTEGER_DIGITS:
+        return None
+    first = len(_MARGIN) + 1 + whole
+    points = joined[first : first + size * length : size]
+    commas = joined[first + 4 : first + 4 + size * length : size]
+    if not ((points == _POINT).all() and (commas == _COMMA).all()):
+        return None
+
+    def words(at: int) -> Array:
+        return np.ndarray(length, "<u8", joined, at, (size,)) ^ _ZEROS
+
+    high, low = words(first - 16) & _LAST[max(whole - 8, 0)], words(first - 8) & _LAST[min(whole, 8)]
+    return _value(high, low, words(first) & _DECIMALS[3])
+
+
+def _value(high: Array, low: Array, after: Array) -> I64 | None:
+    """Nanoseconds from digits, eight characters at a time with "0" taken off; None if any is not a digit, or too large.
+
+    Args:
+        high: The upper eight of sixteen digits before the point.
+        low: The lower eight.
+        after: Three digits behind the point.
+    """
     seen = high | low | after
     if ((seen | (high + _ABOVE_9) | (low + _ABOVE_9) | (after + _ABOVE_9)) & _HIGHEST_BITS).any():
         return None
