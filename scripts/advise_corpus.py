@@ -14,7 +14,7 @@ from pathlib import Path
 import traceanalyzer as ta
 from traceanalyzer.errors import TraceAnalyzerError
 
-OUT = Path("build/advice")
+OUT = Path(__file__).resolve().parent.parent / "build" / "advice"
 FOLDERS = ("corpus", "documents")
 COMPRESSED = (".gz", ".json", ".txt")
 
@@ -26,12 +26,25 @@ def main() -> int:
     if not folder or not tool.is_file():
         print("advice: TRACEANALYZER_CORPUS names no folder with tools/advice.py; nothing to compare", file=sys.stderr)
         return 2
-    expected = Path(folder, "expected", "advice")
+    found = compared(Path(folder))
+    sys.stdout.write(found.stdout)
+    sys.stderr.write(found.stderr)
+    return found.returncode
+
+
+def compared(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Write the report on everything that has an expectation, and compare; what the tool printed.
+
+    Args:
+        folder: The one with `corpus/`, `documents/`, `expected/advice/` and `tools/`.
+    """
+    tool, expected = folder / "tools" / "advice.py", folder / "expected" / "advice"
     files = {_name(path): path for part in FOLDERS for path in sorted(Path(folder, part).iterdir()) if path.is_file()}
     OUT.mkdir(parents=True, exist_ok=True)
     for wanted in sorted(expected.glob("*.toml")):
         _write(files.get(wanted.stem), OUT / f"{wanted.stem}.json")
-    return subprocess.run([sys.executable, str(tool), "--all", str(OUT), str(expected)], check=False).returncode
+    command = [sys.executable, str(tool), "--all", str(OUT), str(expected)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _name(path: Path) -> str:

@@ -14,7 +14,7 @@ from examples.lab.task import SIDES
 from traceanalyzer.rewrite.trim import trim
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "lab"
-LARGEST = 150_000
+LARGEST = 250_000
 """Bytes of a trace that is kept."""
 
 

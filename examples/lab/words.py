@@ -24,7 +24,7 @@ by gloo.
 AFTER = """Nothing is run again to judge another version of the tool: `score` and this page read the traces in
 `fixtures/lab` anew and compare what this version says with what was measured then. Where no trace was kept (first
 run), the prediction is the one that was made when the run was. Traces are kept with their last three steps, some faults
-with six, or with as many as fit into 150 kB. Of faults with two ranks, what is said of rank 0 and of both together
+with six, or with as many as fit into 250 kB. Of faults with two ranks, what is said of rank 0 and of both together
 counts.
 
 | column | meaning |

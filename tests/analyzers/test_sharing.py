@@ -55,6 +55,7 @@ def test_an_error_is_raised_here() -> None:
 
 
 def test_results_do_not_depend_on_who_computes_them() -> None:
+    assert len(SITUATIONS) > 4
     for situation in SITUATIONS[::4]:
         trace = read(situation.build().to_bytes(situation.layout))
         results, skipped = analyzers.run(Context(trace), ANALYSES)

@@ -98,7 +98,8 @@ def test_operators(path: Path) -> None:
     table = section(report, f"Operators by {'device' if on_device else 'host'} self time").rows()
     compare(table, rows, OPERATORS)
     assert set(OPERATORS if on_device else {"Calls", "Host self", "Host total"}) < set(table[0])
-    assert [row["Operator"] for row in table] == [row["name"] for row in rows[:20]]
+    assert len(table) >= min(10, len(rows)), "a page that is too long shows fewer rows"
+    assert [row["Operator"] for row in table] == [row["name"] for row in rows[: len(table)]]
 
 
 @with_gpu
@@ -108,7 +109,7 @@ def test_kernels(path: Path) -> None:
     table = section(report, "Kernels").rows()
     compare(table, rows, KERNELS)
     tensor_cores = {True: "yes", False: "no", None: "unknown"}
-    assert [row["Tensor cores"] for row in table] == [tensor_cores[row["tensor_cores"]] for row in rows[:20]]
+    assert [row["Tensor cores"] for row in table] == [tensor_cores[row["tensor_cores"]] for row in rows[: len(table)]]
     whole = sum(row["total_ns"] for row in rows)
     for shown, row in zip(table, rows, strict=False):
         same(shown["Share"], row["total_ns"] / whole)

@@ -97,6 +97,35 @@ def test_a_copy_of_pageable_memory_waits_for_itself() -> None:
     assert saved(found, Scale(np.array([0]), 0.5)) == 30
 
 
+def copied_behind_a_kernel(*, pinned: bool) -> TraceBuilder:
+    """A kernel from 15 to 115, a copy to the device behind it from 117 to 140, and host work until 200.
+
+    From pageable memory the call lasts until 130, from pinned memory it returns at 25, and the host works from there.
+    """
+    trace = TraceBuilder()
+    trace.step(1, 0, 200 if not pinned else 145)
+    trace.op("aten::mm", 2, 16)
+    trace.launch_kernel("kernel", 15, 100, at=10, call_dur=5)
+    trace.op("aten::copy_", 19, 112 if not pinned else 7)
+    trace.memcpy("HtoD", 4096, 117, 23, at=20, call_dur=110 if not pinned else 5, pinned=pinned)
+    trace.op("aten::relu", 135 if not pinned else 30, 60)
+    return trace
+
+
+def test_a_copy_from_pageable_memory_waits_for_the_work_before_it() -> None:
+    found = of(copied_behind_a_kernel(pinned=False))
+    kernel = rows(found, "kernel")
+    held = found.graph.host.held_by[found.graph.host.held_by != NOTHING]
+    assert found.graph.device.row[held].tolist() == kernel.tolist()
+    assert saved(found, Scale(kernel, 0.5)) == 50  # the kernel ends at 65 instead of 115, and all that follows with it
+    assert saved(found, Unblock(np.arange(2))) == 200 - 140  # the step ends with its copy
+
+
+def test_a_copy_from_pinned_memory_holds_nothing_up() -> None:
+    found = of(copied_behind_a_kernel(pinned=True))
+    assert not (found.graph.host.held_by != NOTHING).any()
+
+
 def test_an_unexplained_wait_keeps_its_duration_and_is_counted() -> None:
     trace = TraceBuilder()
     trace.step(1, 0, 6_000)
