@@ -41,9 +41,9 @@ a test fails if it is not up to date.
 
 
 EXPECTATIONS = """\
-Expectations of 28 traces and 3 documents name the resource that bounds the step, the kind of program, what must and what
-must not be said, host time of phases, the typical step, and what fixes are worth. They test words; whether a sentence is
-true is judged by reading it. `make advice` compares and fails if this gets worse.
+Expectations of 28 traces and 3 documents name the resource that bounds the step, the kind of program, what must and
+what must not be said, host time of phases, the typical step, and what fixes are worth. They test words; whether a
+sentence is true is judged by reading it. `make advice` compares and fails if this gets worse.
 
 ```text
 {printed}
