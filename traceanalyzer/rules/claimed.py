@@ -157,7 +157,8 @@ class Resolver:
         starved = self._starved(change.claims)
         if starved is not None:
             missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
-            return (edits.Host(*starved, _left(least, self._host_ns(*starved) - missing)),)
+            there = self._host_ns(*starved) - self._waiting.within(*starved[1:]).sum() / self._steps
+            return (edits.Host(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)
 
     def _any_host_time(self, ns: float, named: float) -> tuple[Edit, ...]:
@@ -266,6 +267,13 @@ class Resolver:
             & np.isin(host.thread, [each for each in (found.main, found.engine) if each is not None])
         )
         return float(host.cost_ns[counted].sum()) / self._steps
+
+    @cached_property
+    def _waiting(self) -> Intervals:
+        """When calls that device events hold up run; this is no time of the host's own."""
+        host, launches = self._model.graph.host, self._context.trace.launches
+        calls = host.call[(host.held_by >= 0) & (host.call != NO_PARENT)]
+        return Intervals.union(launches.start_ns[calls], launches.end_ns[calls])
 
     def _host_ns(self, thread: I64, start: I64, end: I64) -> float:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""

@@ -6,7 +6,7 @@ from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, finish
 from tests.rules.host_work import compute, looping, read_value
 from tests.rules.judging import table
-from tests.rules.situations.anomaly_mode import check, training
+from tests.rules.situations.anomaly_mode import look_for_nan, training
 
 
 def reading(times: int, *, every: int = 1, gpu: int = 1000, pause: int = 200) -> TraceBuilder:
@@ -117,7 +117,7 @@ def trap_decoding_on_a_cpu() -> TraceBuilder:
 
 def trap_reading_of_autograd() -> TraceBuilder:
     """Anomaly mode reads whether a gradient is NaN."""
-    return training(check)
+    return training(look_for_nan)
 
 
 def printed(calls: int, device: str | None = "50.000ms") -> str:
