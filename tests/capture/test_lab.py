@@ -70,7 +70,9 @@ def test_faults_are_recorded_and_timed_and_their_traces_kept(tmp_path: Path) -> 
     assert all(turn["step_ms"] > 0 for row in rows.values() for turn in row["before"]["turns"])
     kept = keep(tmp_path / "traces", tmp_path / "kept", ("small",))
     assert sorted(path.name for path in kept) == [
-        f"{name}.small.{side}.json.gz" for name, _ in sorted(rows) for side in ("after", "before")
+        f"{name}.small.{side}.json.gz"
+        for name in ("ddp-sync-in-accumulation.rank1", "ddp-sync-in-accumulation", "loop-over-elements")
+        for side in ("after", "before")
     ]
 
 

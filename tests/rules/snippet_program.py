@@ -70,6 +70,8 @@ def namespace() -> dict[str, Any]:
         "array": torch.rand(3).double().numpy(),
         "rank": None,
         "local_rank": None,
+        "logits": torch.rand(4, 2),
+        "targets": torch.tensor([0, 1, 0, 1]),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.repeated_steps import GapOwner
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.report.message import Message, Text
@@ -54,11 +55,15 @@ def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None
 
 
 def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
-    """The owners in which the device idles for longest, with that time per step in ns, without operators and calls."""
+    """The owners in which the device idles for longest, with that time per step in ns.
+
+    Operators and calls are left out, and so are owners that other rules are about, such as the loader.
+    """
     owners = found(facts)
     if owners is None:
         return ()
     rows = [row for row in owners.rows if row.kind not in _LEAVES and row.idle_self_ns]
+    rows = [row for row in rows if row.role not in OF_OTHER_RULES]
     rows.sort(key=lambda row: -(row.idle_self_ns or 0))
     return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
 

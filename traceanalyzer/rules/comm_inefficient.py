@@ -119,7 +119,8 @@ def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float])
     direct = facts.gpu_per_step(sum(excess for excess, _, _ in slow))
     where = tuple(_place(row) for _, _, row in slow)
     evidence = Evidence(_SLOW(), slow[0][1], limits["of_best"], "share", where)
-    yield Draft((evidence,), _change(facts, direct), {"share": slow[0][1], "time": direct})
+    params = {"share": slow[0][1], "time": direct}
+    yield Draft((evidence,), _change(facts, direct), params, ceiling="medium", confidence="C")  # they may have waited
 
 
 def _below_link(

@@ -136,11 +136,11 @@ def _texts(facts: Facts, used: Precision) -> tuple[Text | None, Text | None, str
 
 RULE = Rule(
     id="tensor-cores-unused",
-    title=Text("tensor-cores-unused-title", "Products run in fp32 while Tensor Cores stand idle"),
+    title=Text("tensor-cores-unused-title", "Products run in fp32 without Tensor Cores"),
     summary=Text(
         "tensor-cores-unused-summary",
         "{time:ns} per step ({share:share} of the time on the GPU) are products and convolutions in fp32 on ordinary "
-        "cores; the GPU's Tensor Cores are not used.",
+        "cores; Tensor Cores are not used for them.",
     ),
     advice=Text(
         "tensor-cores-unused-advice",
