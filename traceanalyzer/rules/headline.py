@@ -76,7 +76,8 @@ _WITHOUT_GPU = {
     ),
     "host": Text(
         "headline-cpu-host",
-        "Bound by the CPU: it works for {time:ns} of each step of {step:ns} ({share:share}). No GPU was recorded.",
+        "Bound by the CPU: {time:ns} of each step of {step:ns} ({share:share}) pass in the program itself. No GPU was "
+        "recorded.",
     ),
 }
 _OF_TABLE = {
