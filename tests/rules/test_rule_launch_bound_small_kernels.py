@@ -7,7 +7,11 @@ import pytest
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.gpu_underutilized import trap_warm_up
-from tests.rules.situations.launch_bound_small_kernels import fires, fires_with_stacks
+from tests.rules.situations.launch_bound_small_kernels import (
+    fires,
+    fires_between_values,
+    fires_with_stacks,
+)
 
 RULE = "launch-bound-small-kernels"
 
@@ -30,6 +34,13 @@ def test_stacks_lower_what_is_claimed() -> None:
     high = plain.saving.direct_ns_per_step[1]
     assert stacked.saving.direct_ns_per_step == pytest.approx((high / 5, high / 2))
     assert (plain.confidence, stacked.confidence) == ("B", "C")
+
+
+def test_launches_between_values_fit_no_graph() -> None:
+    (finding,) = findings(fires_between_values(), RULE)
+    assert "nonzero" in finding.advice.text
+    assert finding.code is None
+    assert "torch.compile" in (findings(fires(), RULE)[0].code or "")
 
 
 def test_gaps_after_loading_code_are_not_those_of_launches() -> None:

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners, _program, _settings
@@ -88,14 +89,22 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
     guessed = "C" if stacks and not measured else None
     params = _params(device, launches, found.steps, total)
-    yield Draft((evidence,), change, params, confidence=guessed, advice=_advice(facts, launches))
+    waits = _reads_values(facts, device.events / found.steps)
+    advice = _ADVICE_VALUES if waits else _advice(facts, launches)
+    yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if waits else None)
+
+
+def _reads_values(facts: Facts, events: float) -> bool:
+    """Whether the host waits for values so often that no graph could hold what it launches between."""
+    found = facts.find("synchronizations", Synchronizations)
+    return found is not None and (found.calls_per_step or 0.0) > _WAITS * events
 
 
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
     """What is left to do in this program; None: all of the rule's advice."""
     if _program.serves(facts):
         return _ADVICE_SERVING
-    if launches.graphs.launches:
+    if (launches.graphs.kernel_share or 0.0) >= _SOME_GRAPHS:
         return _ADVICE_GRAPHS
     if _program.is_compiled(facts):
         return _ADVICE_COMPILED
@@ -117,6 +126,17 @@ def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 
 
+_WAITS = 0.05
+"""Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
+_SOME_GRAPHS = 0.05
+"""Own choice: share of kernel time from which on a program uses graphs."""
+_ADVICE_VALUES = Text(
+    "launch-bound-small-kernels-advice-values",
+    "Between these launches the host often waits for a value or a size from the GPU (nonzero, masks as indices, "
+    ".item()), so graphs and compiled code would end there. Keep such work on the GPU in tensors of fixed size, or do "
+    "it once for many items; then compile what is left.",
+    note="nonzero and .item() are code; graphs are CUDA graphs or HIP graphs",
+)
 _ADVICE_SERVING = Text(
     "launch-bound-small-kernels-advice-serving",
     "Let the server capture its decode steps in graphs, for the batch sizes that occur: it does so by default unless "

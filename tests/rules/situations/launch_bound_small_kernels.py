@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work
-from tests.rules.host_work import looping
+from tests.rules.host_work import looping, read_value
 from tests.rules.situations.gpu_underutilized import working
 
 
@@ -18,6 +18,19 @@ def fires_with_stacks() -> TraceBuilder:
     trace = fires()
     trace.options = ("with_stack",)
     return trace
+
+
+def fires_between_values() -> TraceBuilder:
+    """A value is read after every tenth kernel, so no graph could hold more than ten."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for kernel in range(40):
+            with host.op("aten::mm", 10, 10):
+                host.launch(Work("small_kernel", 5), stream)
+            if kernel % 10 == 9:
+                read_value(host, stream)
+
+    return looping(step)
 
 
 def quiet() -> TraceBuilder:
