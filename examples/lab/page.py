@@ -132,9 +132,9 @@ def _about(run: Run, rows: Sequence[Score]) -> str:
     text = (
         f"{run.started} to {run.ended}, {machine.cpu}, {machine.cores} cores, {machine.memory_gb:.0f} GB, "
         f"{machine.gpu or 'no GPU'}, {machine.system}, Python {versions['python']}, torch {versions['torch']}. Load "
-        f"{machine.load[0]:.1f} at the beginning, {machine.load[1]:.1f} at the end. This version of the tool "
-        f"predicts {fresh} rows from kept traces; for {len(rows) - fresh} the predictions are those that "
-        f"{versions['traceanalyzer']} made when the run was."
+        f"{machine.load[0]:.1f} at the beginning, {machine.load[1]:.1f} at the end. For {fresh} "
+        f"rows this version of the tool predicts anew, from kept traces; for {len(rows) - fresh} the predictions were "
+        "kept with the run."
     )
     if waits:
         text += f" The main thread waited for a core in {median(waits):.0%} of a turn in the median."
@@ -161,7 +161,7 @@ def _agreement(first: Sequence[Score], second: Sequence[Score]) -> str:
     text = (
         f"{len(pairs)} rows are in both runs. The medians of their shares lie {median(apart):.1%} of the step apart in "
         f"the median, {max(apart):.0%} at most; those in ms {median(wall):.0%} in the median, {max(wall):.0%} at most: "
-        "that is the noise of a busy machine. The rows that lie furthest apart:"
+        "that is the noise of different moments. The rows that lie furthest apart:"
     )
     columns = ("fault", "size", "share, first", "share, second", "ms, first", "ms, second")
     return f"{text}\n\n{_markdown([columns, *rows])}"

@@ -23,7 +23,7 @@ by gloo.
 
 AFTER = """Nothing is run again to judge another version of the tool: `score` and this page read the traces in
 `fixtures/lab` anew and compare what this version says with what was measured then. Where no trace was kept (first
-run), the prediction is the one that was made when the run was. Traces are kept with their last three steps, some faults
+run), the prediction is the one that was kept with the run. Traces are kept with their last three steps, some faults
 with six, or with as many as fit into 250 kB. Of faults with two ranks, what is said of rank 0 and of both together
 counts.
 
@@ -34,16 +34,16 @@ counts.
 | measured (range) | step with the fault less step with the fix, for as many samples: median, and range of five turns |
 | inside | whether the median lies in the interval |
 | width | of the interval, over its middle: 200 % where it begins at 0 |
-| predicted share | the interval over the typical step of the trace, which the profiler and other programs made longer |
+| predicted share | the interval over the step that it is about: a step without the profiler, which the capture timed |
 | measured share (range) | the saving over the step with the fault, both without the time in which the main thread \
 waited for a core that other programs had (Linux counts that) |
 | after the fix | rules of the fault that still speak, and others of weight: false alarms, unless the fix leaves some \
 of the fault |
 
-Milliseconds are the worse judge on a busy machine: prediction and measurement are of different moments. Shares are the
-better one, but the profiler changes them, too: it makes operators longer, and sleeping not. What workers and other
-ranks waited for a core is not taken off. A fix that makes the step longer is outside of every interval, because none
-begins below 0."""
+Milliseconds are the worse judge where other programs run: prediction and measurement are of different moments. Shares
+are the better one, but the profiler changes them, too: it makes operators longer, and sleeping not. What workers and
+other ranks waited for a core is not taken off. A fix that makes the step longer is outside of every interval, because
+none begins below 0."""
 
 PLANTED = """## The training with planted faults
 
