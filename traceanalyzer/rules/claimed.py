@@ -21,7 +21,7 @@ from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SYNCHRONIZATION = "idle:synchronization"
@@ -42,6 +42,8 @@ class Resolver:
         self._context = model.context
         self._steps = len(model.bounds.part)
         self._found: dict[str, Selected | None] = {}
+        self._calls: dict[str, I64] = {}
+        """The host nodes that are calls of an operator, by its name."""
 
     def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Edits that take away so much time per step of what a change is about.
@@ -212,13 +214,13 @@ class Resolver:
         except UsageError:
             return None
 
-    def _with_shapes(self, name: str, shapes: str) -> Bool:
-        """Which host nodes are calls of an operator with these input shapes."""
+    def _with_shapes(self, name: str, shapes: str) -> I64:
+        """The host nodes that are calls of an operator with these input shapes, ascending."""
         trace, host = self._context.trace, self._context.host
-        marked: Bool = (host.kind == NodeKind.OPERATOR) & (host.name == trace.names.code(name))
-        nodes = np.flatnonzero(marked)
-        marked[nodes] = trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)
-        return marked
+        if name not in self._calls:
+            self._calls[name] = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
+        nodes = self._calls[name]
+        return nodes[trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)]
 
     @cached_property
     def _window(self) -> Intervals:
