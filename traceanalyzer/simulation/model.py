@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -98,7 +99,7 @@ class Model:
             times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
         return step_times.elapsed(self.bounds, times, unchanged) / len(marks)
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """The typical step over the mean of the steps that are modelled."""
         typical = program_steps(self.context).typical
