@@ -57,18 +57,19 @@ class AppliedChange(msgspec.Struct, frozen=True):
     """One change, and what in the trace it is about."""
 
     kind: str
-    """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap` or `graphs`."""
+    """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap`, `graphs` or, of a run of several ranks, `rank`: a
+    rank whose work takes no longer than the median of all ranks."""
     selector: str
-    """What was asked for; empty for changes of everything of their kind."""
+    """What was asked for, of `rank` the number of the rank; empty for changes of everything of their kind."""
     factor: float | None
     """How many times as fast, 0 for no time at all; null where the kind needs none."""
     found: str
-    """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or
-    `synchronization`."""
-    device_events: int
-    """Number of kernels, copies and fills that change, in the whole trace."""
-    calls: int
-    """Number of runtime calls that change, in the whole trace."""
+    """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner`,
+    `synchronization` or `rank`."""
+    device_events: int | None
+    """Number of kernels, copies and fills that change, in the whole trace; null for a rank."""
+    calls: int | None
+    """Number of runtime calls that change, in the whole trace; null for a rank."""
     wait_ns: float | None = None
     """What a wait for the loader takes at most in ns; null for other kinds."""
 
@@ -77,13 +78,13 @@ class WhatHelps(msgspec.Struct, frozen=True):
     """What a step would gain if one thing cost nothing, or half as much."""
 
     kind: str
-    """`resource`, `operator`, `class`, `owner` or `change`."""
+    """`resource`, `operator`, `class`, `owner`, `change` or `rank`."""
     selector: str
-    """The selector or, of a change, the option to ask about it by itself."""
+    """The selector or, of a change and a rank, the option to ask about it by itself."""
     free_ns: PredictedNs
-    """Time in ns by which the step gets shorter if it takes no time: low, point and high."""
+    """Time in ns by which the step gets shorter if it takes no time, or with the change: low, point and high."""
     half_ns: PredictedNs | None
-    """The same if it takes half as long; null if that makes no sense."""
+    """The same if it takes half as long; null for changes and ranks, which are made or not."""
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     generator: Generator
     """The program that made it."""
     source: ReportSource
-    """The file of the trace."""
+    """The file of the trace, or the files of a run."""
     step_ns: float
     """Duration of the typical step in ns as recorded."""
     predicted_ns: PredictedNs
@@ -107,7 +108,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     """How well the model reproduces the recording without a change."""
     next_bottleneck: str | None
     """What the step takes longest for with the changes: `loader`, `host`, `gpu` or `communication`; null where the
-    model abstains."""
+    model abstains, and for a run of several ranks."""
     helps: tuple[WhatHelps, ...] = ()
     """What would help, the most first; only where no change is asked for."""
 
