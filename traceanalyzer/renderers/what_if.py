@@ -36,6 +36,11 @@ _LONGER = Text(
 )
 _SAME = Text("whatif-same", "The step would take as long as before: {before:ns}.")
 _INTERVAL = Text("whatif-interval", "The saving is between {low:ns} and {high:ns}.")
+_WORKERS = Text(
+    "whatif-workers",
+    "The interval includes what worker processes of the loader may cost: cores, memory bandwidth, and the time to fetch "
+    "a batch.",
+)
 _BOUND = Text(
     "whatif-bound",
     "The step takes {before:ns}; with the changes it would take between {low:ns} and {high:ns}.",
@@ -211,6 +216,8 @@ def _messages(found: WhatIf) -> Iterator[Message]:
             yield _SAME(before=before)
         if round(low) != round(high):
             yield _INTERVAL(low=low, high=high)
+            if any(edit.kind == "loader" for edit in found.edits):
+                yield _WORKERS()
     if found.edits and found.next_bottleneck:
         yield _NEXT[found.next_bottleneck]()
     yield (_ABSTAINS if found.replay.abstained else _ERROR)(error=error)

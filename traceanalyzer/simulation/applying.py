@@ -220,15 +220,21 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
 
 def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
     """By how much each wait for the loader shrinks, so that its host time is no more than the floor."""
-    inside = host.in_loader & host.is_judged
-    wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
-    length = sum_by(wait, host.cost_ns, int(wait.max(initial=0)) + 1)
+    wait, length = loader_waits(host)
     factor = np.full(len(length), gathered.loader_factor)
     if gathered.loader_floor_ns is not None:
         factor = np.minimum(factor, gathered.loader_floor_ns / np.maximum(length, 1))
     factor[0] = 1.0
     each: F64 = factor[wait]
     return each
+
+
+def loader_waits(host: HostPoints) -> tuple[I64, I64]:
+    """The wait for the loader in whose judged time each point lies, 0 for none; and the host time of each, 0 of none."""
+    inside = host.in_loader & host.is_judged
+    wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
+    length = sum_by(wait, np.where(inside, host.cost_ns, 0), int(wait.max(initial=0)) + 1)
+    return wait, length
 
 
 def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:

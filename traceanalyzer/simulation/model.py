@@ -17,6 +17,7 @@ from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times, replay
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
 ABSTAINS_ABOVE = 0.05
@@ -98,6 +99,14 @@ class Model:
         if place is not None:
             times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
         return step_times.elapsed(self.bounds, times, unchanged) / len(marks)
+
+    @cached_property
+    def judged(self) -> Intervals:
+        """Time of the steps that are modelled."""
+        return Intervals.union(
+            np.concatenate([each.mark_start_ns for each in self.windows]),
+            np.concatenate([np.maximum(each.mark_end_ns, each.step_end_ns) for each in self.windows]),
+        )
 
     @cached_property
     def scale(self) -> float:

@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.source import ReportSource
-from traceanalyzer.simulation import critical_path, edits, model, replay_error, selectors
+from traceanalyzer.simulation import critical_path, edits, loading, model, replay_error, selectors
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
@@ -127,8 +127,9 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     if found is None:
         raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
-    every = [edit for _, _, own in resolved for edit in own]
-    saving = _saving(found, every)
+    ends = [_ends(found, change, own) for change, _, own in resolved]
+    low, every, high = ([edit for own in ends for edit in own[end]] for end in range(3))
+    saving = _saving(found, every, [low, high] if any(change.kind == "loader" for change in changes) else ())
     step = _step(found)
     low, point, high = saving
     info = context.trace.info
@@ -150,9 +151,14 @@ def _step(found: Model) -> float:
     return found.what_if(()).step_ns
 
 
-def _saving(found: Model, every: Sequence[Edit]) -> PredictedNs:
-    """Low, point and high; without a point where the model abstains."""
-    outcome = found.what_if(every)
+def _ends(found: Model, change: ChangeAsked, own: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:
+    """The edits of a change where it helps least, as is most likely, and where it helps most."""
+    return loading.at_most(found, round(change.factor or 0)) if change.kind == "loader" else (own, own, own)
+
+
+def _saving(found: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = ()) -> PredictedNs:
+    """Low, point and high, also of changes at the ends of their uncertainty; no point where the model abstains."""
+    outcome = found.what_if(every, others)
     low, point, high = outcome.saving_ns
     if not found.abstains:
         return low, point, high
