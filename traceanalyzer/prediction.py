@@ -30,9 +30,9 @@ def whatif(
     """Predict what the typical step would take with all changes together; if none is given, rank what would help most.
 
     Args:
-        measured: A trace that `load` returned. Or several ranks of one run, for `ranks`: their files, a folder, patterns
+        measured: A trace that `load` returned. Or, to ask about ranks, the ranks of one run: files, a folder, patterns
             or URLs as for `traceanalyzer.ranks`, or what `multirank.collect` returned.
-        loader: What a wait for the loader takes at most, in ms; 0 for no waits.
+        loader: What a wait for the loader takes at most, in ms, because workers load ahead; 0 for no waits.
         speedup: How many times as fast, by selector; 0 for no time at all. `simulation.selectors` lists the selectors.
         free: Selectors of what should take no time.
         no_sync: Calls that no longer wait for the device: `*`, functions of the runtime, or operators around them.
@@ -55,7 +55,7 @@ def whatif(
     asked += [ChangeAsked(kind) for kind, wanted in (("overlap", overlap), ("graphs", graphs)) if wanted]
     if isinstance(measured, Trace):
         if ranks:
-            raise UsageError(f"--rank {ranks[0]}: needs the traces of several ranks; name their folder or all their files")
+            raise UsageError(f"--rank {ranks[0]}: needs the traces of several ranks; name all files or their folder")
         return what_if.ask(context_of(measured, steps, None), asked)
     if isinstance(measured, str | Path):
         measured = [measured]

@@ -91,11 +91,11 @@ def test_the_interval_is_no_narrower_than_the_error_of_the_replay() -> None:
 @pytest.mark.parametrize(
     ("traces", "ranks", "says"),
     [
-        (run(4, [Meeting(lambda rank, step: 1000)]), (4,), "--rank 4: no trace of this rank; there are those of ranks 0 to 3"),
-        (run(5, [Meeting(lambda rank, step: 1000)])[:2], (1,), "run: the ranks cannot be replayed together: fewer than"),
+        (run(4, [Meeting(lambda rank, step: 1000)]), (4,), "--rank 4: no trace of this rank; .* those of ranks 0 to 3"),
+        (run(5, [Meeting(lambda rank, step: 1000)])[:2], (1,), "run: the ranks cannot be replayed together: fewer"),
         (run(1, [Meeting(lambda rank, step: 1000)]), (0,), "one rank has no peers"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_answered_says_why(traces: list[TraceBuilder], ranks: tuple[int, ...], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         asked(traces, *ranks)

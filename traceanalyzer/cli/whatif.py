@@ -58,7 +58,9 @@ class _Speedup(ParamType[tuple[str, float]]):
 
 @click.command("whatif")
 @click.argument("given", metavar="TRACE...", nargs=-1, required=True, shell_complete=parameters.files)
-@click.option("--loader", type=_Factor(), metavar="MS", help="A wait for the loader takes at most MS milliseconds.")
+@click.option(
+    "--loader", type=_Factor(), metavar="MS", help="With workers, waits for the loader take at most MS milliseconds."
+)
 @click.option(
     "--speedup",
     type=_Speedup(),

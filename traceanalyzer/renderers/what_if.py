@@ -38,8 +38,8 @@ _SAME = Text("whatif-same", "The step would take as long as before: {before:ns}.
 _INTERVAL = Text("whatif-interval", "The saving is between {low:ns} and {high:ns}.")
 _WORKERS = Text(
     "whatif-workers",
-    "The interval includes what worker processes of the loader may cost: cores, memory bandwidth, and the time to fetch "
-    "a batch.",
+    "The interval includes what worker processes of the loader may cost: cores, memory bandwidth, and the time to "
+    "fetch a batch.",
 )
 _BOUND = Text(
     "whatif-bound",

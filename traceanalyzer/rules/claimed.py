@@ -214,7 +214,8 @@ class Resolver:
         if name not in self._calls:
             self._calls[name] = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
         nodes = self._calls[name]
-        return nodes[trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)]
+        found: I64 = nodes[trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)]
+        return found
 
     @cached_property
     def _counted(self) -> I64:

@@ -230,7 +230,11 @@ def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
 
 
 def loader_waits(host: HostPoints) -> tuple[I64, I64]:
-    """The wait for the loader in whose judged time each point lies, 0 for none; and the host time of each, 0 of none."""
+    """For each point the number of the judged wait for the loader that it is in, 0 for none; and the time of each wait.
+
+    Returns:
+        Shape (points,); and host time in ns by number, shape (1 + waits,), of number 0 nothing.
+    """
     inside = host.in_loader & host.is_judged
     wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
     length = sum_by(wait, np.where(inside, host.cost_ns, 0), int(wait.max(initial=0)) + 1)

@@ -186,7 +186,7 @@ def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
     if not len(nodes):
         return None
     outer = nodes[nodes >= shifted(np.maximum.accumulate(tree.after[nodes]), 0)]
-    calls = context.once(_calls_by_node).of(outer, tree.after[outer])
+    calls = context.once(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
     return Selected(
         "operator",
         name,

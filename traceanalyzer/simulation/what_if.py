@@ -128,8 +128,8 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
         raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
     ends = [_ends(found, change, own) for change, _, own in resolved]
-    low, every, high = ([edit for own in ends for edit in own[end]] for end in range(3))
-    saving = _saving(found, every, [low, high] if any(change.kind == "loader" for change in changes) else ())
+    least, every, most = ([edit for own in ends for edit in own[end]] for end in range(3))
+    saving = _saving(found, every, [least, most] if any(change.kind == "loader" for change in changes) else ())
     step = _step(found)
     low, point, high = saving
     info = context.trace.info

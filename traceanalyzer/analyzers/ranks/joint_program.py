@@ -128,7 +128,8 @@ def _excess(position: I64, values: F64, *, exactly: bool) -> F64:
     ordered = values[order]
     middle = (ordered[opens + (counts - 1) // 2] + ordered[opens + counts // 2]) / 2
     usual = np.where(counts == 2, ordered[opens], middle)[code]
-    return values - usual if exactly else np.maximum(0.0, values - usual)
+    excess: F64 = values - usual
+    return excess if exactly else np.maximum(0.0, excess)
 
 
 def _share(part: F64, whole: F64) -> F64:

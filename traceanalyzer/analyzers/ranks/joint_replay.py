@@ -64,7 +64,7 @@ class _Run:
         self._missing = program.sizes.tolist()
         self._leaving = program.sizes.tolist()
         self._total = program.work_ns.sum(axis=1).tolist()
-        self._changes = shorter.work_ns.any(axis=1).tolist()
+        self._changes: list[bool] = [*(shorter.work_ns != 0).any(axis=1).tolist()]
         self._less = shorter.work_ns.sum(axis=1).tolist()
 
     def end(self) -> F64 | None:
