@@ -53,6 +53,7 @@ THREADS = """
 import os, sys
 sys.argv = ["traceanalyzer", *sys.argv[1:]]
 from traceanalyzer.cli import ONE_THREAD, main
+del os.environ[ONE_THREAD[0]]  # which the tests have set
 try:
     main()
 finally:
