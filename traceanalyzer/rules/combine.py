@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.model import Combined, Relief
+from traceanalyzer.rules import variation
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.change import Fix, Interval, TimeSaved
 
@@ -39,7 +40,7 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
         return None
     most = reliefs[-1][1]
     surely = max(budget.step - low.step, *(budget.wall(fix.change)[0] for fix in fixes))  # as the best one by itself
-    total = (min(surely, most.saved), most.saved)
+    total = variation.below((min(surely, most.saved), most.saved))
     share = total[0] / budget.step, total[1] / budget.step
     return Combined(tuple(relief for relief, _ in reliefs), total, share, most.left.critical)
 
