@@ -36,8 +36,6 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import sqrt
-from statistics import fmean
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
@@ -191,10 +189,8 @@ def _change(late: LateRank, found: Ranks) -> TimeSaved:
 
 def _varied(interval: Interval, times: Sequence[float]) -> Interval:
     """An interval with the standard error of the waiting, which differs from step to step."""
-    mean = fmean(times)
-    share = variation.deviation(times) / mean / sqrt(len(times)) if mean else 0.0
     middle = sum(interval) / 2
-    low, high = variation.combined(interval, middle, min(1.0, share) * middle)
+    low, high = variation.combined(interval, middle, variation.COVERS * variation.of_mean(times) * middle)
     return max(0.0, low), high
 
 
