@@ -38,7 +38,6 @@ def test_files_and_ids_agree() -> None:
         "special_headlines",
         "claimed",
         "prices",
-        "variation",
         "rank_headlines",
         "run_headlines",
         "cpu_headline",

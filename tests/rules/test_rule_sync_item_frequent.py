@@ -74,8 +74,8 @@ def test_edge_calls_per_step() -> None:
 def test_runs_of_readings_on_a_cpu() -> None:
     (finding,) = findings(fires_on_a_cpu(), RULE)
     assert finding.saving is not None
-    # 40 readings of 10 us, the pause before the first left out; recording 5 operators each costs 303.7 ns at least, in a
-    # step of 1.4 ms that is shorter by that of all of its 210
+    # 40 readings of 10 us, the pause before the first left out; recording 5 operators each costs 303.7 ns at least, in
+    # a step of 1.4 ms that is shorter by that of all of its 210
     time = 40 * 10_000 - 2_000
     left = (time - 200 * 303.7) * 1_400_000 / (1_400_000 - 210 * 303.7)
     assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * left, time))

@@ -72,7 +72,7 @@ _BASIS_CPU = Text(
     "{products:share} of the time of the products",
 )
 _BASIS = Text(
-    "attention-unfused-basis",
+    "attention-unfused-basis-kernels",
     "the time of all operators on the scores, minus the time of their products at the best rate of the run "
     "({floor:ns}), or at a third of it and {fused:ns} for each fused kernel",
 )

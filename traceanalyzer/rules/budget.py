@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Arithmetic, Resources, Saving
-from traceanalyzer.rules import variation
 from traceanalyzer.rules.change import Interval, TimeSaved
+from traceanalyzer.simulation import variation
 
 GAIN_SHARE = 0.01
 """Share of a step below which a saving is not distinguishable from noise (own choice)."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.model import Combined, Relief
-from traceanalyzer.rules import variation
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.change import Fix, Interval, TimeSaved
+from traceanalyzer.simulation import variation
 
 
 def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:

@@ -40,11 +40,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _late_rank, variation
+from traceanalyzer.rules import _late_rank
 from traceanalyzer.rules._late_rank import LateRank
 from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.simulation import variation
 
 _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean over the ranks, share of the step")
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")

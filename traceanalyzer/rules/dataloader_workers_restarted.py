@@ -37,10 +37,10 @@ from math import hypot, sqrt
 from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import variation
 from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.simulation import variation
 
 _SUBJECT = Text("dataloader-workers-restarted-subject", "changes of epochs, share of the recorded steps")
 _BASIS = Text(

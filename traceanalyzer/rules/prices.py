@@ -20,11 +20,10 @@ import numpy as np
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Relief, Saving
-from traceanalyzer.rules import variation
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.change import Fix, Interval, TimeSaved
 from traceanalyzer.rules.claimed import Resolver, is_about_waits
-from traceanalyzer.simulation import critical_path, recording_cost
+from traceanalyzer.simulation import critical_path, recording_cost, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.table import I64
@@ -153,13 +152,17 @@ class Prices:
         return [min(self.plain_ns, self._step((), most) - self._step(changes, most))]
 
     def _varies(self, changes: Sequence[TimeSaved]) -> float:
-        """How much a saving varies from step to step in ns, by the steps as recorded and with the changes."""
+        """How much a saving varies from step to step in ns, by the steps as recorded and with the changes.
+
+        Without the profiler it is one of other steps than those that were recorded.
+        """
         for each in ((), changes):
             self._step(each, self._scenarios[1])
         before, after = (self._durations[tuple(map(id, each))] for each in ((), changes))
+        if self.plain_ns is None:
+            return variation.of_savings(before, after)
         usual = float(np.median(before))
-        scale = 1.0 if self.plain_ns is None or not usual else self.plain_ns / usual
-        return scale * variation.of_steps(before, after)
+        return self.plain_ns / usual * variation.of_other_steps(before, after) if usual else 0.0
 
     def _totals(self, changes: Sequence[TimeSaved]) -> list[list[float]]:
         """What the first changes save together, for each number of them, without the last ones if they add nothing."""

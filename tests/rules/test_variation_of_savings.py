@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import corpus_files
 from tests.rules.judging import report, situations
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules import variation
+from traceanalyzer.simulation import variation
 
 LEAST = 0.03
 """Width of the narrowest interval of a saving, over its middle."""
@@ -27,9 +27,10 @@ def test_the_difference_of_steps_varies_as_both_do() -> None:
     """Around 100 and 50 the middle distances are 3 and 4: 1.4826 times 5, over the root of nine."""
     before = ns(100, 100, 97, 103, 97, 103, 97, 103, 900)
     after = ns(50, 50, 46, 54, 46, 54, 46, 54, 700)
-    assert variation.of_steps(before, after) == pytest.approx(1.4826 * 5 / 3)
-    assert variation.of_steps(before[:2], after[:2]) == 0, "two steps do not tell"
-    assert variation.of_steps(before, before - 10) == pytest.approx(1.4826 * 3 * 2**0.5 / 3)
+    assert variation.of_other_steps(before, after) == pytest.approx(1.4826 * 5 / 3)
+    assert variation.of_other_steps(before[:2], after[:2]) == 0, "two steps do not tell"
+    assert variation.of_savings(before, before - 10) == 0, "each step saves as much"
+    assert variation.of_savings(before, after) == pytest.approx(1.4826 * 1 / 3), "50 three times, and 49 or 51"
 
 
 def test_uncertainties_add_in_squares() -> None:

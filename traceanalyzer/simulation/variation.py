@@ -14,35 +14,49 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from traceanalyzer.rules.change import Interval
 from traceanalyzer.trace.table import I64
+
+Interval = tuple[float, float]
+"""Least and greatest value in ns."""
 
 USUAL = 0.02
 """How much steps that do the same differ, over their median (measured: 1.7 % in the middle one of seven programs whose
-recordings on GPUs have three to six typical steps, from 0.1 to 3.8 %)."""
+recordings on GPUs have three to six typical steps, from 0.1 to 4 %)."""
 
 COVERS = 1.28
 """Standard errors on either side of a value between which four of five measurements lie, of a normal distribution."""
 
-_FEWEST = 3
+FEWEST = 3
 """With fewer steps nothing tells how much they differ."""
 _OF_NORMAL = 1.4826
 """Standard deviation over the median distance from the median, of a normal distribution."""
 
 
-def of_steps(before_ns: I64, after_ns: I64) -> float:
-    """How much the difference of two typical steps varies in ns, as a standard error; 0 with fewer than three steps.
+def of_savings(before_ns: I64, after_ns: I64) -> float:
+    """How much the saving of a typical step varies in ns, where a change is compared with the same steps without it.
 
-    Distances from the median do not mind single steps that were disturbed.
+    As a standard error; 0 with fewer than three steps.
 
     Args:
         before_ns: Durations of the recorded steps. Shape (steps,).
         after_ns: Durations of the same steps with a change. Shape (steps,).
     """
-    if len(before_ns) < _FEWEST:
-        return 0.0
-    spreads = [_OF_NORMAL * float(np.median(np.abs(each - np.median(each)))) for each in (before_ns, after_ns)]
-    return hypot(*spreads) / sqrt(len(before_ns))
+    return _standard_error(before_ns - after_ns)
+
+
+def of_other_steps(before_ns: I64, after_ns: I64) -> float:
+    """The same where the change is compared with other steps, which vary by themselves."""
+    return hypot(_standard_error(before_ns), _standard_error(after_ns))
+
+
+def _standard_error(steps_ns: I64) -> float:
+    """Of a typical step."""
+    return deviation(steps_ns) / sqrt(len(steps_ns)) if len(steps_ns) >= FEWEST else 0.0
+
+
+def deviation(steps_ns: I64) -> float:
+    """How much steps differ, as a standard deviation that does not mind single steps that were disturbed."""
+    return _OF_NORMAL * float(np.median(np.abs(steps_ns - np.median(steps_ns))))
 
 
 def around(interval: Interval, point: float, varies_ns: float, most: float) -> Interval:
