@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import communication, host_activity
@@ -19,8 +18,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 _ON_HOST = ("gloo:", "mpi:", "ucc:")
 
 
-@dataclass(frozen=True)
-class RecordedCollectives:
+class RecordedCollectives(msgspec.Struct, frozen=True):
     """Collectives as columns, one row each; times are ns since the first event."""
 
     start: I64

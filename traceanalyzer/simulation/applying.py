@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -22,8 +21,7 @@ _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
 """The order of what happens on a thread at the same time."""
 
 
-@dataclass(frozen=True)
-class PlacedPoints:
+class PlacedPoints(msgspec.Struct, frozen=True):
     """The points of a window, and where to find what they stand for."""
 
     points: HostPoints

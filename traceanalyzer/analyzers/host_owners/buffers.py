@@ -8,8 +8,8 @@ buffers, broadcasts them and copies them back. Without stacks nothing says so bu
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -35,8 +35,7 @@ def is_broadcast(name: str) -> bool:
     return _TELLING.search(name) is not None
 
 
-@dataclass(frozen=True)
-class Broadcasts:
+class Broadcasts(msgspec.Struct, frozen=True):
     """Broadcasts of buffers in the order of time."""
 
     mark: I64
@@ -63,7 +62,9 @@ def broadcasts(context: Context) -> Broadcasts:
         last = rows[after[begins] - 1]
         end = np.minimum(host.end_ns[last], host.end_ns[own[begins]])
         found.append(Broadcasts(own[begins], host.start_ns[own[begins]], end))
-    return Broadcasts(*(np.concatenate([getattr(part, name) for part in found]) for name in vars(found[0])))
+    return Broadcasts(
+        *(np.concatenate([getattr(part, name) for part in found]) for name in Broadcasts.__struct_fields__)
+    )
 
 
 def _outermost(context: Context, thread: int) -> I64:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -24,8 +24,7 @@ Measure = Callable[[I64, I64], I64]
 """How much of something each of some intervals has, given their starts and ends in ns."""
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Costs by number, the last entry of each array of what has none; times in ns, 0 where they are unknown."""
 
     calls: I64
@@ -63,8 +62,7 @@ class Costs:
         }
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """What everything is measured with."""
 
     index: OwnerIndex
@@ -155,8 +153,7 @@ def _with_rest(inclusive: I64, exclusive: I64) -> I64:
     return np.append(inclusive, exclusive[-1])
 
 
-@dataclass(frozen=True)
-class _Spans:
+class _Spans(msgspec.Struct, frozen=True):
     """When each of some owners is open: on the program's thread, and on that or on autograd's."""
 
     count: int

@@ -6,8 +6,7 @@ pass and waits; what autograd does meanwhile on a thread of its own is what the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -28,8 +27,7 @@ _HELPERS = 16
 """Further threads that launch work of a device whose owners are reported (own choice: programs launch from a few)."""
 
 
-@dataclass(frozen=True)
-class Critical:
+class Critical(msgspec.Struct, frozen=True):
     """Which thread counts when."""
 
     main: int

@@ -7,8 +7,7 @@ that it calls does; operators and runtime calls are, where nothing else is aroun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -29,8 +28,7 @@ PASSED_ON = 0.9
 """A function of which so much is one function that it calls only passes the call on (own choice)."""
 
 
-@dataclass(frozen=True)
-class OwnerTree:
+class OwnerTree(msgspec.Struct, frozen=True):
     """Slices that own time, nested by thread."""
 
     tree: Tree

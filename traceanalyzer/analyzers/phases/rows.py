@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -19,8 +18,7 @@ DEEPEST = 32
 """Levels of the tree that are distinguished; a deeper mark counts where the mark around it does (own choice)."""
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True):
     """Times in ns of groups of marks, each column with one value per group."""
 
     calls: I64
@@ -103,8 +101,7 @@ def _inside(group: I64, start: I64, end: I64) -> Bool:
     return inside
 
 
-@dataclass(frozen=True)
-class MarkPaths:
+class MarkPaths(msgspec.Struct, frozen=True):
     """Places in the tree of names, parents before their children, siblings in the order of their first mark."""
 
     of_mark: I64
