@@ -14,6 +14,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 
 FORWARD = "DistributedDataParallel.forward"
@@ -50,7 +51,7 @@ def broadcasts(context: Context) -> Broadcasts:
     marks = np.flatnonzero(host.name == names.code(FORWARD))
     is_part_of = names.where(is_part)
     found = [Broadcasts(*np.empty((3, 0), np.int64))]
-    for thread in np.unique(host.thread[marks]).tolist():
+    for thread in distinct(host.thread[marks]).tolist():
         own = marks[host.thread[marks] == thread]
         rows = _outermost(context, thread)
         start = host.start_ns[rows]

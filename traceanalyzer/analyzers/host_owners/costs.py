@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.host_owners.roles import ROLE_IDS
 from traceanalyzer.analyzers.modules.owners import device_time
 from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.knowledge.host_roles import LOADER
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -254,7 +255,7 @@ def _waiting(context: Context, index: OwnerIndex) -> I64:
     """Time of each segment of the timeline in which its thread waits for the device."""
     segments, waits = index.timeline, context.once(host_activity.waits)
     waiting = np.zeros(len(segments.owner), np.int64)
-    for thread in np.unique(segments.thread).tolist():
+    for thread in distinct(segments.thread).tolist():
         own, rows = waits.thread == thread, np.flatnonzero(segments.thread == thread)
         times = Intervals.union(waits.start_ns[own], waits.end_ns[own])
         waiting[rows] = times.within(segments.start_ns[rows], segments.end_ns[rows])

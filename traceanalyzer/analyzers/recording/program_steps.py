@@ -125,7 +125,7 @@ def _is_foreign(context: Context) -> bool:
     if not marked.any():
         return False
     process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
-    others = np.union1d(process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)])
+    others = np.concatenate((process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)]))
     return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
 
 
