@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
@@ -35,8 +37,7 @@ _BESIDE_WAITING = Text(
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """Time of one step by resource, in ns; it changes as fixes are applied."""
 
     step: float

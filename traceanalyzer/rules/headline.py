@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.recording import Recording
@@ -161,8 +162,7 @@ _OUTSIDE = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """Times of a step by what bounds it; they sum to at most the step."""
 
     times: dict[str, float]
