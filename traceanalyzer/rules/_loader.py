@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
 from traceanalyzer.analyzers.step_breakdown import Average
@@ -63,8 +63,7 @@ def code_without_gpu() -> str:
     return f"DataLoader(dataset, num_workers={FEW_WORKERS}, persistent_workers=True)"
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """Whether cores are free for workers."""
 
     cores: int | None

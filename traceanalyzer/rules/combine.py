@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.report.model import Combined, Relief
 from traceanalyzer.rules.budget import Budget
@@ -45,8 +46,7 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     return Combined(tuple(relief for relief, _ in reliefs), total, share, most.left.critical)
 
 
-@dataclass(frozen=True)
-class _Most:
+class _Most(msgspec.Struct, frozen=True):
     """The most by which a step can have become shorter after some fixes."""
 
     left: Budget

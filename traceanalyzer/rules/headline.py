@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.recording import Recording
@@ -14,7 +15,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import cpu_headline, rank_headlines, special_headlines, typical_headline
+from traceanalyzer.rules import cpu_headline, rank_headlines, sleep_headline, special_headlines, typical_headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
@@ -27,6 +28,8 @@ _WORTH = 0.2
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
+_UNEVEN_RATIO = 2.0
+"""Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
@@ -71,8 +74,8 @@ _WITHOUT_GPU = {
     ),
     "communication": Text(
         "headline-cpu-communication",
-        "Bound by communication: {time:ns} of each step of {step:ns} ({share:share}) are collectives. No GPU was "
-        "recorded.",
+        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) collectives run and no "
+        "operator is recorded. No GPU was recorded.",
     ),
     "host": Text(
         "headline-cpu-host",
@@ -138,6 +141,11 @@ _FIRST_STEP = Text(
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
     note="headline is a sentence",
 )
+_UNEVEN = Text(
+    "headline-uneven-steps",
+    "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
+    note="headline is a sentence",
+)
 _OUTSIDE = Text(
     "headline-outside",
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
@@ -145,8 +153,7 @@ _OUTSIDE = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """Times of a step by what bounds it; they sum to at most the step."""
 
     times: dict[str, float]
@@ -167,7 +174,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, found)
+    found = _with_waiting(facts, sleep_headline.with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
@@ -183,7 +190,8 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
         message = cpu_headline.with_operators(facts, message)
-    said = _with_waiting(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = sleep_headline.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
 
 
@@ -202,10 +210,12 @@ def _is_one_rank(facts: Facts) -> bool:
 
 
 def _qualified(facts: Facts, message: Message) -> Message:
-    """Add what makes a mean misleading: a first step unlike the others, or work outside of the steps."""
+    """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
     first, *others = _durations(facts) or [0]
     if len(others) > 1 and first > _WARM_UP * median(others):
         message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
+    elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
+        message = _UNEVEN(headline=message, shortest=min(first, *others), longest=max(first, *others))
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
@@ -273,9 +283,9 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
     """Times by bound without a device; only the loader's if an accelerator took part that was not recorded."""
     if _sign(facts):
         return {"input": loader}
-    breakdown = facts.find("step_breakdown", StepBreakdown)
-    collectives = breakdown.average.communication_ns if breakdown and breakdown.average else 0.0
-    return {"input": loader, "communication": collectives, "host": facts.step_ns - loader - collectives}
+    own = facts.step_resources
+    collectives = (own.exposed_communication_ns or 0.0) if own else 0.0
+    return {"input": loader, "communication": collectives, "host": max(0.0, facts.step_ns - loader - collectives)}
 
 
 def _of_table(facts: Facts) -> _Parts:

@@ -43,8 +43,7 @@ _WITHOUT_PROFILER = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Scenario:
+class _Scenario(msgspec.Struct, frozen=True):
     """One replay: how much changes take away, what recording cost, and whether residuals are kept."""
 
     end: str
@@ -211,7 +210,7 @@ class Prices:
         """Duration of the replayed step in ns."""
         self._changes.update((id(change), change) for change in changes)
         if all(_ENDS["low"](change.removed) == _ENDS["high"](change.removed) for change in changes):
-            scenario = replace(scenario, end="point")
+            scenario = msgspec.structs.replace(scenario, end="point")
         own = tuple(map(id, changes))
         key = (own, scenario)
         if key not in self._steps_ns:
@@ -271,7 +270,11 @@ def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[Ti
     left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
     taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
     rest = max(0.0, whole - sum(own.values()) + sum(left.values()))
-    return (replace(change, claims=left) if not change.within and any(left.values()) else change), rest, gone
+    return (
+        (replace(change, claims=left) if not change.within and any(left.values()) else change),
+        rest,
+        gone,
+    )
 
 
 _ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: sum(ends) / 2, "high": max}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by
@@ -23,7 +23,7 @@ from traceanalyzer.simulation.edits import (
     Scale,
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -177,7 +177,7 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
     """No host time passes between the first and the last launch of each step and thread, but the cost of one launch."""
     host = graph.host
     launches = context.trace.launches
-    calls = np.unique(context.links.launch[rows])
+    calls = distinct(context.links.launch[rows])
     marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)) & host.is_judged)
     if not len(marked):
         return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import program_steps
@@ -25,8 +26,7 @@ Estimate = tuple[float, float, float]
 """Low, point and high estimate in ns per step."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What a change does to the typical step."""
 
     step_ns: float
@@ -37,8 +37,7 @@ class Outcome:
     """Time by which the typical step gets shorter; less than 0 where it gets longer."""
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """The graph of the typical steps of a recording, with and without what it does not explain."""
 
     context: Context

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
@@ -45,8 +48,7 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class OperatorFact:
+class OperatorFact(msgspec.Struct, frozen=True):
     """All calls of one operator (of one list of shapes where it has shapes); sums over all steps."""
 
     name: str
@@ -63,8 +65,7 @@ class OperatorFact:
     """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
 
 
-@dataclass(frozen=True)
-class KernelFact:
+class KernelFact(msgspec.Struct, frozen=True):
     """All launches of one kernel; sums over all steps."""
 
     name: str
