@@ -11,6 +11,7 @@ from tests.builders.trace import distributed_info
 from tests.rules.judging import report, table
 from tests.rules.situations.dataloader_bound import LOADER, training
 from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.report.model import Headline
 
 
 def bound(trace: TraceBuilder) -> str:
@@ -176,6 +177,26 @@ def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
     (found,) = report(table(rows, cpu="100.000ms")).headlines
     assert found.bound == "none"
     assert f"{row} shows that there is an accelerator" in found.message.text
+
+
+def printed(*rows: tuple[str, str, str], cpu: str = "40.000ms", device: str = "100.000ms") -> Headline:
+    """The headline of a table of names, self CPU times and self CUDA times."""
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "Self CUDA": own, "CUDA total": own, "# of Calls": 1}
+        for name, host, own in rows
+    ]
+    (found,) = report(table(cells, cpu=cpu, device=device)).headlines
+    return found
+
+
+def test_in_a_table_without_kernels_operators_tell_what_the_gpu_does() -> None:
+    assert printed(("aten::mm", "5.000ms", "80.000ms"), ("aten::mul", "5.000ms", "9.000ms")).bound == "gpu-compute"
+    assert printed(("aten::mm", "5.000ms", "9.000ms"), ("aten::copy_", "5.000ms", "80.000ms")).bound == "gpu-memory"
+
+
+def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -> None:
+    found = printed(("aten::mm", "5.000ms", "30.000ms"), ("gemm_kernel", "0.000us", "30.000ms"))
+    assert found.message.id == "headline-table-gpu"
 
 
 def slow_at_first(number: int) -> TraceBuilder:
