@@ -199,6 +199,52 @@ def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -
     assert found.message.id == "headline-table-gpu"
 
 
+def test_a_table_of_one_small_kernel_is_too_little_to_say() -> None:
+    found = printed(("aten::mm", "5.000ms", "0.900ms"), ("gemm_kernel", "0.000us", "0.900ms"), device="0.900ms")
+    assert (found.bound, found.message.id) == ("none", "headline-hardly-any-work")
+    assert "one kernel in 900.0 us" in found.message.text
+    many = printed(("aten::mm", "5.000ms", "9.000ms"), ("gemm_kernel", "0.000us", "8.000ms"), device="9.000ms")
+    assert many.message.id == "headline-table-host"
+
+
+def test_a_table_that_is_mostly_loading_is_start_up() -> None:
+    found = printed(("cudaFree", "30.000ms", "0.000us"), ("aten::mm", "5.000ms", "9.000ms"), device="9.000ms")
+    assert found.bound == "start-up"
+    assert "mostly start-up: for 30.00 ms of 40.00 ms" in found.message.text
+
+
+def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "# of Calls": 1}
+        for name, host in (
+            ("aten::mm", "5.000ms"),
+            ("cudaLaunchKernel", "1.000ms"),
+            ("cudaDeviceSynchronize", "34.000ms"),
+        )
+    ]
+    (found,) = report(table(cells, cpu="40.000ms")).headlines
+    assert (found.bound, found.message.id) == ("none", "headline-table-waiting")
+    assert (
+        "85.00 % of the profiled time (34.00 ms of 40.00 ms per step) is in cudaDeviceSynchronize" in found.message.text
+    )
+
+
+def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
+    """`CUDA total` counts nested operators several times, so the device's own time is unknown."""
+    cells = [
+        {
+            "Name": "addmm",
+            "Self CPU total": "9.000ms",
+            "CPU total": "9.000ms",
+            "CUDA total": "8.000ms",
+            "Number of Calls": 1,
+        }
+    ]
+    (found,) = report(table(cells, cpu="10.000ms")).headlines
+    assert (found.bound, found.message.id) == ("none", "headline-unread-device")
+    assert "CUDA shows that there is an accelerator" in found.message.text
+
+
 def slow_at_first(number: int) -> TraceBuilder:
     """Steps of 5 ms, the first of which takes ten times as long."""
     trace = TraceBuilder()

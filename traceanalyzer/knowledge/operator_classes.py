@@ -14,10 +14,11 @@ _OF_FAMILY = {
     Family.ELEMENTWISE: KernelClass.ELEMENTWISE,
     Family.REDUCTION: KernelClass.REDUCTION,
 }
-_MOVES = frozenset(
-    "_index_put_impl_ cat gather index index_add_ index_copy_ index_put_ index_select masked_fill_ masked_scatter_ "
-    "masked_select repeat roll scatter_ scatter_add_ slice_backward stack take".split()
-)
+_MOVING = """
+_index_put_impl_ cat gather index index_add_ index_copy_ index_put_ index_select masked_fill_ masked_scatter_
+masked_select repeat roll scatter_ scatter_add_ slice_backward stack take
+"""
+_MOVES = frozenset(_MOVING.split())
 """Operators that move elements without a model of how many."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.tables.making import row
+from tests.analyzers.tables.making import document, row, table
+from traceanalyzer.analyzers.tables.grouping import group
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloader, is_sync
 
 
@@ -73,3 +74,11 @@ def test_a_range_around_one_kernel_is_no_second_kernel() -> None:
 def test_overhead_is_no_operator_although_kernels_may_be_counted_to_it() -> None:
     names = ("Activity Buffer Request", "Lazy Function Loading", "Command Buffer Full")
     assert classify(row(name, 5, 3) for name in names) == [RowKind.OVERHEAD] * 3
+
+
+def test_operators_of_old_torch_have_no_namespace() -> None:
+    rows = (row("addmm", 5), row("Forward", 3))
+    (old,) = group(document(table(*rows, has_plain_names=True)))
+    assert [kind for _, kind in old.by_name] == [RowKind.OPERATOR, RowKind.ANNOTATION]
+    (new,) = group(document(table(*rows)))
+    assert [kind for _, kind in new.by_name] == [RowKind.ANNOTATION, RowKind.ANNOTATION]

@@ -64,7 +64,7 @@ def is_dataloader(row: TableRow) -> bool:
     return marks.is_dataloader(row.name)
 
 
-def classify(rows: Iterable[TableRow], shaped: Collection[str] = ()) -> list[RowKind]:
+def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[RowKind]:
     """The kind of each row of one table.
 
     A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has
@@ -73,11 +73,11 @@ def classify(rows: Iterable[TableRow], shaped: Collection[str] = ()) -> list[Row
 
     Args:
         rows: All rows of the table.
-        shaped: Names that have shapes in another table of the same profile.
+        operators: Names that other columns or tables of the same profile show to be operators.
     """
     rows = list(rows)
     on_host = {row.name: row for row in rows if not is_device_row(row)}
-    kinds = [_kind(row, on_host, shaped) for row in rows]
+    kinds = [_kind(row, on_host, operators) for row in rows]
     launched = Counter(
         _on_device(row)
         for row, kind in zip(rows, kinds, strict=True)
@@ -104,7 +104,7 @@ def _on_device(row: TableRow) -> tuple[int | None, int | None]:
     return row.self_device_ns, row.calls
 
 
-def _kind(row: TableRow, on_host: Collection[str], shaped: Collection[str]) -> RowKind:
+def _kind(row: TableRow, on_host: Collection[str], operators: Collection[str]) -> RowKind:
     if _COPY.match(row.name):
         return RowKind.COPY
     if row.name in _OVERHEADS:
@@ -118,6 +118,6 @@ def _kind(row: TableRow, on_host: Collection[str], shaped: Collection[str]) -> R
         return RowKind.RUNTIME
     # Until torch 1.7 operators had no namespace; a row with shapes is an operator, whatever its name. Only what
     # launches kernels itself has self time on the device: an operator, a function of autograd, a generated kernel.
-    has_shapes = row.input_shapes not in (None, "[]", "") or row.name in shaped
+    has_shapes = row.input_shapes not in (None, "[]", "") or row.name in operators
     is_operator = _OPERATOR.search(row.name) or has_shapes or row.self_device_ns
     return RowKind.OPERATOR if is_operator else RowKind.ANNOTATION

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from traceanalyzer.analyzers.tables import printed_steps, printed_totals, shape_costs
+from traceanalyzer.analyzers.tables import event_spans, host_parts, printed_steps, printed_totals, shape_costs
 from traceanalyzer.analyzers.tables.grouping import RunView
-from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader, is_sync
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.trace.document import TableRow
 
@@ -76,7 +76,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     dataloader_ns: int | None
     """Self CPU time of waits for batches in ns; null where no row shows any."""
     sync_ns: int | None
-    """Self CPU time in ns in runtime calls that wait for the device; null where no row shows any."""
+    """Self CPU time in ns in runtime calls that wait for the device, copies that last included; null where no row shows
+    any."""
     copies: tuple[PrintedCopy, ...]
     """Copies and fills as printed."""
     allocated_bytes: int | None
@@ -105,6 +106,14 @@ class PrintedRun(msgspec.Struct, frozen=True):
     batched products only; null where there is none, or where no table has shapes."""
     totals_from_shares: bool = False
     """Whether a total is not printed, and was calculated from the time and the share of a row."""
+    startup_ns: int | None = None
+    """Self CPU time in ns of loading device code, and of allocations and first uses that do not recur; null where no
+    row shows any."""
+    profiler_ns: int | None = None
+    """Self CPU time in ns of the profiler itself; null where no row shows any."""
+    has_event_spans: bool = False
+    """Whether the printed device times are spans between events, which include waits for the host, so that the
+    device's time is unknown."""
 
 
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
@@ -136,7 +145,10 @@ def analyze(view: RunView) -> PrintedRun:
     rows = view.by_name
     totals = printed_totals.of_run(view)
     cpu, device = totals.cpu_ns, totals.device_ns
+    are_spans = event_spans.hide_the_hosts_time(rows, cpu, device)
+    device = None if are_spans else device
     steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
+    parts = host_parts.divide(rows, steps, is_device_known=bool(device))
     largest = max((value for value in (cpu, device) if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
     of_operators = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
@@ -151,7 +163,7 @@ def analyze(view: RunView) -> PrintedRun:
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
         device_share_at_most=_share(device, largest),
         dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
-        sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is RowKind.RUNTIME and is_sync(row.name)),
+        sync_ns=parts.waits_ns,
         copies=_copies(rows),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
@@ -163,6 +175,9 @@ def analyze(view: RunView) -> PrintedRun:
         tables=view.positions,
         batch_size=_batch_size(view.by_shape),
         totals_from_shares=totals.from_shares,
+        startup_ns=parts.startup_ns,
+        profiler_ns=parts.profiler_ns,
+        has_event_spans=are_spans,
     )
 
 

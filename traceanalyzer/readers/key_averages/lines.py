@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from traceanalyzer.readers.key_averages.cleaning import clean, split_lines
 
@@ -27,6 +27,10 @@ class Lines:
 
     def __getitem__(self, index: int) -> str:
         return clean(self.raw[index])
+
+    def replaced(self, texts: Mapping[int, str]) -> Lines:
+        """The same lines, with other texts at some indices."""
+        return Lines([texts.get(index, line) for index, line in enumerate(self.raw)], self._numbers)
 
     def number(self, index: int) -> int:
         """1-based line of the file."""
