@@ -23,6 +23,7 @@ from traceanalyzer.knowledge.operator_classes import operator_class
         ("aten::_index_put_impl_", "copy"),
         ("aten::embedding_dense_backward", "embedding"),
         ("_C::onednn_mm", "other"),
+        ("c10d::allreduce_", "communication"),
         ("MyFunction", "other"),
     ],
 )

@@ -194,6 +194,14 @@ def test_in_a_table_without_kernels_operators_tell_what_the_gpu_does() -> None:
     assert printed(("aten::mm", "5.000ms", "9.000ms"), ("aten::copy_", "5.000ms", "80.000ms")).bound == "gpu-memory"
 
 
+def test_a_table_whose_gpu_mostly_runs_collectives_is_bound_by_communication() -> None:
+    nccl = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "0.000us", "80.000ms")
+    found = printed(("c10d::allreduce_", "2.000ms", "80.000ms"), nccl, ("aten::mm", "5.000ms", "20.000ms"))
+    assert (found.bound, found.share) == ("communication", 0.8)
+    nccl = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "0.000us", "30.000ms")
+    assert printed(nccl, ("sgemm", "0.000us", "70.000ms")).bound == "gpu-compute"
+
+
 def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -> None:
     found = printed(("aten::mm", "5.000ms", "30.000ms"), ("gemm_kernel", "0.000us", "30.000ms"))
     assert found.message.id == "headline-table-gpu"

@@ -14,6 +14,7 @@ _OF_FAMILY = {
     Family.ELEMENTWISE: KernelClass.ELEMENTWISE,
     Family.REDUCTION: KernelClass.REDUCTION,
 }
+_COLLECTIVES = ("c10d::", "_c10d_functional::", "c10d_functional::")
 _MOVING = """
 _index_put_impl_ cat gather index index_add_ index_copy_ index_put_ index_select masked_fill_ masked_scatter_
 masked_select repeat roll scatter_ scatter_add_ slice_backward stack take
@@ -24,6 +25,8 @@ _MOVES = frozenset(_MOVING.split())
 
 def operator_class(name: str) -> KernelClass:
     """What an operator does; `OTHER` when its name does not tell. Until torch 1.7 names have no `aten::`."""
+    if name.startswith(_COLLECTIVES):
+        return KernelClass.COMMUNICATION
     base = name.removeprefix("aten::")
     known = family(f"aten::{base}")
     if known is not None:

@@ -45,11 +45,21 @@ def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
     return times, found.total_ns - times.pop("communication", 0)
 
 
-def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Device time by class, from the printed kernels or operators, whichever take longer, and of all of the device."""
+def printed_communication(facts: Facts) -> float:
+    """Device time per step in collectives, of a table; 0 where none is printed."""
+    return facts.gpu_per_step(_printed_times(facts).get("communication", 0))
+
+
+def _printed_times(facts: Facts) -> dict[str, int]:
+    """Device time by class, from the printed kernels or operators: of those whose names tell more."""
     kernels = _by_class((kernel_class(row.name), row.total_ns) for row in _kernels(facts))
     operators = _by_class((operator_class(row.name), row.device_self_ns) for row in _operators(facts))
-    times = max(kernels, operators, key=lambda found: sum(found.values()))
+    return max(kernels, operators, key=lambda found: sum(found.values()) - found.get(KernelClass.OTHER.value, 0))
+
+
+def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Device time by class, and of all of the device."""
+    times = _printed_times(facts)
     whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
     total = max(sum(times.values()), whole or 0)
     return times, total - times.pop("communication", 0)

@@ -15,7 +15,7 @@ from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.rules import cpu_headline, rank_headlines, special_headlines, table_headline, typical_headline
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
+from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound, printed_communication
 from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
@@ -260,6 +260,9 @@ def _of_table(facts: Facts) -> _Parts:
         if not budget.gpu and _sign(facts):
             return _Parts({}, _WITHOUT_GPU)
         return _Parts({"host": budget.host}, table_headline.TEXTS if budget.gpu else _WITHOUT_GPU)
+    communication = printed_communication(facts)
+    if communication >= table_headline.MOSTLY * budget.gpu:
+        return _Parts({"communication": communication}, table_headline.TEXTS)
     return _Parts({gpu_bound(facts): budget.gpu}, table_headline.TEXTS)
 
 

@@ -9,8 +9,9 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED
 
-_MOSTLY = 0.5
-"""Share of the profiled time in waits for the device from which on they are named (own choice: most of it)."""
+MOSTLY = 0.5
+"""Share of the profiled time in waits for the device, and of device time in collectives, from which on they are named
+(own choice: most of it)."""
 
 TEXTS = {
     "input": Text(
@@ -22,6 +23,11 @@ TEXTS = {
         "headline-table-host",
         "Bound by the host: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, and the "
         "GPU works for less.",
+    ),
+    "communication": Text(
+        "headline-table-communication",
+        "Bound by communication: collectives take {time:ns} of the GPU's time per step, {share:share} of the profiled "
+        "time.",
     ),
     "gpu-compute": Text(
         "headline-table-gpu-compute",
@@ -54,7 +60,7 @@ def waiting(facts: Facts) -> Message | None:
         return None
     waits = [row for row, kind in facts.view.by_name if kind is RowKind.RUNTIME and is_sync(row.name)]
     time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
-    if not waits or time < _MOSTLY * facts.step_ns:
+    if not waits or time < MOSTLY * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
     return _WAITING(time=time, step=facts.step_ns, share=time / facts.step_ns, call=call)

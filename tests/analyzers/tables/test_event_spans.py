@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzers.tables.making import MS, document, row, table
@@ -27,6 +29,11 @@ def test_spans_that_sum_to_the_hosts_time_say_nothing_of_the_device() -> None:
 def test_other_sums_do(device: int) -> None:
     run = run_of(*SPANS, cpu=100, device=device)
     assert (run.device_ns, run.has_event_spans) == (device * MS, False)
+
+
+def test_other_devices_never_had_such_times() -> None:
+    (view,) = group(document(replace(table(*SPANS, cpu=100, device=100), device="XPU")))
+    assert analyze(view).device_ns == 100 * MS
 
 
 def test_times_of_kernels_are_no_spans() -> None:

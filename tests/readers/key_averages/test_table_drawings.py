@@ -66,6 +66,14 @@ def test_markup_around_cells_is_no_part_of_them() -> None:
     assert (table.rows[1].self_device_ns, table.totals.self_device_ns) == (1_000_000, 10_000_000)
 
 
+def test_a_table_may_lack_its_lines_of_dashes() -> None:
+    text = "\n".join(line for line in TEXT.split("\n") if "==" not in line)
+    table = only(text)
+    assert [(row.name, row.self_cpu_ns, row.calls, row.line) for row in table.rows] == [("aten::mm", 4_000_000, 3, 3)]
+    assert table.totals.self_cpu_ns == 10_000_000
+    assert not sniff("Name  Self CPU  CPU total  # of Calls\nare the columns, with 3 more\n")
+
+
 def test_other_tables_of_markdown_are_none() -> None:
     text = "| Name | Version | CPU | GPU | Calls |\n|---|---|---|---|---|\n| torch | 2.1 | 4 | 1 | 3 |\n"
     assert not sniff(text)

@@ -7,11 +7,11 @@ of the spans is about the host's time. Only if it is much larger, the device is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.trace.document import TableRow
 
+_DEVICE = "CUDA"
+"""The only device with such times; on others, a linear layer may be an operator that launches its own kernel."""
 _ABOUT = 1.25
 """Own choice: by what spans and host time differ at most where the device may only have waited for the host."""
 _WITHOUT_KERNELS = """
@@ -22,16 +22,19 @@ _LAUNCH_NOTHING = frozenset(_WITHOUT_KERNELS.split())
 """Operators that launch no kernels themselves, so that the time of kernels is never their own."""
 
 
-def hide_the_hosts_time(rows: Sequence[tuple[TableRow, RowKind]], cpu: int | None, device: int | None) -> bool:
+def hide_the_hosts_time(view: RunView, cpu: int | None, device: int | None) -> bool:
     """Whether the device times are such spans, and their sum is not much more than the host's time.
 
     Args:
-        rows: The rows of one run with their kinds.
+        view: The rows of one run.
         cpu: Sum of self CPU times in ns.
         device: Sum of self device times in ns.
     """
     if not cpu or not device or not cpu <= _ABOUT * device <= _ABOUT**2 * cpu:
         return False
-    if any(kind in (RowKind.KERNEL, RowKind.COPY) for _, kind in rows):
+    rows = view.by_name
+    if any(table.device != _DEVICE for table in view.tables) or any(
+        kind in (RowKind.KERNEL, RowKind.COPY) for _, kind in rows
+    ):
         return False
     return any(row.self_device_ns and row.name.removeprefix("aten::") in _LAUNCH_NOTHING for row, _ in rows)

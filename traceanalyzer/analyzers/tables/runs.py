@@ -145,7 +145,7 @@ def analyze(view: RunView) -> PrintedRun:
     rows = view.by_name
     totals = printed_totals.of_run(view)
     cpu, device = totals.cpu_ns, totals.device_ns
-    are_spans = event_spans.hide_the_hosts_time(rows, cpu, device)
+    are_spans = event_spans.hide_the_hosts_time(view, cpu, device)
     device = None if are_spans else device
     steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
     parts = host_parts.divide(rows, steps, is_device_known=bool(device))

@@ -1,7 +1,8 @@
 """Gives tables that a document draws in its own way the form in which torch prints them.
 
 In Markdown, cells stand between bars (`| aten::mm | 12.3% |`), and some programs draw boxes (`+----+`). Simple tables
-of reStructuredText have equals signs (`====  ====`) where torch has dashes.
+of reStructuredText have equals signs (`====  ====`) where torch has dashes. In shortened tables the lines of dashes are often
+missing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _MARKUP = "`* \t"
 
 
 def redraw(lines: Lines) -> Lines:
-    """The same lines, with drawn tables as torch prints them; each stays on its line."""
-    changed: dict[int, str] = {}
+    """The same lines, with drawn tables as torch prints them."""
+    changed: dict[int, tuple[str, ...]] = {}
     end = 0
     for index in range(len(lines)):
         if index < end or "Name" not in lines.raw[index]:
@@ -34,8 +35,10 @@ def redraw(lines: Lines) -> Lines:
         else:
             found = _between_equals(lines, index, end)
         if found:
-            changed.update(found)
+            changed.update((at, (text,)) for at, text in found.items())
             end = max(found) + 1
+        elif is_bare := _without_rules(lines, index):
+            changed[index] = is_bare
     return lines.replaced(changed) if changed else lines
 
 
@@ -95,6 +98,17 @@ def _between_equals(lines: Lines, header: int, start: int) -> dict[int, str]:
             rules.append(index)
             break
     return {index: lines[index].replace("=", "-") for index in rules}
+
+
+def _without_rules(lines: Lines, header: int) -> tuple[str, ...]:
+    """The header of a table without lines of dashes, and such a line; nothing if no values stand below it."""
+    line, below = lines[header], lines.filled(header + 1)
+    found = parse_header(line)
+    if found is None or below is None or "--" in lines[below] or not line.strip().startswith("Name"):
+        return ()
+    values = [word for word in lines[below].split() if _TIME.fullmatch(word)]
+    is_own = len(found.known) == len(found.columns)
+    return (line, "  ".join("-" * (column.end - column.start) for column in found.columns)) if values and is_own else ()
 
 
 def _equals(lines: Lines | Sequence[str], index: int) -> str | None:

@@ -107,12 +107,12 @@ class _Body:
                     self.closed = True
                     self._accept(index, strangers)
                     return
+            if is_total(line):
+                self._accept(index - 1, strangers)
+                return
             if self._take(index, text):
                 self._accept(index, strangers)
                 strangers = 0
-            elif is_total(line):
-                self._accept(index - 1, strangers)
-                return
             elif strangers == _STRANGERS or self._is_beyond(line):
                 return
             else:
