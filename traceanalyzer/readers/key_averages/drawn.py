@@ -1,8 +1,8 @@
 """Gives tables that a document draws in its own way the form in which torch prints them.
 
 In Markdown, cells stand between bars (`| aten::mm | 12.3% |`), and some programs draw boxes (`+----+`). Simple tables
-of reStructuredText have equals signs (`====  ====`) where torch has dashes. In shortened tables the lines of dashes are often
-missing.
+of reStructuredText have equals signs (`====  ====`) where torch has dashes. Shortened tables often
+lack these lines.
 """
 
 from __future__ import annotations
