@@ -212,8 +212,19 @@ def test_a_table_of_one_small_kernel_is_too_little_to_say() -> None:
     found = printed(("aten::mm", "5.000ms", "0.900ms"), ("gemm_kernel", "0.000us", "0.900ms"), device="0.900ms")
     assert (found.bound, found.message.id) == ("none", "headline-hardly-any-work")
     assert "one kernel in 900.0 us" in found.message.text
-    many = printed(("aten::mm", "5.000ms", "9.000ms"), ("gemm_kernel", "0.000us", "8.000ms"), device="9.000ms")
+    many = printed(("aten::mm", "38.000ms", "9.000ms"), ("gemm_kernel", "0.000us", "8.000ms"), device="9.000ms")
     assert many.message.id == "headline-table-host"
+
+
+def test_host_time_that_is_not_printed_may_be_waits_for_the_device() -> None:
+    """Of 100 ms, 10 ms are printed; the host waits for at most as long as the device works."""
+    found = printed(("aten::mm", "10.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
+    assert (found.bound, found.message.id, found.share) == ("host", "headline-table-host-at-least", 0.6)
+    found = printed(("aten::mm", "10.000ms", "60.000ms"), cpu="100.000ms", device="60.000ms")
+    assert (found.bound, found.message.id) == ("none", "headline-table-unseen")
+    assert "the GPU works for 60.00 % of the profiled time, and 90.00 % of the host's time" in found.message.text
+    found = printed(("aten::mm", "96.000ms", "60.000ms"), cpu="100.000ms", device="60.000ms")
+    assert (found.message.id, found.share) == ("headline-table-host", 1)
 
 
 def test_a_table_that_is_mostly_loading_is_start_up() -> None:

@@ -247,6 +247,8 @@ def _nothing(facts: Facts) -> Message:
             return waiting
         sign = _sign(facts)
         return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
+    if (unknown := table_headline.unseen(facts)) is not None:
+        return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
@@ -287,13 +289,22 @@ def _of_table(facts: Facts) -> _Parts:
     if critical == "loader":
         return _Parts({"input": budget.cap("loader", budget.loader)}, table_headline.TEXTS)
     if critical == "host":
-        if not budget.gpu and _sign(facts):
-            return _Parts({}, _WITHOUT_GPU)
-        return _Parts({"host": budget.host}, table_headline.TEXTS if budget.gpu else _WITHOUT_GPU)
+        return _of_printed_host(facts, budget)
     communication = printed_communication(facts)
     if communication >= table_headline.MOSTLY * budget.gpu:
         return _Parts({"communication": communication}, table_headline.TEXTS)
     return _Parts({gpu_bound(facts): budget.gpu}, table_headline.TEXTS)
+
+
+def _of_printed_host(facts: Facts, budget: Budget) -> _Parts:
+    """What bounds a table whose host takes longest, as far as its rows show what the host does."""
+    if not budget.gpu:
+        return _Parts({} if _sign(facts) else {"host": budget.host}, _WITHOUT_GPU)
+    unseen = table_headline.unseen_waits(facts)
+    if not unseen:
+        return _Parts({"host": budget.host}, table_headline.TEXTS)
+    certain = budget.host - unseen
+    return _Parts({"host": certain} if certain > budget.gpu else {}, table_headline.AT_LEAST)
 
 
 def _sign(facts: Facts) -> str | None:

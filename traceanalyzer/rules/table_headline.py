@@ -46,6 +46,23 @@ TEXTS = {
     ),
 }
 """Sentences by what bounds a run."""
+AT_LEAST = {
+    "host": Text(
+        "headline-table-host-at-least",
+        "Bound by the host: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, "
+        "and the GPU works for less. Rows that are not printed may be waits for the GPU.",
+    )
+}
+"""The sentence where so much of the host's time is not printed that it may be something else."""
+_UNSEEN = 0.1
+"""Share of the profiled time that rows may hide before it matters what they are (own choice)."""
+_UNKNOWN = Text(
+    "headline-table-unseen",
+    "It is unknown what bounds a step of {step:ns}: the GPU works for {busy:share} of the profiled time, and "
+    "{hidden:share} of the host's time is in rows that are not printed, which may be waits for the GPU. Raise "
+    "row_limit.",
+    note="row_limit is code",
+)
 _WAITING = Text(
     "headline-table-waiting",
     "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
@@ -64,6 +81,26 @@ def waiting(facts: Facts) -> Message | None:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
     return _WAITING(time=time, step=facts.step_ns, share=time / facts.step_ns, call=call)
+
+
+def unseen_waits(facts: Facts) -> float:
+    """Host time per step that may be waits for the device in rows that are not printed, in ns; 0 if it is little.
+
+    The host waits at most as long as the device works.
+    """
+    run = facts.table
+    if run is None or not run.cpu_ns or not run.cpu_hidden_share:
+        return 0.0
+    waits = min(facts.host_per_step(run.cpu_hidden_share * run.cpu_ns), facts.resources.gpu_ns or 0.0)
+    return waits if waits >= _UNSEEN * facts.step_ns else 0.0
+
+
+def unseen(facts: Facts) -> Message | None:
+    """The headline of a table whose hidden rows may be the waits that make its host time; None for all others."""
+    if facts.table is None or not unseen_waits(facts):
+        return None
+    busy = (facts.resources.gpu_ns or 0.0) / facts.step_ns
+    return _UNKNOWN(step=facts.step_ns, busy=busy, hidden=facts.table.cpu_hidden_share)
 
 
 def sign(view: RunView) -> str | None:

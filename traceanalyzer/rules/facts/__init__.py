@@ -148,9 +148,9 @@ class Facts:
 
     @property
     def tells_little(self) -> bool:
-        """Whether the device did hardly anything, or most of the recording was removed."""
+        """Whether the device did hardly anything, or most of the recording was removed, or a table is of start-up."""
         if self.table is not None:
-            return is_hardly_any(self.table)
+            return is_hardly_any(self.table) or self.is_startup
         recording = self.find("recording", Recording)
         if recording is None:
             return False
