@@ -19,6 +19,7 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.recording import is_hardly_any
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
@@ -148,9 +149,11 @@ class Facts:
 
     @property
     def tells_little(self) -> bool:
-        """Whether the device did hardly anything, or most of the recording was removed."""
+        """Whether the device did hardly anything, or most of the recording was removed, or a table is of start-up."""
+        if self.table is not None:
+            return is_hardly_any(self.table) or self.is_startup
         recording = self.find("recording", Recording)
-        if recording is None or self.table is not None:
+        if recording is None:
             return False
         removed = any(reason.kind in ("removed-events", "foreign-steps") for reason in recording.evidence)
         return recording.has_hardly_any_work or removed
@@ -226,8 +229,14 @@ class Facts:
     @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
-        startup = self.idle_per_step("compilation", "allocation")
-        return self.step_ns > 0 and startup >= STARTUP_SHARE * self.step_ns
+        return self.step_ns > 0 and self.startup_per_step >= STARTUP_SHARE * self.step_ns
+
+    @property
+    def startup_per_step(self) -> float:
+        """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
+        if self.table is not None:
+            return (self.table.startup_ns or 0) / self.steps
+        return self.idle_per_step("compilation", "allocation")
 
     def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
         """Printed rows of one kind; none of a trace."""
