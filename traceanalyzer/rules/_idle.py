@@ -76,10 +76,10 @@ def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
     return next((device for device in found.devices if device.device == number), None)
 
 
-def per_step(facts: Facts, cause: str) -> float | None:
-    """Idle time of a steady step that has this cause, in ns; None if unknown."""
+def per_later_step(facts: Facts, cause: str) -> float | None:
+    """Idle time of a steady step after the first recorded one that has this cause, in ns; None if unknown."""
     found = facts.find("step_idle", StepIdle)
-    device = busiest(facts, found) if found and found.steps else None
+    device = busiest(facts, found) if found and found.later_steps else None
     if found is None or device is None:
         return None
-    return sum(row.time_ns for row in device.causes if row.cause == cause) / found.steps
+    return sum(row.later_ns for row in device.causes if row.cause == cause) / found.later_steps

@@ -1,7 +1,8 @@
 """How busy is each device in the steps that the program repeats, and does the host feed it kernel by kernel or not?
 
-`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count,
-and nothing after the last device event, where the recording ends. Gaps that the host could have prevented are divided
+`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count:
+typical steps of the program in which no device waits for code. Nothing after the last device event counts, where the
+recording ends. Gaps that the host could have prevented are divided
 by length: gaps up to `launching_limit_ns` are the time to launch one event after the other; in longer ones the host did
 something else. If stacks were recorded, Python code outside of operators counts as something else in every gap of 50 us
 or more, so that this time is in both figures.
@@ -19,6 +20,7 @@ from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.analyzers.idle.divided import DividedGaps, divide, release
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
@@ -57,6 +59,8 @@ class StepCause(msgspec.Struct, frozen=True):
     """Time in ns for which the device did nothing in steady steps for this cause."""
     launching_ns: int
     """The part of that time in ns in gaps that are short enough to be the time between two launches."""
+    later_ns: int = 0
+    """The part of the time in ns in steady steps after the first recorded step."""
 
 
 class HostGap(msgspec.Struct, frozen=True):
@@ -138,15 +142,17 @@ class StepIdle(msgspec.Struct, frozen=True):
     """How busy each device is in the steps that the program repeats."""
 
     steps: int
-    """Number of steady steps, which the figures are about."""
+    """Number of steady steps, which the figures are about: typical steps in which no device waits for code."""
     warm_up_steps: int
     """Number of steps that were left out because a device waited for code to be loaded or compiled."""
     has_stacks: bool
     """Whether Python frames were recorded; they name what the host did, and slow it down."""
     steps_from: str | None
-    """How the steps were found: marked by the profiler, else suggested by annotations, else the whole trace."""
+    """What marks the steps, as in the analysis `recording`."""
     devices: tuple[DeviceInSteps, ...]
     """Every device that ran a kernel, by number."""
+    later_steps: int = 0
+    """Number of steady steps after the first recorded step."""
 
 
 def missing(context: Context) -> Message | None:
@@ -158,17 +164,20 @@ def missing(context: Context) -> Message | None:
 
 
 def analyze(context: Context) -> StepIdle:
-    """Analyze every device that ran a kernel, in the steps in which none of them waits for code."""
+    """Analyze every device that ran a kernel, in the typical steps in which none of them waits for code."""
     steps = _steps(context)
     parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
-    steady = np.ones(len(steps), np.bool_)
+    ready = np.ones(len(steps), np.bool_)
     for part in parts.values():
         loading = np.bincount(part.step, weights=part.of_cause(causes.COMPILATION), minlength=len(steps))
-        steady &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+        ready &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+    steady = ready & program_steps(context).is_typical
     devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
     release(context)
     has_stacks = len(context.trace.frames) > 0
-    return StepIdle(int(steady.sum()), int((~steady).sum()), has_stacks, steps.found_by, devices)
+    return StepIdle(
+        int(steady.sum()), int((~ready).sum()), has_stacks, steps.found_by, devices, later_steps=int(steady[1:].sum())
+    )
 
 
 def _devices(context: Context) -> I64:
@@ -178,8 +187,8 @@ def _devices(context: Context) -> I64:
 
 
 def _steps(context: Context) -> Steps:
-    """The marked or chosen steps, else those that annotations suggest."""
-    return context.steps if context.scope is not None else context.inferred_steps or context.steps
+    """The steps of the program."""
+    return program_steps(context).every
 
 
 def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
@@ -188,7 +197,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    sums, launching = part.by_cause(counts), part.by_cause(counts & short)
+    sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
     late = part.of_cause(causes.LAUNCH) + part.of_cause(causes.HOST) > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
@@ -204,7 +213,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
         time_ns=time,
         busy_ns=time - int(sums.sum()),
         events=int(within.sum()),
-        causes=tuple(map(StepCause, CAUSES, sums.tolist(), launching.tolist())),
+        causes=tuple(map(StepCause, CAUSES, sums.tolist(), launching.tolist(), later.tolist())),
         launching_limit_ns=limit,
         launching_gaps=int((counts & short & late).sum()),
         typical_host_gap_ns=_typical(part.step[long], other[long], steady),
