@@ -36,6 +36,14 @@ def test_a_third_remains_at_the_ratio_of_the_peaks_and_a_little_is_saved_for_sur
     assert "float16" in finding.code
 
 
+def test_work_from_before_the_recording_is_of_no_step() -> None:
+    trace = training([product(SGEMM, 6000), addition(2000)], shapes=False)
+    trace.kernel(SGEMM, 20, 3000, stream=9)
+    (finding,) = findings(trace, RULE)
+    assert finding.summary.params["time"] == pytest.approx(6e6, rel=0.001), "not 7 ms, a third of 3 * 6 + 3"
+    assert finding.evidence[0].observed == pytest.approx(0.75)
+
+
 def test_memory_bounds_what_is_saved() -> None:
     # 10 operations per byte: 2 * 500_000 * 64 * 32 in 4 * (500_000 * (64 + 32) + 64 * 32) bytes are 10.7.
     # A V100 moves half of these 192 MB at 900 GB/s in 107 us, so that of 200 us at most 93 are saved.

@@ -76,7 +76,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     kernels, collectives = context.once(_kernels_of_devices).get(device, (Intervals.none(), Intervals.none()))
     loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
     waiting = (_waiting(context, steps.window) & within) - loader
-    count, recorded = len(steps), _recorded(context)
+    count, own = len(steps), recorded(context)
 
     def mean(times: Intervals) -> float:
         return times.length / count
@@ -92,14 +92,14 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
-        recorded_device_ns=int(context.trace.device.dur_ns[recorded].sum()),
-        outside_device_ns=_outside(context, recorded, inside),
+        recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
+        outside_device_ns=_outside(context, own, inside),
         unread_device=unread_device.sign(context),
     )
 
 
-def _recorded(context: Context) -> Bool:
-    """The device events that count."""
+def recorded(context: Context) -> Bool:
+    """Which device events count as recorded work: those whose launch was recorded, or all where most have none."""
     device = context.trace.device
     scope = context.in_scope(device.start_ns)
     linked = scope & (context.links.launch != NO_PARENT)

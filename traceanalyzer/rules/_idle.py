@@ -83,3 +83,11 @@ def per_later_step(facts: Facts, cause: str) -> float | None:
     if found is None or device is None:
         return None
     return sum(row.later_ns for row in device.causes if row.cause == cause) / found.later_steps
+
+
+def only_in_first_step(found: StepIdle, device: DeviceInSteps, *causes: str) -> float:
+    """Idle time in ns for some causes that the first recorded step has beyond what later steps have; 0 if unknown."""
+    rows = [row for row in device.causes if row.cause in causes]
+    later = sum(row.later_ns for row in rows)
+    first = sum(row.time_ns for row in rows) - later
+    return max(0.0, first - later / found.later_steps) if found.later_steps else 0.0

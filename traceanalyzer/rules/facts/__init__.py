@@ -65,7 +65,7 @@ class OperatorFact:
 
 @dataclass(frozen=True)
 class KernelFact:
-    """All launches of one kernel; sums over all steps."""
+    """All launches of one kernel without those from before the recording; sums over all steps."""
 
     name: str
     calls: int
@@ -277,7 +277,11 @@ class Facts:
             )
         else:
             ran = self.need("kernels", kernels.Kernels).rows
-            found = tuple(KernelFact(row.name, row.calls, row.total_ns, row.tensor_cores) for row in ran)
+            found = tuple(
+                KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
+                for row in ran
+                if row.calls > row.earlier_calls
+            )
         if not found:
             raise Missing(_NO_KERNELS())
         return found
