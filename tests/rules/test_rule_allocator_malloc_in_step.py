@@ -7,7 +7,7 @@ import pytest
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, skipped
-from tests.rules.situations.allocator_malloc_in_step import allocating, fires, trap_hidden_after_warm_up
+from tests.rules.situations.allocator_malloc_in_step import allocating, fires, fires_where_the_gpu_works
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 
 RULE = "allocator-malloc-in-step"
@@ -22,7 +22,7 @@ def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:
 
 def test_what_the_first_step_allocates_is_not_said_of_each() -> None:
     """Three steps are too few to leave one out, but the GPU waits for an allocation only in the first."""
-    (finding,) = findings(trap_hidden_after_warm_up(), RULE)
+    (finding,) = findings(fires_where_the_gpu_works(), RULE)
     assert finding.saving is not None
     assert finding.saving.wall_ns_per_step == (0, 0)
     assert finding.severity == "info"

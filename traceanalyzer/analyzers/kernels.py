@@ -132,9 +132,7 @@ def by_name(context: Context) -> Kernels:
     return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
 
 
-def _row(
-    name: str, figures: _Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]
-) -> Kernel:
+def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]) -> Kernel:
     made = generated(name)
     kind, operators = (None, ()) if made is None else (made.kind, made.operators)
     return Kernel(

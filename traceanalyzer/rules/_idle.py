@@ -28,6 +28,8 @@ EVENTS = Threshold(
     "kernels, copies and fills that must have run in the steps",
     "own choice, because fewer are a test of one operator, not a program",
 )
+_OFTEN = 0.05
+"""Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -74,6 +76,11 @@ def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
     """The figures of the device that works longest within the steps; None without a device."""
     number = facts.need_step_resources().device
     return next((device for device in found.devices if device.device == number), None)
+
+
+def waits_often(found: StepIdle, device: DeviceInSteps) -> bool:
+    """Whether the host waits so often that each wait is soon followed by the next one, which no graph could hold."""
+    return found.waits > _OFTEN * device.events
 
 
 def per_later_step(facts: Facts, cause: str) -> float | None:

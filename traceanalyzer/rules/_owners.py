@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
@@ -66,6 +67,17 @@ def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
     rows = [row for row in rows if row.role not in OF_OTHER_RULES]
     rows.sort(key=lambda row: -(row.idle_self_ns or 0))
     return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
+
+
+def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
+    """Whose the time of gaps is, with that time per step in ns, without what other rules are about; five at most."""
+    own = [row for row in rows if row.role not in OF_OTHER_RULES]
+    return tuple(place(row, row.time_ns / steps, row.longest_start_ns) for row in own[:5])
+
+
+def total(listed: Iterable[CodePlace]) -> float:
+    """What some places sum to."""
+    return sum(place.value or 0.0 for place in listed)
 
 
 def role(facts: Facts, wanted: str) -> RoleTimes | None:

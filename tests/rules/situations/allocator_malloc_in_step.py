@@ -39,7 +39,7 @@ def trap_warm_up() -> TraceBuilder:
     return allocating(lambda number: number == 0)
 
 
-def trap_hidden_after_warm_up() -> TraceBuilder:
+def fires_where_the_gpu_works() -> TraceBuilder:
     """The GPU waits for the first step's calls; later steps allocate while it works."""
 
     def step(host: Host, stream: Stream, number: int) -> None:

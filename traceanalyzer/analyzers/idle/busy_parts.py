@@ -1,0 +1,27 @@
+"""Is a device always half busy, or fully busy half of the time?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.analyzers import busy_times
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import Bool
+
+_PARTS = 100
+"""Number of equal parts of the window that show whether a device is busy all the time."""
+
+
+def extremes(context: Context, steps: Steps, steady: Bool, number: int) -> tuple[float | None, float | None]:
+    """How busy the least and the most busy parts of the window within steady steps are: 5 % each; None without any."""
+    bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
+    start, end = bounds[:-1], bounds[1:]
+    inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
+    start, end = start[inside & (end > start)], end[inside & (end > start)]
+    if not len(start):
+        return None, None
+    busy = busy_times.of_device(context, number).within(start, end)
+    low, high = np.percentile(busy / (end - start), (5, 95)).tolist()
+    return low, high
