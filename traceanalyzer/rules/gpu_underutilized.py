@@ -3,8 +3,8 @@
 What it detects:
     A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
     device is judged separately. Steps in which code is loaded or compiled, the time between steps and the time after
-    the last device event do not count, nor does the time in which only the first recorded step waits for memory. In a table, device time divided by the larger of host and device time, which is
-    the greatest possible busy share.
+    the last device event do not count, nor does it count where only the first recorded step waits for memory. In a
+    table, device time divided by the larger of host and device time, which is the greatest possible busy share.
 
 Why it matters:
     This is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
