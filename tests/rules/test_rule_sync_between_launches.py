@@ -22,7 +22,7 @@ def test_without_the_waits_the_host_launches_while_the_gpu_works() -> None:
     assert time > 40 * 20_000
     assert high == pytest.approx(time, rel=0.1)
     assert [place.name for place in finding.evidence[0].where] == ["aten::item > aten::_local_scalar_dense"]
-    assert finding.evidence[0].where[0].value == 5
+    assert finding.evidence[0].where[0].value == 21
 
 
 def test_these_gaps_are_not_those_of_launches_too() -> None:
@@ -45,6 +45,6 @@ def test_edge_gap_share() -> None:
 
 
 def test_edge_events() -> None:
-    events = 4 * (1 + 1 + 40 + 4)  # the long kernel, its value, the small kernels and four values
+    events = 4 * (1 + 1 + 40 + 20)  # the long kernel, its value, the small kernels and twenty values
     assert findings(fires(), RULE, {"events": events})
     assert findings(fires(), RULE, {"events": events + 1}) == []

@@ -30,6 +30,8 @@ EVENTS = Threshold(
 )
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
+_MANY = 20
+"""Own choice: fewer waits per step have findings of their own, and are removed one by one."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -81,6 +83,11 @@ def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
 def waits_often(found: StepIdle, device: DeviceInSteps) -> bool:
     """Whether the host waits so often that each wait is soon followed by the next one, which no graph could hold."""
     return found.waits > _OFTEN * device.events
+
+
+def waits_again_and_again(found: StepIdle, device: DeviceInSteps) -> bool:
+    """Whether there are besides so many waits in a step that one less would change little."""
+    return waits_often(found, device) and found.waits >= _MANY * found.steps
 
 
 def per_later_step(facts: Facts, cause: str) -> float | None:

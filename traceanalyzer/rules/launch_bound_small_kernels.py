@@ -72,7 +72,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     stacks = facts.is_host_inflated
     measured = _settings.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0))
-    waits = _idle.waits_often(found, device)
+    waits = _idle.waits_again_and_again(found, device)
     gaps = {row.cause: _launching_ns(row, waits) / found.steps for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
     share = most * total / (device.time_ns / found.steps)
@@ -96,8 +96,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
     guessed = "C" if stacks and not measured else None
     params = _params(device, launches, found.steps, total, waits)
-    advice = _ADVICE_VALUES if waits else _advice(facts, launches)
-    yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if waits else None)
+    values = _idle.waits_often(found, device)
+    advice = _ADVICE_VALUES if values else _advice(facts, launches)
+    yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if values else None)
 
 
 def _launching_ns(row: StepCause, waits: bool) -> int:

@@ -1,9 +1,9 @@
 """The host waits for the GPU so often that it never gets ahead of it.
 
 What it detects:
-    Waits of all kinds (for values, sizes and copies), one for at most twenty kernels and copies, and idle time of the
-    GPU after them of more than five percent of the step. A wait makes the host late by as long as it lasts while the
-    GPU works: the gaps after it count until they add up to that, in the order of time.
+    Waits of all kinds (for values, sizes and copies), twenty or more per step and one for at most twenty kernels and
+    copies, and idle time of the GPU after them of more than five percent of the step. A wait makes the host late by as
+    long as it lasts while the GPU works: the gaps after it count until they add up to that, in the order of time.
 
 Why it matters:
     A host that runs ahead hides what launches cost behind the work of the GPU. After each wait nothing is queued any
@@ -19,7 +19,8 @@ How the saving is estimated:
     that decide what it does next.
 
 When it is wrong:
-    Each of these waits may be necessary: the next operators need the values. Then only more work at once helps.
+    Each of these waits may be necessary: the next operators need the values. Then only more work at once helps. A
+    training that reads a few values per step is not meant: see sync-item-frequent.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
@@ -57,7 +58,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     waits = facts.need("synchronizations", Synchronizations)
-    if device is None or not device.time_ns or not _idle.waits_often(found, device):
+    if device is None or not device.time_ns or not _idle.waits_again_and_again(found, device):
         return
     time = sum(row.after_waits_ns for row in device.causes) / found.steps
     share = time / (device.time_ns / found.steps)

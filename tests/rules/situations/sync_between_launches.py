@@ -7,7 +7,7 @@ from tests.builders.timeline import Host, Stream, Work
 from tests.rules.host_work import compute, looping, read_value
 
 
-def waiting(after: int, *, long: int = 2000, small: int = 5, count: int = 40, every: int = 10) -> TraceBuilder:
+def waiting(after: int, *, long: int = 2000, small: int = 5, count: int = 40, every: int = 2) -> TraceBuilder:
     """Steps of a long kernel, whose result is read, and of small ones, with a value read after every few of them.
 
     Args:
@@ -48,10 +48,10 @@ def quiet() -> TraceBuilder:
 
 
 def trap_slow_launches() -> TraceBuilder:
-    """A value is read after every tenth kernel, but the GPU had hardly anything to do: the host is too slow anyway."""
+    """A value is read after every other kernel, but the GPU had hardly anything to do: the host is too slow anyway."""
     return waiting(25, long=5)
 
 
-def trap_one_wait() -> TraceBuilder:
-    """One value per step: sync-item-frequent says what it costs."""
-    return waiting(20, every=100)
+def trap_few_waits() -> TraceBuilder:
+    """Five values per step: sync-item-frequent says what they cost."""
+    return waiting(20, every=10)

@@ -15,7 +15,10 @@ _PARTS = 100
 
 
 def extremes(context: Context, steps: Steps, steady: Bool, number: int) -> tuple[float | None, float | None]:
-    """How busy the least and the most busy parts of the window within steady steps are: 5 % each; None without any."""
+    """Busy shares (0 to 1) of the least and the most busy 5 % of equal parts of the window, within steady steps.
+
+    None and None without such a part.
+    """
     bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
     start, end = bounds[:-1], bounds[1:]
     inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
