@@ -13,6 +13,8 @@ from tests.rules.situations.launch_bound_small_kernels import (
     fires_with_stacks,
 )
 from tests.rules.situations.sync_between_launches import trap_slow_launches
+from traceanalyzer.analyzers.idle.repeated_steps import GapOwner
+from traceanalyzer.rules import _owners
 
 RULE = "launch-bound-small-kernels"
 
@@ -35,7 +37,7 @@ def test_evidence_lists_what_the_host_does_in_these_gaps_and_says_how_much_of_th
     assert evidence.where[0].value == pytest.approx(40 * 15_000, rel=0.1)
     assert evidence.subject.params["shown"] == sum(place.value or 0 for place in evidence.where)
     assert evidence.subject.params["time"] == finding.summary.params["time"]
-    assert "548.3 us of 784.3 us" in evidence.subject.text
+    assert "548.3 us of 784.3 us are listed" in evidence.subject.text
 
 
 def test_gaps_between_waits_are_told_by_kernel() -> None:
@@ -75,3 +77,16 @@ def test_edge_gap_share() -> None:
 def test_edge_events() -> None:
     assert findings(fires(), RULE, {"events": 240})
     assert findings(fires(), RULE, {"events": 241}) == []
+
+
+def test_parts_of_the_program_come_before_operators_if_they_matter() -> None:
+    rows = [
+        GapOwner(kind, name, None, None, None, time, 0)
+        for kind, name, time in (
+            ("operator", "aten::conv2d", 700),
+            ("mark", "zero_grad", 200),
+            ("module", "Net", 91),
+            ("mark", "log", 9),  # less than a hundredth of all
+        )
+    ]
+    assert [row.name for row in _owners.named_first(rows)] == ["zero_grad", "Net", "aten::conv2d", "log"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
@@ -17,6 +17,8 @@ _MOST = 0.5
 """Share of the idle time from which on an owner stands for it."""
 _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
+_NAMED = 0.01
+"""Share of the time of all owners from which on a part of the program is told before operators (own choice)."""
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
 """Where the library lies whose pipelines make loaders of their own."""
@@ -67,6 +69,12 @@ def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
     rows = [row for row in rows if row.role not in OF_OTHER_RULES]
     rows.sort(key=lambda row: -(row.idle_self_ns or 0))
     return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
+
+
+def named_first(rows: Sequence[GapOwner]) -> list[GapOwner]:
+    """Parts of the program with a hundredth of the time of all or more, then the rest: operators are in any program."""
+    least = _NAMED * sum(row.time_ns for row in rows)
+    return sorted(rows, key=lambda row: row.kind in _LEAVES or row.time_ns < least)
 
 
 def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:

@@ -46,8 +46,8 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _SUBJECT = Text("host-python-gap-subject", "long gaps in which the host launches nothing, share of the typical step")
 _SUBJECT_LISTED = Text(
     "host-python-gap-subject-listed",
-    "long gaps in which the host launches nothing, share of the typical step; the largest parts, {shown:ns} of "
-    "{time:ns}, by what the host does in them",
+    "long gaps in which the host launches nothing, share of the typical step; {shown:ns} of {time:ns} are "
+    "listed, by what the host does in them",
 )
 _BASIS = Text(
     "host-python-gap-basis",

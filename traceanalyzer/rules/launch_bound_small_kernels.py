@@ -47,8 +47,8 @@ _SUBJECT = Text(
 )
 _SUBJECT_LISTED = Text(
     "launch-bound-small-kernels-subject-listed",
-    "gaps in which the GPU waits for the next launch, share of the step; the largest parts, {shown:ns} of {time:ns}, "
-    "by what the host does in them",
+    "gaps in which the GPU waits for the next launch, share of the step; {shown:ns} of {time:ns} are listed, by "
+    "what the host does in them",
 )
 _BASIS = Text(
     "launch-bound-small-kernels-basis",
@@ -78,7 +78,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = most * total / (device.time_ns / found.steps)
     if share <= limits["gap_share"]:
         return
-    listed = () if waits else _owners.of_gaps(device.launching_owners, found.steps)
+    listed = () if waits else _owners.of_gaps(_owners.named_first(device.launching_owners), found.steps)
     subject = _SUBJECT_LISTED(shown=_owners.total(listed), time=total) if listed else _SUBJECT()
     evidence = Evidence(subject, share, limits["gap_share"], "share", listed or _kernels(launches))
     if measured and facts.is_replayed:
