@@ -77,7 +77,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return self.error_share > ABSTAINS_ABOVE
 
     def durations_ns(self, times: Times) -> I64:
-        """Duration in ns of each judged step in a replay that changes nothing."""
+        """Duration in ns of each judged step in a replay, its events where they are in the graph. Shape (steps,)."""
         found: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
         return found
 
@@ -91,13 +91,31 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def elapsed_ns(self, edits: Edits, *, keep_residuals: bool) -> float:
         """Time in ns of a step, from the start of one to the start of the next, with some edits."""
+        times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
+        return self._elapsed_ns(times, unchanged)
+
+    def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
+        """The same, and how long each judged step takes from its own start to its end. Shape of these: (steps,)."""
+        times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
+        return self._elapsed_ns(times, unchanged), self.durations_ns(times)
+
+    def _replayed(self, edits: Edits, *, keep_residuals: bool) -> tuple[Times, Times]:
+        """A replay with some edits, its events where they are in the graph, and the one without edits."""
         graph, unchanged = (self.with_residuals, self.recorded) if keep_residuals else (self.graph, self.times)
-        marks = np.concatenate([each.mark_start_ns for each in self.windows])
-        changed, place = applying.apply(self.context, marks, graph, edits)
-        times = replay(changed) if edits else unchanged
+        if not edits:
+            return unchanged, unchanged
+        changed, place = applying.apply(self.context, self._marks_ns, graph, edits)
+        times = replay(changed)
         if place is not None:
             times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
-        return step_times.elapsed(self.bounds, times, unchanged) / len(marks)
+        return times, unchanged
+
+    def _elapsed_ns(self, times: Times, unchanged: Times) -> float:
+        return step_times.elapsed(self.bounds, times, unchanged) / len(self._marks_ns)
+
+    @property
+    def _marks_ns(self) -> I64:
+        return np.concatenate([each.mark_start_ns for each in self.windows])
 
     @cached_property
     def judged(self) -> Intervals:
@@ -119,8 +137,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def changed(self, edits: Edits) -> tuple[Graph, Times, StepBounds]:
         """The graph with residuals and some edits, its replay, and where the steps are in it."""
-        marks = np.concatenate([each.mark_start_ns for each in self.windows])
-        graph, place = applying.apply(self.context, marks, self.with_residuals, edits)
+        graph, place = applying.apply(self.context, self._marks_ns, self.with_residuals, edits)
         bounds = self.bounds if place is None else step_times.moved(self.bounds, place)
         return graph, replay(graph), bounds
 

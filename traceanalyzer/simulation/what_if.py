@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.source import ReportSource
-from traceanalyzer.simulation import critical_path, edits, loading, model, replay_error, selectors
+from traceanalyzer.simulation import critical_path, edits, loading, model, replay_error, selectors, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
@@ -161,7 +161,8 @@ def _saving(found: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = 
     outcome = found.what_if(every, others)
     low, point, high = outcome.saving_ns
     if not found.abstains:
-        return low, point, high
+        low, high = variation.combined((low, high), point, variation.USUAL * point)
+        return low, point, min(high, outcome.step_ns)
     return (min(low, 0.0), None, max(high, 0.0) + found.error_share * outcome.step_ns if every else 0.0)
 
 
