@@ -51,18 +51,36 @@ for what. If no change is given, it ranks what would help most.
     traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
 
 In Python: `traceanalyzer.whatif(trace, loader=0, speedup={"aten::convolution*": 2})`. `traceanalyzer whatif --help`
-says what a selector may be. Reports show the [critical path](metrics/critical_path.md), `analyses.replay` has the error
-of the replay, and the [savings](metrics/savings.md) of findings come from it.
+says what a selector may be. Reports show the [critical path](metrics/critical_path.md), and `analyses.replay` has the
+error of the replay. The savings of findings come from the same replays ([savings](metrics/savings.md)).
 
 ## What the figures mean
 
 The low and the high end of a prediction are replays with and without the parts of the recording that the model does not
-explain (residuals), and 2 % of the saving, by which steps that do the same differ (below), in squares. The interval
-does not cover the overhead of the profiler on the host, workers that take cores from the program, or changing clocks.
-If the error exceeds 5 % of the step, the model makes no prediction and gives bounds.
+explain (residuals). Apart from this error of the model, the interval covers two more uncertainties. Steps that do
+the same differ ([below](#how-much-steps-differ)), which adds 2 % of the saving, combined as the root of the sum of
+squares. `--loader MS` means that worker processes prepare the batches, and at the low end they cost what was measured
+for [workers](#what-workers-of-a-loader-cost). If they have no cores of their own, or if there are workers already, that end
+is no saving. The point is a replay in the middle between both ends. The finding
+[dataloader-bound](rules/dataloader-bound.md) uses the same figures. `--free loader` is the loader without any cost. The
+interval does not cover the overhead of the profiler on the host or changing clocks. If the error exceeds 5 % of the
+step, the model makes no prediction and gives bounds.
 
-What a replay cannot know: kernels that slow each other down when they run at the same time, fused kernels, caches,
-other processes, and control flow that depends on values. In the trace of one rank, waiting for other ranks counts as
+## Several ranks
+
+    traceanalyzer whatif traces/                # what each rank costs the others
+    traceanalyzer whatif traces/ --rank 2       # rank 2 like the others
+
+The traces of the ranks of one run are replayed together, as for the [slowdown](ranks.md) in a report of ranks. With
+`--rank N`, the work and the transfers of rank N take no longer than the median of all ranks at the same place of the
+step; this is the point, and the same number as `late_ns_per_step` of a late rank. At the other end of the interval they
+take exactly the median, so that the rank also loses what it is faster at. Both ends are wider by the error of the
+replay. Other options need the trace of one rank. In Python: `traceanalyzer.whatif("traces/", ranks=[2])`.
+
+## What a replay cannot know
+
+Kernels that slow each other down when they run at the same time, fused kernels, caches, other processes, and control
+flow that depends on values are not part of a replay. In the trace of one rank, waiting for other ranks counts as
 part of its collectives.
 
 ## Errors of the replay
@@ -118,7 +136,14 @@ recordings of one program differ; *width* is that of the saving, over its middle
 
 """
 PAIRS_SAY = """
-Speedups of kernels explain a change only where the GPU bounds the step.
+Speedups of kernels explain a change only where the GPU bounds the step. For both changes of Segment Anything, and from
+batch size 2 to 16 and 128, the measured step lies outside of the interval of *kernels*: that interval covers only how
+the speedups are divided among the kernels and the error of the model, while the host's work changed, too, and it is on
+the critical path.
+
+Which parts *all* consists of, and between which replays its interval lies, was chosen after three trials on these same
+pairs of Segment Anything. That their measured steps lie in the intervals is therefore a fit and no independent test;
+other pairs may be further off.
 
 * Segment Anything in half precision with torch.compile: kernel time falls by 669 ms, but the host is on the critical
   path for half of the step. New calls, nearly all of them one compiled region, take 400 ms of host work where 77 ms of

@@ -134,10 +134,8 @@ def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
 
 def _gone(before: Context, after: Context) -> selectors.Selected:
     """Calls that the second recording does not have, with what they launch."""
-    nodes = _surplus(_outermost(before), _outermost(after))
-    marked = np.zeros(len(before.host.tree), np.bool_)
-    marked[nodes] = True
-    return selectors.of_nodes(before, "", marked) or selectors.Selected("operator", "")
+    nodes = np.sort(_surplus(_outermost(before), _outermost(after)))
+    return selectors.of_nodes(before, "", nodes) or selectors.Selected("operator", "")
 
 
 def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list[Edit]:

@@ -80,5 +80,5 @@ def test_edge_gap_share() -> None:
 
 
 def test_edge_events() -> None:
-    assert findings(fires(), RULE, {"events": 120})
-    assert findings(fires(), RULE, {"events": 121}) == []
+    assert findings(fires(), RULE, {"events": 100})
+    assert findings(fires(), RULE, {"events": 101}) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times, replay
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
 ABSTAINS_ABOVE = 0.05
@@ -37,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """Time by which the typical step gets shorter; less than 0 where it gets longer."""
 
 
-class Model(msgspec.Struct, frozen=True):
+class Model(msgspec.Struct, frozen=True, dict=True):
     """The graph of the typical steps of a recording, with and without what it does not explain."""
 
     context: Context
@@ -115,7 +117,15 @@ class Model(msgspec.Struct, frozen=True):
     def _marks_ns(self) -> I64:
         return np.concatenate([each.mark_start_ns for each in self.windows])
 
-    @property
+    @cached_property
+    def judged(self) -> Intervals:
+        """Time of the steps that are modelled."""
+        return Intervals.union(
+            np.concatenate([each.mark_start_ns for each in self.windows]),
+            np.concatenate([np.maximum(each.mark_end_ns, each.step_end_ns) for each in self.windows]),
+        )
+
+    @cached_property
     def scale(self) -> float:
         """The typical step over the mean of the steps that are modelled."""
         typical = program_steps(self.context).typical
