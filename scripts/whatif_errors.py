@@ -60,8 +60,8 @@ The low and the high end of a prediction are replays with and without the parts 
 explain (residuals). Apart from this error of the model, the interval covers two more uncertainties. Steps that do
 the same differ ([below](#how-much-steps-differ)), which adds 2 % of the saving, combined as the root of the sum of
 squares. `--loader MS` means that worker processes prepare the batches, and at the low end they cost what was measured
-for [workers](#what-workers-of-a-loader-cost). If they have no cores of their own, or if there are workers already, that end
-is no saving. The point is a replay in the middle between both ends. The finding
+for [workers](#what-workers-of-a-loader-cost). If they have no cores of their own, or if there are workers already, that
+end is no saving. The point is a replay in the middle between both ends. The finding
 [dataloader-bound](rules/dataloader-bound.md) uses the same figures. `--free loader` is the loader without any cost. The
 interval does not cover the overhead of the profiler on the host or changing clocks. If the error exceeds 5 % of the
 step, the model makes no prediction and gives bounds.
