@@ -220,10 +220,10 @@ def _why_whole(found: list[Note], settings: Settings) -> str:
     if steps:
         return (
             f"the program ended after {steps} steps, before those to record began ({needed} are needed); the trace "
-            f"holds its start{cut}; ask for fewer with --warmup and --steps"
+            f"contains its start{cut}; ask for fewer with --warmup and --steps"
         )
     return (
-        "found no steps (no optimizer stepped, no DataLoader was read): the trace holds the whole run as one step"
+        "found no steps (no optimizer stepped, no DataLoader was read): the trace contains the whole run as one step"
         f"{cut}; mark steps with traceanalyzer.capture.profile and prof.step()"
     )
 

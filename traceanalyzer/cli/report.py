@@ -207,9 +207,11 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     chosen = folder.FolderInput((given,)) if opening.is_one_file(given) else folder.chosen(given)
     if chosen.is_run:
         if asked.compile_logs:
-            raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
+            raise UsageError(
+                f"{given}: contains several ranks, but a compile log is of one; name the file of that rank"
+            )
         if asked.captures:
-            raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
+            raise UsageError(f"{given}: contains several ranks, but a capture is of one; name the file of that rank")
         with reading_each(quiet=quiet) as each:
             run = multirank.collect(chosen.inputs, asked.steps, each, asked.jobs)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
@@ -232,11 +234,11 @@ def _traced(measured: Trace | TableDocument | Report | None, given: str, what: s
         UsageError: It is not one trace.
     """
     if measured is None:
-        raise UsageError(f"{given}: holds several ranks, and {what} is made of one trace; name the file of one")
+        raise UsageError(f"{given}: contains several ranks, but {what} is made of one trace; name the file of one rank")
     if isinstance(measured, Report):
         raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
     if not isinstance(measured, Trace):
-        raise UsageError(f"{given}: holds printed tables, and {what} is made of a trace")
+        raise UsageError(f"{given}: contains printed tables, but {what} is made of a trace")
     return measured
 
 

@@ -137,7 +137,7 @@ def command(
     with reading(given, quiet=quiet) as progress:
         trace = opening.read(given, progress, jobs)
         if not isinstance(trace, Trace):
-            what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
+            what = "contains printed tables" if hasattr(trace, "runs") else "is a saved report"
             raise UsageError(f"{given}: {what}, which have no events to replay; name the trace")
         found = whatif(
             trace,
