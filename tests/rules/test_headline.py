@@ -9,6 +9,7 @@ from tests.builders.situations import mtia
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.trace import distributed_info
 from tests.rules.judging import report, table
+from tests.rules.situations import host_waits_or_logs
 from tests.rules.situations.dataloader_bound import LOADER, training
 from traceanalyzer.analyzers.recording import Recording
 
@@ -271,3 +272,12 @@ def test_graphs_are_named_where_the_device_is_busy() -> None:
         trace.graph_launch(start + 10, 15, [("ampere_sgemm_128x64_nn", start + 30 + 90 * i, 90, {}) for i in range(10)])
     (found,) = report(trace).headlines
     assert "30 of 30 recorded kernels were launched by graphs" in found.message.text
+
+
+def test_a_program_that_sleeps_is_not_called_slow() -> None:
+    (told,) = report(host_waits_or_logs.fires_in_a_function()).headlines
+    assert told.bound == "host"
+    assert "is asleep, or waits for a lock, a process, a file or the network" in str(told.message)
+    (untold,) = report(host_waits_or_logs.fires_where_it_only_prints()).headlines
+    assert untold.bound == "host"
+    assert "asleep" not in str(untold.message)

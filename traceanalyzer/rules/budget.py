@@ -56,13 +56,17 @@ class Budget:
     def of(
         cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False, is_of_ranks: bool = False
     ) -> Budget:
-        """Make a budget; unknown resources bound nothing."""
+        """Make a budget; unknown resources bound nothing.
+
+        Collectives that run on the CPU hold the host up, so without a device they count with it.
+        """
+        gpu, host, links = resources.gpu_ns, resources.host_ns or 0.0, resources.communication_ns or 0.0
         return cls(
             resources.step_ns,
-            resources.gpu_ns or 0.0,
-            resources.host_ns or 0.0,
+            gpu or 0.0,
+            host + links if gpu is None else host,
             resources.loader_ns or 0.0,
-            resources.communication_ns or 0.0,
+            0.0 if gpu is None else links,
             is_estimate,
             is_host_inflated,
             is_of_ranks,

@@ -19,6 +19,7 @@ from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 from traceanalyzer.rules.typical_headline import StepBound
+from traceanalyzer.simulation.critical_path import CriticalPath
 
 _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
@@ -27,6 +28,8 @@ _WORTH = 0.2
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
+_ASLEEP_SHARE = 0.1
+"""Own choice: half of what bounds. From this share of a step on, the headline of a host says that it is asleep."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
@@ -71,8 +74,8 @@ _WITHOUT_GPU = {
     ),
     "communication": Text(
         "headline-cpu-communication",
-        "Bound by communication: {time:ns} of each step of {step:ns} ({share:share}) are collectives. No GPU was "
-        "recorded.",
+        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) collectives run and no "
+        "operator is recorded. No GPU was recorded.",
     ),
     "host": Text(
         "headline-cpu-host",
@@ -138,6 +141,12 @@ _FIRST_STEP = Text(
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
     note="headline is a sentence",
 )
+_ASLEEP = Text(
+    "headline-asleep",
+    "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
+    "network.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
 _OUTSIDE = Text(
     "headline-outside",
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
@@ -167,7 +176,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, found)
+    found = _with_waiting(facts, _with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
@@ -183,8 +192,20 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
         message = cpu_headline.with_operators(facts, message)
-    said = _with_waiting(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
+
+
+def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
+    """Add how much of a step that the host bounds is sleep: that is no slow code."""
+    path = facts.find("critical_path", CriticalPath)
+    if found.bound != "host" or path is None or not path.step_ns:
+        return found
+    asleep = sum(part.ns_per_step for part in path.parts if part.resource == "asleep")
+    if asleep < _ASLEEP_SHARE * path.step_ns:
+        return found
+    return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)
 
 
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
@@ -273,9 +294,9 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
     """Times by bound without a device; only the loader's if an accelerator took part that was not recorded."""
     if _sign(facts):
         return {"input": loader}
-    breakdown = facts.find("step_breakdown", StepBreakdown)
-    collectives = breakdown.average.communication_ns if breakdown and breakdown.average else 0.0
-    return {"input": loader, "communication": collectives, "host": facts.step_ns - loader - collectives}
+    own = facts.step_resources
+    collectives = (own.exposed_communication_ns or 0.0) if own else 0.0
+    return {"input": loader, "communication": collectives, "host": max(0.0, facts.step_ns - loader - collectives)}
 
 
 def _of_table(facts: Facts) -> _Parts:
