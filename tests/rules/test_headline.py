@@ -264,6 +264,40 @@ def test_without_a_gpu_the_operators_are_named() -> None:
     assert "What takes most of it: aten::mkldnn_convolution 800.0 us." in found.message.text
 
 
+def test_the_operators_that_are_named_are_those_of_typical_steps() -> None:
+    """Two of six steps load code for 50 ms; the others take 1 ms."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(6):
+        own = 50_000 if number < 2 else 800
+        trace.step(number, at, own + 200)
+        trace.op("aten::mkldnn_convolution", at + 10, own)
+        at += own + 200
+    assert "takes most of it: aten::mkldnn_convolution 800.0 us." in said(trace)
+
+
+def test_an_optimizer_is_named_instead_of_its_arithmetic() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::addmm", at + 10, 150)
+        trace.annotation("Optimizer.step#Adam.step", at + 200, 700)
+        for call in range(4):
+            trace.op("aten::sqrt", at + 210 + 170 * call, 160)
+    assert "What takes most of it: Optimizer.step#Adam.step 700.0 us." in said(trace)
+
+
+def test_steps_of_very_different_length_are_no_mean() -> None:
+    """Two steps of 1 ms and two of 5 and 7 ms: none of them is typical."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number, length in enumerate((1000, 1000, 5000, 7000)):
+        trace.step(number, at, length)
+        trace.op("aten::mm", at + 10, length - 20)
+        at += length
+    assert "This is a mean over uneven steps of 1.000 ms to 7.000 ms." in said(trace)
+    assert "uneven" not in said(slow_at_first(3))
+
+
 def test_graphs_are_named_where_the_device_is_busy() -> None:
     trace = TraceBuilder()
     for number in range(3):

@@ -30,6 +30,8 @@ _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
 _ASLEEP_SHARE = 0.1
 """Own choice: half of what bounds. From this share of a step on, the headline of a host says that it is asleep."""
+_UNEVEN_RATIO = 2.0
+"""Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
@@ -147,6 +149,11 @@ _ASLEEP = Text(
     "network.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
 )
+_UNEVEN = Text(
+    "headline-uneven-steps",
+    "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
+    note="headline is a sentence",
+)
 _OUTSIDE = Text(
     "headline-outside",
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
@@ -223,10 +230,12 @@ def _is_one_rank(facts: Facts) -> bool:
 
 
 def _qualified(facts: Facts, message: Message) -> Message:
-    """Add what makes a mean misleading: a first step unlike the others, or work outside of the steps."""
+    """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
     first, *others = _durations(facts) or [0]
     if len(others) > 1 and first > _WARM_UP * median(others):
         message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
+    elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
+        message = _UNEVEN(headline=message, shortest=min(first, *others), longest=max(first, *others))
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
