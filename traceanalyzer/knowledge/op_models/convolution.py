@@ -94,7 +94,7 @@ def _axes(call: Call, position: int | None, axes: int) -> tuple[int, ...] | None
 
 
 def _cudnn(call: Call) -> Work | None:
-    """Work of `cudnn_convolution(x, weight, padding, stride, dilation, ...)`; until torch 1.4 with a bias before padding."""
+    """Work of `cudnn_convolution(x, weight, padding, stride, dilation, ...)`; with bias before padding in torch 1.4."""
     with_bias = call.tensor(2) is not None or call.value(2) == ""
     return _forward(_CUDNN_WITH_BIAS if with_bias else _CUDNN, call)
 
