@@ -7,7 +7,7 @@ predicted from the other (`scripts/whatif_errors.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 SLOWDOWN = (0.0, 0.31)
 """Lower and upper bound of the time that the rest of a step loses per time that workers load. From two pairs of
@@ -21,8 +21,7 @@ READY_NS = 2 * FETCH_NS
 """Longest wait in ns for which a worker's batch counts as ready (own choice: twice the usual fetching time)."""
 
 
-@dataclass(frozen=True)
-class LoadedSteps:
+class LoadedSteps(msgspec.Struct, frozen=True):
     """Mean times of steps that wait for a loader, in ns per step."""
 
     step_ns: float

@@ -8,7 +8,8 @@ installed packages begin with the package (`torch/nn/functional.py`), unless the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _INSTALLED = re.compile(
     r"(?:^|[/\\])(?:site|dist)-packages[/\\]"
@@ -74,8 +75,7 @@ _ANONYMOUS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
 """Functions without a name, `<lambda>` or `<listcomp>`, which belong to the enclosing function."""
 
 
-@dataclass(frozen=True)
-class PythonFrame:
+class PythonFrame(msgspec.Struct, frozen=True):
     """The parts of the name of a frame."""
 
     path: str

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.table import I64
 
 
-@dataclass(frozen=True)
-class Loader:
+class Loader(msgspec.Struct, frozen=True):
     """Shorten waits for the loader: all by a factor, and then to at most a given time each."""
 
     floor_ns: int | None = None
@@ -25,8 +25,7 @@ class Loader:
     """Ratio of new to old time, 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Shorten or lengthen device events."""
 
     rows: I64
@@ -37,24 +36,21 @@ class Scale:
     """Least duration after the change: one number, or one for each row. Events that are already shorter are kept."""
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """Remove device events, with their launches and the operators that only launch them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-@dataclass(frozen=True)
-class Unblock:
+class Unblock(msgspec.Struct, frozen=True):
     """Calls no longer wait for the device; the time of the call itself is kept."""
 
     rows: I64
     """Rows of the launch table."""
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """Shorten or lengthen host time. Intervals of one thread must not overlap."""
 
     thread: I64
@@ -65,8 +61,7 @@ class Host:
     """Ratio of new to old time, 0 or more."""
 
 
-@dataclass(frozen=True)
-class Relaunch:
+class Relaunch(msgspec.Struct, frozen=True):
     """Replace many launches by one, as in a CUDA graph: no host time passes between first and last launch of a step."""
 
     rows: I64
@@ -75,16 +70,14 @@ class Relaunch:
     """Host time of the one launch in each step; limited to the time that is saved."""
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(msgspec.Struct, frozen=True):
     """Overlap collectives with computation; only the end of the step waits for them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-@dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(msgspec.Struct, frozen=True):
     """Change the transfer rate of collectives; in a trace of one rank, durations include waiting for other ranks."""
 
     rows: I64

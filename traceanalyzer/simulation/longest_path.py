@@ -8,8 +8,7 @@ only blocks and runs are computed one by one; all times within them are cumulati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
@@ -21,8 +20,7 @@ _ORIGIN = 0
 """The node at time 0, the cause of all nodes without other causes."""
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(msgspec.Struct, frozen=True):
     """Times of points and events in a replay, in ns on the clock of the recording."""
 
     point_ns: I64
@@ -35,8 +33,7 @@ class Times:
     """Number of causes that were left out because the recorded order contradicts them."""
 
 
-@dataclass(frozen=True)
-class Contracted:
+class Contracted(msgspec.Struct, frozen=True):
     """Blocks and runs in topological order, each with up to three causes."""
 
     cause: I64

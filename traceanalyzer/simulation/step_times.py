@@ -7,9 +7,10 @@ later; it ends at the end of its mark, or at the end of the work that it launche
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.steps import Steps, launched_in
@@ -20,8 +21,7 @@ from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64
 
 
-@dataclass(frozen=True)
-class StepBounds:
+class StepBounds(msgspec.Struct, frozen=True):
     """The points and events that define the starts and ends of steps. Shapes (steps,)."""
 
     part: I64

@@ -7,8 +7,7 @@ are modelled as have some ten thousand events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -22,8 +21,7 @@ MOST_PARTS = 8
 FOREVER = 1 << 60
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """An interval of the recording, and its consecutive judged steps."""
 
     start_ns: int

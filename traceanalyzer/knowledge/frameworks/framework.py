@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 NOT_NAMED = frozenset({"compiler", "benchmark", "runtime"})
 """Roles that show how a program runs, but that a report never names as its framework."""
@@ -13,8 +14,7 @@ NUMBER = "([0-9]{1,18})"
 """Pattern of a count in a mark; the length limit keeps matching fast."""
 
 
-@dataclass(frozen=True)
-class StepMark:
+class StepMark(msgspec.Struct, frozen=True):
     """Facts about a step from the mark of a framework; None if unknown."""
 
     phase: str | None
@@ -29,8 +29,7 @@ class StepMark:
     """Number of requests that generate tokens."""
 
 
-@dataclass(frozen=True)
-class Framework:
+class Framework(msgspec.Struct, frozen=True):
     """One line in the table of frameworks."""
 
     id: str
