@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, skipped, varied
 from tests.rules.situations.allocator_malloc_in_step import allocating, fires, fires_where_the_gpu_works
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 
@@ -16,7 +16,7 @@ RULE = "allocator-malloc-in-step"
 def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
-    assert finding.saving.wall_ns_per_step == pytest.approx((300_000, 300_000), rel=0.01)
+    assert finding.saving.wall_ns_per_step == pytest.approx(varied(300_000), rel=0.01)
     assert finding.evidence[0].where[0].name == "cudaMalloc"
 
 

@@ -140,7 +140,8 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     """
     names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
     by_name = names.where(host_activity.is_loading)
-    rows = np.setdiff1d(host_activity.loading_calls(context), launches.blocked_calls(context))
+    rows = host_activity.loading_calls(context)
+    rows = rows[~np.isin(rows, launches.blocked_calls(context))]
     if not len(context.trace.device):
         rows = rows[by_name[table.name[rows]]]
     calls = _Events.of(table, rows)

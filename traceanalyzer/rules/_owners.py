@@ -41,12 +41,17 @@ def name(row: HostOwner | GapOwner) -> str | Message:
     if row.role == "buffer-broadcast" and row.kind == "mark":
         return _BUFFERS()
     if row.kind == "backward":
-        return _BACKWARD(name=row.name)
+        return _BACKWARD(name=_unquoted(row.name))
     if row.kind == "autograd":
         return _AUTOGRAD()
     if row.file is not None and row.kind in ("function", "library"):
-        return f"`{PurePosixPath(row.file.replace(chr(92), '/')).name}: {row.name}`"
-    return f"`{row.name}`"
+        return f"`{_unquoted(PurePosixPath(row.file.replace(chr(92), '/')).name)}: {_unquoted(row.name)}`"
+    return f"`{_unquoted(row.name)}`"
+
+
+def _unquoted(text: str) -> str:
+    """A name without the sign that would end it in a sentence."""
+    return text.replace("`", "'")
 
 
 def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None = None) -> CodePlace:

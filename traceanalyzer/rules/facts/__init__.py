@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
@@ -16,6 +19,7 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.recording import is_hardly_any
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
@@ -45,8 +49,7 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class OperatorFact:
+class OperatorFact(msgspec.Struct, frozen=True):
     """All calls of one operator (of one list of shapes where it has shapes); sums over all steps."""
 
     name: str
@@ -63,8 +66,7 @@ class OperatorFact:
     """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
 
 
-@dataclass(frozen=True)
-class KernelFact:
+class KernelFact(msgspec.Struct, frozen=True):
     """All launches of one kernel without those from before the recording; sums over all steps."""
 
     name: str
@@ -147,9 +149,11 @@ class Facts:
 
     @property
     def tells_little(self) -> bool:
-        """Whether the device did hardly anything, or most of the recording was removed."""
+        """Whether the device did hardly anything, or most of the recording was removed, or a table is of start-up."""
+        if self.table is not None:
+            return is_hardly_any(self.table) or self.is_startup
         recording = self.find("recording", Recording)
-        if recording is None or self.table is not None:
+        if recording is None:
             return False
         removed = any(reason.kind in ("removed-events", "foreign-steps") for reason in recording.evidence)
         return recording.has_hardly_any_work or removed
@@ -240,8 +244,14 @@ class Facts:
     @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
-        startup = self.idle_per_step("compilation", "allocation")
-        return self.step_ns > 0 and startup >= STARTUP_SHARE * self.step_ns
+        return self.step_ns > 0 and self.startup_per_step >= STARTUP_SHARE * self.step_ns
+
+    @property
+    def startup_per_step(self) -> float:
+        """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
+        if self.table is not None:
+            return (self.table.startup_ns or 0) / self.steps
+        return self.idle_per_step("compilation", "allocation")
 
     def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
         """Printed rows of one kind; none of a trace."""
