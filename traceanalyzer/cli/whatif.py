@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import click
 
-from traceanalyzer import config, output, renderers
-from traceanalyzer.cli import delivery, one_line, parameters, standard_output
-from traceanalyzer.cli.delivery import SCREEN
+from traceanalyzer import config, renderers
+from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.cli.parameters import ParamType
 from traceanalyzer.cli.progress import reading
 from traceanalyzer.errors import UsageError
@@ -150,13 +147,10 @@ def command(
             graphs=graphs,
             steps=StepChoice(first, last, skip_warmup),
         )
-    for target in targets:
-        if target.path != SCREEN:
-            output.write(Path(target.path), formats.render(found, target.form, top, spoken), force=force)
-            if not quiet:
-                click.echo(f"Wrote {one_line(target.path)}", err=True)
-        elif target.form == "terminal":
-            with standard_output.guarded():
-                formats.show(found, sys.stdout, top, spoken)
-        else:
-            standard_output.put(formats.render(found, target.form, top, spoken))
+    delivery.deliver_texts(
+        targets,
+        lambda form: formats.render(found, form, top, spoken),
+        lambda stream: formats.show(found, stream, top, spoken),
+        force=force,
+        quiet=quiet,
+    )
