@@ -49,6 +49,33 @@ def test_a_report_imports_only_what_it_needs() -> None:
     assert not modules.intersection({"rich", "jinja2", "pandas", "torch"})
 
 
+THREADS = """
+import os, sys
+sys.argv = ["traceanalyzer", *sys.argv[1:]]
+from traceanalyzer.cli import ONE_THREAD, main
+del os.environ[ONE_THREAD[0]]  # which the tests have set
+try:
+    main()
+finally:
+    print(os.environ.get(ONE_THREAD[0]), "numpy" in sys.modules and len(os.listdir("/proc/self/task")), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists the threads of a process")
+def test_numpy_starts_no_threads_for_a_report() -> None:
+    run = spawn(
+        *("report", "--quiet", "--format", "json", str(FIXTURES / "synthetic" / "cpu_only.json")),
+        program=(sys.executable, "-c", THREADS),
+    )
+    assert run.err.splitlines()[-1] == "1 1"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists the threads of a process")
+def test_a_program_that_is_recorded_keeps_its_environment() -> None:
+    run = spawn("capture", "--help", program=(sys.executable, "-c", THREADS))
+    assert run.err.splitlines()[-1].split()[0] == "None"
+
+
 def test_a_page_imports_matplotlib_only_for_curves(tmp_path: Path) -> None:
     page = ("report", "--quiet", "-o", str(tmp_path / "report.html"))
     assert "matplotlib" not in imported(*page, str(FIXTURES / "synthetic" / "gpu_step_annotations.json"))

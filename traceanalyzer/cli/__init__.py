@@ -27,6 +27,10 @@ EXAMPLE = "report trace.json.gz"
 COMPLETION = "_TRACEANALYZER_COMPLETE"
 """The environment variable by which a shell asks for its completion script, and for completions."""
 
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
+"""Keeps numpy's linear algebra, which is hardly used here, from starting a thread for each core: each of them waits for
+work in a loop and so takes some 0.05 s of CPU before it sleeps."""
+
 _NAMESAKE = "traceanalyzer.py"
 """What the other project installs that the package index calls `traceanalyzer`."""
 
@@ -97,6 +101,8 @@ def _run(arguments: list[str], completion: str | None) -> None:
         if arguments == ["--version"]:
             print(f"traceanalyzer {__version__}")  # noqa: T201
             return
+        if arguments[0] != "capture":  # the program that it runs keeps its environment
+            os.environ.setdefault(*ONE_THREAD)
         from traceanalyzer.cli.program import run  # noqa: PLC0415 - imports click
 
         run(arguments)

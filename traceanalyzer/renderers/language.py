@@ -7,7 +7,6 @@ language is asked for.
 from __future__ import annotations
 
 import os
-import string
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -19,7 +18,7 @@ from traceanalyzer.renderers import catalogs
 from traceanalyzer.renderers.catalogs import Entry, TextCatalog
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
-from traceanalyzer.report.message import Message, Text, deciding_field
+from traceanalyzer.report.message import Message, Text, deciding_field, fill
 
 CODES = ("en", "ru", "zh")
 AUTO = "auto"
@@ -132,7 +131,6 @@ class Translated(Language):
         self._plural = catalog.plural_rule()
         self._symbols = symbols
         self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
-        self._filler = _Filler(self)
 
     def say(self, message: Message) -> str:
         """The message by its id; its English text where the catalog lacks it or its quantities do not fit."""
@@ -140,7 +138,7 @@ class Translated(Language):
         if entry is None:
             return message.text
         try:
-            return self._filler.vformat(self._form(entry, message.params), (), message.params)
+            return fill(self._form(entry, message.params), message.params, self.quantity)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return message.text  # a saved report may be of another version, or of nobody's making
 
@@ -193,16 +191,6 @@ class Translated(Language):
         if point is not None:
             return self.text(_ESTIMATE, point=with_unit(point.translate(self._digits)), between=between)
         return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
-
-
-class _Filler(string.Formatter):
-    """Fills fields by unit, in a language."""
-
-    def __init__(self, language: Language) -> None:
-        self._language = language
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return self._language.quantity(value, format_spec)
 
 
 def _message(value: Any) -> Message | None:

@@ -12,6 +12,7 @@ from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostP
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 
 _FAR_LONGER = 2
@@ -108,7 +109,7 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     thread = np.append(calls.thread, NOTHING)[call]
     bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
     found = np.full(len(rows), RECORDED)
-    for number in np.unique(thread[thread != NOTHING]).tolist():
+    for number in distinct(thread[thread != NOTHING]).tolist():
         own = np.flatnonzero(points.thread == number)
         asked = np.flatnonzero(thread == number)
         last = np.searchsorted(points.time_ns[own], events.start_ns[rows[asked]], side="right") - 1
