@@ -39,8 +39,9 @@ def entries(column: Array, rows: Any, missing: Any) -> Array:
     """
     if not len(column):
         return np.full(np.shape(rows), missing)
-    absent = np.less(rows, 0) | np.greater_equal(rows, len(column))
-    found: Array = np.where(absent, np.asarray(missing), column.take(rows, mode="wrap"))
+    default = np.asarray(missing)
+    found = np.asarray(column.take(rows, mode="clip")).astype(np.result_type(column, default), copy=False)
+    found[np.less(rows, 0) | np.greater_equal(rows, len(column))] = default
     return found
 
 
