@@ -15,7 +15,7 @@ from traceanalyzer.trace.table import I32, I64, Bool
 K = TypeVar("K")
 
 _LONG = 100
-"""A column with this many rows for each string of the pool: to find out which occur would take longer than to ask all."""
+"""In a column with so many rows for each string of the pool, to find out which occur takes longer than to ask all."""
 _SHORT = 32
 """Of fewer strings all are asked at once."""
 _COMPARED = 4

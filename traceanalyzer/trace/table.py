@@ -55,7 +55,7 @@ class TraceColumn:
     meaning: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Base of all tables of a trace: every field is a column, and all have the same length."""
 
@@ -98,7 +98,7 @@ class Table:
         return frame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SliceTable(Table):
     """Base of the tables whose rows have a duration."""
 
