@@ -250,11 +250,8 @@ def _closed_before(start: I64, end: I64) -> I64:
 
 
 def _parents(depth: Array) -> I64:
-    """Find the parent of each slice: the last one before it that is one less deep.
-
-    A slice that is deeper than the one right before it is its first child; each other child has the parent of the slice
-    before it on its level.
-    """
+    """Find the parent of each slice: the last one before it that is one less deep."""
+    # The first child follows its parent directly; each other one has the parent of the one before it on its level.
     order = stable_order(depth)
     is_first = np.append(False, depth[1:] > depth[:-1])[order]
     first = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))  # each level begins with a first child
