@@ -50,8 +50,8 @@ def changes(draw: st.DrawFn) -> TimeSaved:
 def test_the_worked_table_of_a_loader_that_hides_everything() -> None:
     run = budget(174.76, 44.05, 6.14, 165.16, is_estimate=True)
     saving = run.saving(change("loader", 165.16 * MS))
-    assert saving.wall_ns_per_step == pytest.approx((130.71 * MS, 130.71 * MS))
-    assert saving.wall_share == pytest.approx((0.7479, 0.7479), abs=1e-4)
+    assert saving.wall_ns_per_step == pytest.approx((130.71 * MS * 0.98 / 1.02, 130.71 * MS)), "2 % around"
+    assert saving.wall_share == pytest.approx((0.7186, 0.7479), abs=1e-4)
     assert saving.arithmetic is not None
     assert saving.arithmetic.minuend.ns == 174_760_000
     assert [operand.ns for operand in saving.arithmetic.subtrahends] == [44_050_000, 6_140_000]

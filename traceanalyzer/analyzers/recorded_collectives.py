@@ -118,6 +118,20 @@ def computing(context: Context) -> Intervals:
     return Intervals.union(host.start_ns[rows], host.end_ns[rows])
 
 
+def running_on_host(context: Context) -> Intervals:
+    """When collectives run on the CPU; never in a trace in which a device carries out collectives."""
+    if context.once(of_libraries).any():
+        return Intervals.none()
+    host, rows = context.trace.host, np.flatnonzero(context.once(host_ranges))
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def exposed_on_host(context: Context) -> Intervals:
+    """When collectives run on the CPU, and no operator of the program does."""
+    found = context.once(running_on_host)
+    return found - context.once(computing) if found else found
+
+
 def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:
     """For each collective the part in which nothing computes; what several have in common counts for the first one."""
     order = np.argsort(start_ns, kind="stable")

@@ -33,6 +33,12 @@ class HostRole(msgspec.Struct, frozen=True):
     """Found in names of built-in functions, `<built-in function sleep>`."""
 
 
+_WAITING = re.compile(
+    r"^<built-in (?:function (?:sleep|select|read|recv|waitpid)>"
+    r"|method (?:sleep|poll|select|acquire|recv|recv_into) of "
+    r"|method (?:read|read1|readinto|readline|readall) of _io\.(?:FileIO|Buffered\w+|TextIOWrapper) )"
+)
+
 _DATA = r"(?:image|video|audio|frame|text|input|batch|data|sample|example|prompt|query|document)s?"
 _WORD = r"(?<![A-Za-z0-9_])"
 
@@ -132,6 +138,11 @@ ROLES: tuple[HostRole, ...] = (
     HostRole("sleep", builtins=matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
 )
 """The roles; of several that match, the first is told."""
+
+
+def is_waiting(name: str) -> bool:
+    """Whether a process waits in a built-in function: for a clock, files, sockets, locks, other processes."""
+    return _WAITING.search(name) is not None
 
 
 def of_frame(name: str) -> str | None:
