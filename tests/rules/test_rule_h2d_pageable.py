@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, skipped, varied
 from tests.rules.situations.h2d_pageable import BATCH, fires, fires_in_a_table, printed, trap_rocm_does_not_say
 
 RULE = "h2d-pageable"
@@ -15,7 +15,7 @@ RULE = "h2d-pageable"
 def test_pinned_memory_is_taken_to_be_as_fast_as_pcie_3() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
-    assert finding.saving.wall_ns_per_step == pytest.approx((2_000_000, 2_000_000), rel=0.01)  # 4 ms - 24 MB at 12 GB/s
+    assert finding.saving.wall_ns_per_step == pytest.approx(varied(2_000_000), rel=0.01)  # 4 ms - 24 MB at 12 GB/s
     assert finding.confidence == "B"
     assert finding.evidence[0].observed == pytest.approx(4 / 24, rel=0.01)
 

@@ -7,7 +7,8 @@ called inside has the role, too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks.framework import matching
@@ -16,8 +17,7 @@ from traceanalyzer.knowledge.python_frames import parse
 _MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")
 
 
-@dataclass(frozen=True)
-class HostRole:
+class HostRole(msgspec.Struct, frozen=True):
     """One line in the table of roles. A pattern that is None matches nothing."""
 
     id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.recording import Recording
@@ -12,11 +13,17 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import cpu_headline, rank_headlines, special_headlines, table_headline, typical_headline
+from traceanalyzer.rules import (
+    cpu_headline,
+    rank_headlines,
+    sleep_headline,
+    special_headlines,
+    table_headline,
+    typical_headline,
+)
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 from traceanalyzer.rules.typical_headline import StepBound
-from traceanalyzer.simulation.critical_path import CriticalPath
 
 _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
@@ -25,8 +32,6 @@ _WORTH = 0.2
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
-_ASLEEP_SHARE = 0.1
-"""Own choice: half of what bounds. From this share of a step on, the headline of a host says that it is asleep."""
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
@@ -113,12 +118,6 @@ _FIRST_STEP = Text(
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
     note="headline is a sentence",
 )
-_ASLEEP = Text(
-    "headline-asleep",
-    "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
-    "network.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
-)
 _UNEVEN = Text(
     "headline-uneven-steps",
     "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
@@ -131,8 +130,7 @@ _OUTSIDE = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """Times of a step by what bounds it; they sum to at most the step."""
 
     times: dict[str, float]
@@ -153,7 +151,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, _with_sleep(facts, found))
+    found = _with_waiting(facts, sleep_headline.with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
@@ -169,20 +167,9 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
         message = cpu_headline.with_operators(facts, message)
-    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = sleep_headline.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
-
-
-def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
-    """Add how much of a step that the host bounds is sleep: that is no slow code."""
-    path = facts.find("critical_path", CriticalPath)
-    if found.bound != "host" or path is None or not path.step_ns:
-        return found
-    asleep = sum(part.ns_per_step for part in path.parts if part.resource == "asleep")
-    if asleep < _ASLEEP_SHARE * path.step_ns:
-        return found
-    return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)
 
 
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
