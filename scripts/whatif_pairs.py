@@ -23,7 +23,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.simulation import model, selectors
+from traceanalyzer.simulation import model, selectors, variation
 from traceanalyzer.simulation.edits import Edit, Host, Scale, Unblock
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
@@ -84,6 +84,7 @@ def _prediction(
     put_in: str, before: Model, after: Model, changes: list[Edit], others: Sequence[list[Edit]]
 ) -> PairPrediction:
     low, point, high = before.what_if(changes, others).predicted_ns
+    low, high = variation.combined((low, high), point, variation.USUAL * before.recorded_ns)
     return PairPrediction(put_in, before.recorded_ns, low, point, high, after.recorded_ns)
 
 

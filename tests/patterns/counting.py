@@ -17,6 +17,8 @@ Then = Callable[[int], bool]
 
 SINGLE = (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN)
 REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
+_ASCII, _DOTALL, _IGNORECASE, _MULTILINE = map(int, (re.ASCII, re.DOTALL, re.IGNORECASE, re.MULTILINE))
+"""Numbers, because the flags of `re` take ten times as long to be compared."""
 _CATEGORIES = {
     codes.CATEGORY_DIGIT: r"\d",
     codes.CATEGORY_NOT_DIGIT: r"\D",
@@ -45,7 +47,7 @@ class Counter:
         self.steps = 0
         self._tree = parsed(pattern)
         self._text, self._limit = text, limit
-        self._flags = pattern.flags | (re.ASCII if isinstance(pattern.pattern, bytes) else 0)
+        self._flags = int(pattern.flags | (re.ASCII if isinstance(pattern.pattern, bytes) else 0))
         self._groups: dict[int, tuple[int, int]] = {}
 
     def run(self, method: str) -> list[tuple[int, int]]:
@@ -77,7 +79,7 @@ class Counter:
             return True
 
         self._groups = {}
-        return ends[-1] if self._nodes(list(self._tree), 0, start, finish, self._flags) else None
+        return ends[-1] if self._nodes(self._tree.data, 0, start, finish, self._flags) else None
 
     def _step(self) -> None:
         self.steps += 1
@@ -98,7 +100,7 @@ class Counter:
         if op in REPEATS:
             return self._repeat(op, value, at, rest, flags)
         if op is codes.BRANCH:
-            return any(self._nodes(list(branch), 0, at, rest, flags) for branch in value[1])
+            return any(self._nodes(branch.data, 0, at, rest, flags) for branch in value[1])
         if op is codes.SUBPATTERN:
             group, added, removed, body = value
             return self._group(group, body, at, rest, (flags | added) & ~removed)
@@ -108,7 +110,7 @@ class Counter:
             return self._looks(value, at, flags) == (op is codes.ASSERT) and rest(at)
         if op is codes.ATOMIC_GROUP:
             ends: list[int] = []
-            return self._nodes(list(value), 0, at, lambda p: not ends.append(p), flags) and rest(ends[-1])  # type: ignore[func-returns-value]
+            return self._nodes(value.data, 0, at, lambda p: not ends.append(p), flags) and rest(ends[-1])  # type: ignore[func-returns-value]
         if op is codes.GROUPREF:
             begin, end = self._groups[value]
             return self._text.startswith(self._text[begin:end], at) and rest(at + end - begin)
@@ -124,7 +126,7 @@ class Counter:
                 self._groups[group or 0] = before
             return False
 
-        return self._nodes(list(body), 0, at, leave, flags)
+        return self._nodes(body.data, 0, at, leave, flags)
 
     def _repeat(self, op: Any, value: Any, at: int, rest: Then, flags: int) -> bool:
         least, most, body = value
@@ -144,7 +146,7 @@ class Counter:
             return not is_idle and self._again(op, done + 1, value, position, rest, flags)
 
         def more() -> bool:
-            return done < most and self._nodes(list(body), 0, at, once, flags)
+            return done < most and self._nodes(body.data, 0, at, once, flags)
 
         if done < least:
             return more()
@@ -174,9 +176,9 @@ class Counter:
     def _looks(self, value: Any, at: int, flags: int) -> bool:
         direction, body = value
         if direction >= 0:
-            return self._nodes(list(body), 0, at, lambda _: True, flags)
+            return self._nodes(body.data, 0, at, lambda _: True, flags)
         width = body.getwidth()[0]
-        return at >= width and self._nodes(list(body), 0, at - width, lambda end: end == at, flags)
+        return at >= width and self._nodes(body.data, 0, at - width, lambda end: end == at, flags)
 
     def _fits(self, op: Any, value: Any, at: int, flags: int) -> bool:
         self._step()
@@ -184,8 +186,8 @@ class Counter:
             return False
         character = self._text[at]
         if op is codes.ANY:
-            return bool(flags & re.DOTALL) or character != "\n"
-        cases = {character, character.lower(), character.upper()} if flags & re.IGNORECASE else {character}
+            return bool(flags & _DOTALL) or character != "\n"
+        cases = {character, character.lower(), character.upper()} if flags & _IGNORECASE else {character}
         if op is codes.IN:
             return _is_in(value, cases, flags)
         return any(ord(case) == value for case in cases if len(case) == 1) == (op is codes.LITERAL)
@@ -193,11 +195,11 @@ class Counter:
     def _is_at(self, where: Any, at: int, flags: int) -> bool:
         text = self._text
         if where in (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING):
-            return at == 0 or (bool(flags & re.MULTILINE) and text[at - 1] == "\n")
+            return at == 0 or (bool(flags & _MULTILINE) and text[at - 1] == "\n")
         if where is codes.AT_END_STRING:
             return at == len(text)
         if where is codes.AT_END:
-            return at == len(text) or text[at:] == "\n" or (bool(flags & re.MULTILINE) and text[at] == "\n")
+            return at == len(text) or text[at:] == "\n" or (bool(flags & _MULTILINE) and text[at] == "\n")
         before = at > 0 and _is_category(codes.CATEGORY_WORD, text[at - 1], flags)
         after = at < len(text) and _is_category(codes.CATEGORY_WORD, text[at], flags)
         return (before != after) == (where is codes.AT_BOUNDARY)
@@ -218,7 +220,7 @@ def _is_item(item: Any, character: str, flags: int) -> bool:
 
 
 def _is_category(category: Any, character: str, flags: int) -> bool:
-    return re.fullmatch(_CATEGORIES[category], character, flags & re.ASCII) is not None
+    return re.fullmatch(_CATEGORIES[category], character, flags & _ASCII) is not None
 
 
 def walk(nodes: Any) -> Iterator[tuple[list[Any], Any]]:

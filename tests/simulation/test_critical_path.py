@@ -172,3 +172,21 @@ def test_without_stacks_or_collectives_the_path_has_no_waits() -> None:
     trace.op("aten::mm", 10, 290)
     found = critical_path.analyze(Context(read_built(trace)))
     assert {part.resource for part in found.parts if part.ns_per_step} == {"host"}
+
+
+def test_only_what_was_launched_before_the_end_of_earlier_work_is_held_up_by_it() -> None:
+    """Until 8000 the device does what was launched before the recording; later a new stream waits for a collective."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 20_600)
+    trace.op("aten::mm", 10, 40)
+    trace.launch_kernel("volta_sgemm_128x64_nn", 8000, 100, at=30, call_dur=5)
+    for at in (8110, 8150, 8190):
+        trace.launch_kernel("volta_sgemm_128x64_nn", at + 10, 20, at=at, call_dur=5)
+    trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 8310, 11_690, at=8300, call_dur=5, stream=20)
+    trace.launch_kernel("relu_kernel", 20_003, 497, at=8320, call_dur=5, stream=52)
+    trace.launch("cudaDeviceSynchronize", 8400, 12_110)
+    found = critical_path.analyze(Context(read_built(trace)))
+    parts = {part.resource: part.ns_per_step / 1000 for part in found.parts if part.ns_per_step}
+    assert parts["communication"] == 11_690
+    assert parts["compute"] == pytest.approx(497, abs=200)
+    assert parts.get("unrecorded", 0) <= 8000

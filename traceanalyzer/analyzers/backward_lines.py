@@ -8,8 +8,7 @@ belongs where the evaluation around it belongs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -19,8 +18,7 @@ from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
-@dataclass(frozen=True)
-class _Evaluations:
+class _Evaluations(msgspec.Struct, frozen=True):
     """What autograd evaluated, in the order of the host tree."""
 
     forward: I64
@@ -59,6 +57,6 @@ def _evaluations(context: Context) -> _Evaluations:
     evaluations, forward = forward_nodes(context)
     number = np.full(len(tree) + 1, NO_PARENT, np.int64)
     number[evaluations] = np.arange(len(evaluations))
-    around = entries(tree.nearest(modules.is_evaluation), np.arange(-1, len(tree)), NO_PARENT)
+    around = entries(modules.evaluation, np.arange(-1, len(tree)), NO_PARENT)
     inside = number[around]  # of each node from -1 on
     return _Evaluations(forward, inside[forward + 1], inside[modules.launch_node + 1])

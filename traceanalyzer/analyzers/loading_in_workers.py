@@ -7,7 +7,8 @@ it makes longer (`knowledge.loader_workers`). Rules and predictions ask here, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.dataloader import Loader
 from traceanalyzer.analyzers.step_breakdown import Average
@@ -19,8 +20,7 @@ WORTH_NS = 1_000_000
 fetched)."""
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """Whether cores are free for workers."""
 
     cores: int | None

@@ -13,8 +13,6 @@ most its duration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -73,8 +71,7 @@ def analyze(context: Context) -> NanChecks:
     )
 
 
-@dataclass(frozen=True)
-class _Checks:
+class _Checks(msgspec.Struct, frozen=True):
     """Evaluations in typical steps whose results were checked, and the first check of each, as nodes."""
 
     functions: int
@@ -109,7 +106,7 @@ def _stacks_ns(context: Context, nodes: I64) -> int:
         return 0
     before, calls = _time_before_work(context)
     is_evaluation, tree = context.once(owners).is_evaluation, context.host.tree
-    inside = entries(is_evaluation, tree.nearest(is_evaluation), missing=False)
+    inside = entries(is_evaluation, context.once(owners).evaluation, missing=False)
     operator = np.flatnonzero(inside & calls & ~is_evaluation & ~entries(is_evaluation, tree.parent, missing=False))
     usual = int(np.median(before[operator])) if len(operator) else 0
     outer = calls[nodes]

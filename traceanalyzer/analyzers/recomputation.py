@@ -8,8 +8,6 @@ is itself differentiated (`create_graph=True`) adds functions as well, but those
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -81,8 +79,7 @@ def analyze(context: Context) -> Recomputation:
 _NAMES = 8
 
 
-@dataclass(frozen=True)
-class _Segments:
+class _Segments(msgspec.Struct, frozen=True):
     """Evaluations that compute something again, when each is done with it, and the operators that it repeats."""
 
     evaluation: I64
@@ -130,7 +127,7 @@ def _called(context: Context) -> tuple[I64, I64]:
     adds[nodes] = True
     around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
     nodes = nodes[around == NO_PARENT]
-    evaluation = tree.nearest(own.is_evaluation)[nodes]
+    evaluation = own.evaluation[nodes]
     return nodes, evaluation
 
 
@@ -159,7 +156,7 @@ def _device_ns(context: Context, found: _Segments) -> int | None:
     if not device.any():
         return None
     node = context.once(owners).launch_node
-    evaluation = tree.nearest(context.once(owners).is_evaluation)
+    evaluation = context.once(owners).evaluation
     around = np.where(node == NO_PARENT, NO_PARENT, evaluation[node])
     end = np.full(len(tree), -1, np.int64)
     end[found.evaluation] = found.end_ns

@@ -79,7 +79,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     waiting = (_waiting(context, steps.window) & within) - loader
     communicates = device is not None or bool(collectives)
     held = exposed & within if device is None else Intervals.none()
-    count, recorded = len(steps), _recorded(context)
+    count, own = len(steps), recorded(context)
 
     def mean(times: Intervals) -> float:
         return times.length / count
@@ -95,8 +95,8 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
-        recorded_device_ns=int(context.trace.device.dur_ns[recorded].sum()),
-        outside_device_ns=_outside(context, recorded, inside),
+        recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
+        outside_device_ns=_outside(context, own, inside),
         unread_device=unread_device.sign(context),
     )
 
@@ -110,8 +110,8 @@ def _communication(context: Context, device: int | None) -> tuple[Intervals, Int
     return collectives, collectives - kernels
 
 
-def _recorded(context: Context) -> Bool:
-    """The device events that count."""
+def recorded(context: Context) -> Bool:
+    """Which device events count as recorded work: those whose launch was recorded, or all where most have none."""
     device = context.trace.device
     scope = context.in_scope(device.start_ns)
     linked = scope & (context.links.launch != NO_PARENT)

@@ -7,7 +7,6 @@ language is asked for.
 from __future__ import annotations
 
 import os
-import string
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -19,7 +18,7 @@ from traceanalyzer.renderers import catalogs
 from traceanalyzer.renderers.catalogs import Entry, TextCatalog
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
-from traceanalyzer.report.message import Message, Text, deciding_field
+from traceanalyzer.report.message import Message, Text, deciding_field, fill
 
 CODES = ("en", "ru", "zh")
 AUTO = "auto"
@@ -57,6 +56,9 @@ _BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose
 _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
 _ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
+
+_SENTENCE = Text("sentence", "{phrase}.", "a sentence with its full stop")
+_ENDS = (".", "!", "?", "。", "！", "？")
 
 
 class Language:
@@ -96,6 +98,12 @@ class Language:
         """What stands behind a label."""
         return self.text(_LABELLED, label="", value="").strip()
 
+    def sentence(self, phrase: str) -> str:
+        """Write a phrase as a sentence; a name or number at its beginning stays as it is."""
+        if phrase.partition(" ")[0].isalpha():
+            phrase = phrase[0].upper() + phrase[1:]
+        return phrase if not phrase or phrase.endswith(_ENDS) else self.text(_SENTENCE, phrase=phrase)
+
     def list(self, items: Iterable[str]) -> str:
         """Names or values one after another, without a word between them."""
         return ", ".join(items)
@@ -123,7 +131,6 @@ class Translated(Language):
         self._plural = catalog.plural_rule()
         self._symbols = symbols
         self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
-        self._filler = _Filler(self)
 
     def say(self, message: Message) -> str:
         """The message by its id; its English text where the catalog lacks it or its quantities do not fit."""
@@ -131,7 +138,7 @@ class Translated(Language):
         if entry is None:
             return message.text
         try:
-            return self._filler.vformat(self._form(entry, message.params), (), message.params)
+            return fill(self._form(entry, message.params), message.params, self.quantity)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return message.text  # a saved report may be of another version, or of nobody's making
 
@@ -184,16 +191,6 @@ class Translated(Language):
         if point is not None:
             return self.text(_ESTIMATE, point=with_unit(point.translate(self._digits)), between=between)
         return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
-
-
-class _Filler(string.Formatter):
-    """Fills fields by unit, in a language."""
-
-    def __init__(self, language: Language) -> None:
-        self._language = language
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return self._language.quantity(value, format_spec)
 
 
 def _message(value: Any) -> Message | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -42,23 +44,51 @@ class Text:
     def __call__(self, **params: Any) -> Message:
         """The message with these quantities filled in."""
         is_one = bool(self.one) and params.get(deciding_field(self.english)) == 1
-        english = _Filler().vformat(self.one if is_one else self.english, (), params)
+        english = fill(self.one if is_one else self.english, params, units.render)
         return Message(self.id, {name: _plain(value) for name, value in params.items()}, english)
 
     def __str__(self) -> str:
         return self.english
 
 
+def fill(template: str, params: Mapping[str, Any], amount: Callable[[Any, str], str]) -> str:
+    """Put quantities in place of the fields of a text.
+
+    Args:
+        template: The text, with fields that name their unit.
+        params: A quantity for each field.
+        amount: From a quantity and its unit to what people read.
+
+    Raises:
+        KeyError: A field has no quantity.
+        ValueError: The braces of the text do not match, or a field is more than a name and a unit.
+    """
+    return "".join(
+        literal if name is None else literal + amount(params[name], unit) for literal, name, unit in _parsed(template)
+    )
+
+
 def fields(template: str) -> list[tuple[str, str]]:
     """The fields of a text and their units, in the order of the text.
 
     Raises:
-        ValueError: The braces of the text do not match.
+        ValueError: The braces of the text do not match, or a field is more than a name and a unit.
     """
-    parts = string.Formatter().parse(template)
-    return [(name, unit or "") for _, name, unit, _ in parts if name is not None]
+    return [(name, unit) for _, name, unit in _parsed(template) if name is not None]
 
 
+@lru_cache(8192)
+def _parsed(template: str) -> tuple[tuple[str, str | None, str], ...]:
+    """What stands before each field, its name and its unit; every text is filled in many times."""
+    parts = []
+    for literal, name, unit, conversion in string.Formatter().parse(template):
+        if conversion or (unit and "{" in unit):
+            raise ValueError(f"{template}: {{{name}}} must be {{name}} or {{name:unit}}")
+        parts.append((literal, name, unit or ""))
+    return tuple(parts)
+
+
+@lru_cache(8192)
 def deciding_field(template: str) -> str:
     """The field whose number decides between singular and plural; "" if there is none."""
     return next((name for name, unit in fields(template) if unit == _DECIDING_UNIT), "")
@@ -69,10 +99,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
     return msgspec.to_builtins(value) if isinstance(value, Message) else value
-
-
-class _Filler(string.Formatter):
-    """Formats fields by unit instead of by Python's format language."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return units.render(value, format_spec)

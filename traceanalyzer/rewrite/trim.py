@@ -18,8 +18,8 @@ from msgspec import Raw
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs.loading import load
 from traceanalyzer.knowledge import marks
-from traceanalyzer.pipeline import load
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
@@ -105,7 +105,7 @@ def trim(
     require_file(path)
     trace = load(path, progress)
     if not isinstance(trace, Trace):
-        raise UsageError(f"{path}: holds printed tables; only traces can be cut")
+        raise UsageError(f"{path}: contains printed tables; only traces can be cut")
     context = Context(trace)
     bounds = _of_steps(context, steps) if steps is not None else (*_of_time(trace, time_ns or (None, None)), ())
     chosen = _range(context, *bounds)

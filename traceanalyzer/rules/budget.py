@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Arithmetic, Resources, Saving
 from traceanalyzer.rules.change import Interval, TimeSaved
+from traceanalyzer.simulation import variation
 
 GAIN_SHARE = 0.01
 """Share of a step below which a saving is not distinguishable from noise (own choice)."""
@@ -35,8 +38,7 @@ _BESIDE_WAITING = Text(
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """Time of one step by resource, in ns; it changes as fixes are applied."""
 
     step: float
@@ -136,8 +138,8 @@ class Budget:
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
     def saving(self, change: TimeSaved) -> Saving:
-        """The saving of a change within the limits that the other resources set."""
-        low, high = self.wall(change)
+        """The saving of a change within the limits that the other resources set, and that steps differ anyway."""
+        low, high = variation.below(self.wall(change))
         return Saving(
             direct_ns_per_step=change.direct,
             wall_ns_per_step=(low, high),

@@ -21,6 +21,7 @@ from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.loading import LoaderTime
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
@@ -98,7 +99,7 @@ class Resolver:
         """The host time of operators, or of the calls that launch kernels."""
         if len(each.thread):
             return each.thread, each.start_ns, each.end_ns
-        return self._times_of_calls(np.unique(self._launches(each.device)))
+        return self._times_of_calls(distinct(self._launches(each.device)))
 
     def _unheld_copies(self, change: TimeSaved) -> tuple[Edit, ...]:
         """Calls that copy no longer hold the host, nor does it wait for what they copied."""
@@ -106,7 +107,7 @@ class Resolver:
         if not copies:
             return ()
         rows = np.concatenate(copies)
-        calls = np.unique(np.concatenate((self._launches(rows), self._waits_for(rows))))
+        calls = distinct(np.concatenate((self._launches(rows), self._waits_for(rows))))
         return edits.Unblock(calls), edits.Host(*self._times_of_calls(calls), 0.0)
 
     def _launches(self, rows: I64) -> I64:
@@ -255,7 +256,7 @@ class Resolver:
         found = self._context.once(owner_index).critical
         by_thread = {
             each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
-            for each in np.unique(thread).tolist()
+            for each in distinct(thread).tolist()
         }
         none = Intervals.none()
         critical = (by_thread.get(found.main, none) - found.handed).length

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
-from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import cpu_headline, rank_headlines, special_headlines, typical_headline
-from traceanalyzer.rules.budget import Budget
+from traceanalyzer.rules import (
+    cpu_headline,
+    rank_headlines,
+    sleep_headline,
+    special_headlines,
+    table_headline,
+    typical_headline,
+)
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 from traceanalyzer.rules.typical_headline import StepBound
-from traceanalyzer.simulation.critical_path import CriticalPath
 
 _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
@@ -28,8 +32,6 @@ _WORTH = 0.2
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
-_ASLEEP_SHARE = 0.1
-"""Own choice: half of what bounds. From this share of a step on, the headline of a host says that it is asleep."""
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
@@ -85,33 +87,6 @@ _WITHOUT_GPU = {
         "recorded.",
     ),
 }
-_OF_TABLE = {
-    "input": Text(
-        "headline-table-input",
-        "Bound by input: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is waiting for "
-        "the DataLoader that other work cannot hide.",
-    ),
-    "host": Text(
-        "headline-table-host",
-        "Bound by the host: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, and the "
-        "GPU works for less.",
-    ),
-    "gpu-compute": Text(
-        "headline-table-gpu-compute",
-        "Bound by GPU compute: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "matrix products, convolutions and attention.",
-    ),
-    "gpu-memory": Text(
-        "headline-table-gpu-memory",
-        "Bound by GPU memory: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "operations that move data.",
-    ),
-    UNNAMED: Text(
-        "headline-table-gpu",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
-        "kernels do not show what most of this time is spent on.",
-    ),
-}
 _NOTHING = Text(
     "headline-none",
     "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
@@ -143,12 +118,6 @@ _FIRST_STEP = Text(
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
     note="headline is a sentence",
 )
-_ASLEEP = Text(
-    "headline-asleep",
-    "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
-    "network.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
-)
 _UNEVEN = Text(
     "headline-uneven-steps",
     "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
@@ -161,8 +130,7 @@ _OUTSIDE = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """Times of a step by what bounds it; they sum to at most the step."""
 
     times: dict[str, float]
@@ -171,7 +139,7 @@ class _Parts:
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
-    found = special_headlines.of_trace(facts) or _of_typical_step(facts) or _of_parts(facts)
+    found = special_headlines.unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
 
 
@@ -183,7 +151,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, _with_sleep(facts, found))
+    found = _with_waiting(facts, sleep_headline.with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
@@ -199,20 +167,9 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
         message = cpu_headline.with_operators(facts, message)
-    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = sleep_headline.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
-
-
-def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
-    """Add how much of a step that the host bounds is sleep: that is no slow code."""
-    path = facts.find("critical_path", CriticalPath)
-    if found.bound != "host" or path is None or not path.step_ns:
-        return found
-    asleep = sum(part.ns_per_step for part in path.parts if part.resource == "asleep")
-    if asleep < _ASLEEP_SHARE * path.step_ns:
-        return found
-    return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)
 
 
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
@@ -268,12 +225,16 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 def _nothing(facts: Facts) -> Message:
     if facts.is_startup:
-        startup = facts.idle_per_step("compilation", "allocation")
+        startup = facts.startup_per_step
         return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
     busy = facts.resources.gpu_ns
     if busy is None:
+        if waiting := table_headline.waiting(facts):
+            return waiting
         sign = _sign(facts)
         return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
+    if (unknown := table_headline.unseen(facts)) is not None:
+        return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
@@ -309,21 +270,13 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
 
 
 def _of_table(facts: Facts) -> _Parts:
-    budget = Budget.of(facts.resources, is_estimate=True)
-    critical = budget.critical
-    if critical == "loader":
-        return _Parts({"input": budget.cap("loader", budget.loader)}, _OF_TABLE)
-    if critical == "host":
-        if not budget.gpu and _sign(facts):
-            return _Parts({}, _WITHOUT_GPU)
-        return _Parts({"host": budget.host}, _OF_TABLE if budget.gpu else _WITHOUT_GPU)
-    return _Parts({gpu_bound(facts): budget.gpu}, _OF_TABLE)
+    times, texts = table_headline.parts(facts)
+    return _Parts(times, texts or _WITHOUT_GPU)
 
 
 def _sign(facts: Facts) -> str | None:
     """The sign that an accelerator took part although its events were not recorded."""
-    if facts.table is None:
-        own = facts.step_resources
-        return own.unread_device if own else None
-    rows = [] if facts.view is None else facts.view.by_name
-    return next((row.name for row, kind in rows if kind is RowKind.RUNTIME or is_of_accelerator(row.name)), None)
+    if facts.view is not None:
+        return table_headline.sign(facts.view)
+    own = facts.step_resources
+    return own.unread_device if own else None

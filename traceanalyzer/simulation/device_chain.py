@@ -1,4 +1,4 @@
-"""Device events with what holds them up: their launch, their stream, and events of other streams."""
+"""Device events and their causes: their launch, their stream, and events of other streams."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostP
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 
 _FAR_LONGER = 2
 _LONGER_NS = 10_000
-"""A call that takes twice as long as usual, and 10 us, has done something else before it launched (own choices)."""
+"""A call that takes at least twice as long as usual, and 10 us, did other work before its launch (own choices)."""
 
 
 def build(
     context: Context, found: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
 ) -> tuple[DeviceChain, tuple[int, int]]:
-    """The events with what holds them up.
+    """The device events with their causes.
 
     Args:
         context: The trace.
-        found: Calls and device events of the window, and what ends the calls.
+        found: Calls and device events of the window, and the causes that end the calls.
         placed: The points of the host.
 
     Returns:
-        The table; and how many starts are inputs, because of work from before the recording or without a launch.
+        The table, and the numbers of starts that are inputs: after work from before the recording, and unlaunched.
     """
     calls, events, released = found
     points, start_of = placed.points, placed.call_start
@@ -41,7 +42,7 @@ def build(
     called = np.where(launch == NOTHING, np.iinfo(np.int64).min, np.append(points.time_ns, 0)[launch] + latency)
     follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
     source, delay = waits.find(calls, events, candidates, np.maximum(called, follows))
-    unrecorded = _behind_unrecorded_work(context, events)
+    unrecorded = _behind_unrecorded_work(context, calls, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
     launch = np.where(unrecorded, RECORDED, launch)
@@ -74,8 +75,8 @@ def _launches(
 ) -> tuple[I64, I64]:
     """The point from which each event is launched, and the time from there to its start.
 
-    Work is launched from the start of its call; but where a call takes far longer than usual, because it loads code or
-    the queue is full, from its end. A call that waits for its own work has launched it before.
+    Work is launched at the start of its call, or at its end if the call takes far longer than usual, because it loads
+    code or the queue is full. A call that waits for its own work has launched it before.
     """
     usual = streams.latencies(context, calls, events, may_wait)
     heads = np.flatnonzero(events.is_head)
@@ -92,11 +93,11 @@ def _launches(
 
 
 def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamEvents, rows: I64) -> I64:
-    """For events whose launch is not recorded, how far the thread had come that launched what follows on the stream.
+    """For events without a recorded launch, the position of the thread that launched their successor on the stream.
 
     Returns:
-        The last point of this thread before each starts, and no later one than the launch of what follows;
-        `RECORDED` if the thread is unknown.
+        The last point of this thread before each starts, and no later than the launch of the successor;
+            `RECORDED` if the thread is unknown.
     """
     after = np.where(events.is_head, np.arange(len(events)), len(events))
     after = np.minimum.accumulate(after[::-1])[::-1][rows]
@@ -108,7 +109,7 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     thread = np.append(calls.thread, NOTHING)[call]
     bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
     found = np.full(len(rows), RECORDED)
-    for number in np.unique(thread[thread != NOTHING]).tolist():
+    for number in distinct(thread[thread != NOTHING]).tolist():
         own = np.flatnonzero(points.thread == number)
         asked = np.flatnonzero(thread == number)
         last = np.searchsorted(points.time_ns[own], events.start_ns[rows[asked]], side="right") - 1
@@ -118,13 +119,17 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     return found
 
 
-def _behind_unrecorded_work(context: Context, events: StreamEvents) -> Bool:
-    """Which events are the first of their stream after work that was launched before the recording."""
+def _behind_unrecorded_work(context: Context, calls: Calls, events: StreamEvents) -> Bool:
+    """Mask of the events that come first on their stream after work that was launched before the recording.
+
+    What was launched after that work had ended is held up by something else.
+    """
+    launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call]
     found = np.zeros(len(events), np.bool_)
     for number, times in unrecorded_work(context).items():
         rows = np.flatnonzero(events.device == number)
         for end in times.end.tolist():
             after = rows[events.start_ns[rows] >= end]
             first = after[np.unique(events.stream[after], return_index=True)[1]]
-            found[first] = True
+            found[first[launched[first] < end]] = True
     return found

@@ -6,8 +6,7 @@ to the module whose forward pass made it necessary, which flows or sequence numb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -20,8 +19,7 @@ _EVALUATION = "autograd::engine::evaluate_function: "
 _ACCUMULATION = "torch::autograd::AccumulateGrad"
 
 
-@dataclass(frozen=True)
-class ModuleOwners:
+class ModuleOwners(msgspec.Struct, frozen=True):
     """Owners of host nodes and launches, as positions in the host tree."""
 
     is_module: Bool
@@ -41,14 +39,15 @@ def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
     host = context.host
     is_module: Bool = host.kind == NodeKind.MODULE
-    is_evaluation = evaluations(context)
+    is_evaluation = context.once(evaluations)
+    evaluation = host.tree.nearest(is_evaluation)
     links = context.links
     return ModuleOwners(
         is_module=is_module,
         is_evaluation=is_evaluation,
-        evaluation=host.tree.nearest(is_evaluation),
+        evaluation=evaluation,
         module=host.tree.nearest(is_module),
-        owner=host.tree.nearest(is_module | is_evaluation),
+        owner=host.tree.nearest(is_module | is_evaluation) if is_module.any() else evaluation,
         launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),
     )
 

@@ -9,15 +9,13 @@ One pass replays many scenarios, which differ in what work and what transfers ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.table import F64, I64, Bool
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """Events of all ranks: rank by rank, each in the order of time. The last event of a rank is its end."""
 
     member: I64
@@ -34,8 +32,7 @@ class Program:
     members: int
 
 
-@dataclass(frozen=True)
-class Shorter:
+class Shorter(msgspec.Struct, frozen=True):
     """What is saved: matrix of events by kinds, and transfers; less than 0 where something takes longer."""
 
     work_ns: F64

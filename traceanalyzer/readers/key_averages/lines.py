@@ -1,13 +1,13 @@
-"""The lines of a document: cleaned when asked for, and numbered as in the file."""
+"""The lines of a document, cleaned on access and numbered as in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from traceanalyzer.readers.key_averages.cleaning import clean, split_lines
 
 REACH = 3
-"""How far apart two neighbouring lines of a table may be: a copy may have put blank lines between them."""
+"""Most distance between two consecutive lines of a table, because copying may insert blank lines."""
 
 
 class Lines:
@@ -28,12 +28,17 @@ class Lines:
     def __getitem__(self, index: int) -> str:
         return clean(self.raw[index])
 
+    def replaced(self, texts: Mapping[int, Sequence[str]]) -> Lines:
+        """The same lines, with others in the place of some, by index; these keep the number of the line."""
+        parts = [(self.number(index), texts.get(index, (line,))) for index, line in enumerate(self.raw)]
+        return Lines([text for _, lines in parts for text in lines], [number for number, lines in parts for _ in lines])
+
     def number(self, index: int) -> int:
-        """1-based line of the file."""
+        """1-based line number in the file."""
         return self._numbers[index]
 
     def filled(self, index: int, step: int = 1) -> int | None:
-        """Index of the first line from `index` on that is not blank, over two blank ones at most, or None."""
+        """Index of the first line from `index` on that is not blank, after at most two blank lines, or None."""
         for i in range(index, index + step * REACH, step):
             if not 0 <= i < len(self.raw):
                 return None

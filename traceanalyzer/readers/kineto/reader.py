@@ -21,6 +21,7 @@ from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.parts import Part, join
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
 from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
@@ -53,7 +54,7 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
         The trace; what was lost on the way is in `Trace.losses`.
 
     Raises:
-        UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
+        UnusableInputError: The input is not a trace, or contains no event that can be analyzed.
     """
     collector = Collector()
     with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
@@ -98,7 +99,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
     )
     if not any(len(buffer) for buffer in filled):
         raise UnusableInputError(
-            f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
+            f"{source.name}: contains no event of the PyTorch profiler: {collector.elements:,} elements in its event "
             f"list, {sum(collector.categories.unsupported.values()):,} of them of unknown categories; "
             "record at least one step between prof.start() and prof.stop()"
         )
@@ -241,7 +242,7 @@ def _compact(raw: bytes) -> str:
 def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
     """The described devices, and those that only events know of."""
     known = {d.id for d in described}
-    seen = set(np.unique(used).tolist()) - {UNKNOWN} - known
+    seen = set(distinct(used).tolist()) - {UNKNOWN} - known
     return (*described, *(Device(id=number) for number in sorted(seen)))
 
 

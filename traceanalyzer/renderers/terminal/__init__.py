@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import accumulate
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -14,7 +16,7 @@ from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.terminal import elements
 from traceanalyzer.renderers.terminal.elements import fit, paragraph
-from traceanalyzer.renderers.terminal.fitting import LINES, Level, attempts, cut
+from traceanalyzer.renderers.terminal.fitting import LINES, Level, attempts, cut, visible
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, SectionTable, Topic
@@ -109,26 +111,66 @@ def show_sections(
         emoji=False,
     )
 
-    def draw(level: Level, kept: Iterable[Section], left_out: tuple[Section, ...]) -> None:
-        console.print(RichText(header(console.width), style="bold"), soft_wrap=True)
-        for section in kept:
-            console.print()
-            console.print(Group(*_section(section, level, console, language)))
-        if left_out:
-            titles = language.list(language.text(section.title) for section in left_out)
-            console.print()
-            console.print(paragraph(language.text(_LEFT_OUT, titles=titles), console.width, style="dim", lines=2))
-
+    screen = _Screen(console, header, language)
     for attempt in attempts(tuple(section for section in shown if not section.is_detail)):
-        with console.capture() as capture:
-            draw(*attempt)
-        text = capture.get()
-        if lines is None or text.count("\n") <= lines:
+        if lines is None or screen.fits(*attempt, lines):
             break
     if console.is_terminal:
-        draw(*attempt)
+        screen.draw(*attempt)
     else:
+        text = "".join(screen.texts(*attempt))
         stream.write("\n".join(line.rstrip() for line in text.split("\n")))
+
+
+class _Screen:
+    """Draws attempts on a console; what a section looks like is kept, because most attempts show it alike."""
+
+    def __init__(self, console: Console, header: Callable[[int], str], language: Language) -> None:
+        self._console = console
+        self._header = header
+        self._language = language
+        self._known: dict[tuple[object, ...], str] = {}
+
+    def draw(self, level: Level, kept: Iterable[Section], left_out: tuple[Section, ...]) -> None:
+        """Print a header, sections, and the titles of those that are left out."""
+        self._begin()
+        for section in kept:
+            self._section(section, level)
+        if left_out:
+            self._end(left_out)
+
+    def texts(self, level: Level, kept: Iterable[Section], left_out: tuple[Section, ...]) -> Iterator[str]:
+        """The parts of what `draw` prints."""
+        yield self._captured(self._begin)
+        for section in kept:
+            key = (id(section), *visible(section, level))
+            if key not in self._known:
+                self._known[key] = self._captured(partial(self._section, section, level))
+            yield self._known[key]
+        if left_out:
+            yield self._captured(partial(self._end, left_out))
+
+    def fits(self, level: Level, kept: Iterable[Section], left_out: tuple[Section, ...], lines: int) -> bool:
+        """Whether it needs no more lines; the first part that does not fit is the last one that is drawn."""
+        return all(needed <= lines for needed in accumulate(t.count("\n") for t in self.texts(level, kept, left_out)))
+
+    def _captured(self, part: Callable[[], None]) -> str:
+        with self._console.capture() as capture:
+            part()
+        return capture.get()
+
+    def _begin(self) -> None:
+        self._console.print(RichText(self._header(self._console.width), style="bold"), soft_wrap=True)
+
+    def _section(self, section: Section, level: Level) -> None:
+        self._console.print()
+        self._console.print(Group(*_section(section, level, self._console, self._language)))
+
+    def _end(self, left_out: tuple[Section, ...]) -> None:
+        titles = self._language.list(self._language.text(section.title) for section in left_out)
+        text = self._language.text(_LEFT_OUT, titles=titles)
+        self._console.print()
+        self._console.print(paragraph(text, self._console.width, style="dim", lines=2))
 
 
 def _header(report: Report, width: int, language: Language) -> str:

@@ -60,3 +60,15 @@ def cut(section: Section, level: Level) -> Section:
     tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)
+
+
+def visible(section: Section, level: Level) -> tuple[object, ...]:
+    """What a level decides of a section; where two levels decide the same, the section looks the same."""
+    shown = cut(section, level)
+    return (
+        tuple(len(table.rows) for table in shown.tables),
+        len(shown.facts),
+        len(shown.messages),
+        level.lines if shown.messages else None,
+        level.is_brief and bool(shown.findings),
+    )
