@@ -29,7 +29,6 @@ from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_operators import CriticalOperator, KernelWithSlack
-from traceanalyzer.simulation.path_waits import Wait
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -191,12 +190,12 @@ def chains(found: Model, edits: Edits) -> dict[str, int]:
 
 
 def _recorded(found: Model, pieces: Pieces) -> tuple[Pieces, I64]:
-    """The recorded path, cut where the host begins or ends to wait, and the resource of each piece."""
+    """The recorded path, cut where the host begins or ends to work, and the resource of each piece."""
     parts, wait = path_waits.told(found, pieces)
     resource = _resources(found, found.with_residuals, parts)
+    of_wait = np.array([HOST, ASLEEP, COMMUNICATION, UNRECORDED])
     is_host = resource == HOST
-    resource[is_host & (wait == Wait.ASLEEP)] = ASLEEP
-    resource[is_host & (wait == Wait.COLLECTIVE)] = COMMUNICATION
+    resource[is_host] = of_wait[wait[is_host]]
     return parts, resource
 
 
@@ -248,8 +247,8 @@ def _of_one_step(found: Model, pieces: Pieces, resource: I64) -> tuple[int, tupl
 
 
 def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
-    """The pieces without the host time in which collectives run on the CPU: no part of the program takes that."""
-    kept = (parts.why != Why.HOST) | (resource != COMMUNICATION)
+    """The pieces without host time that no part of the program takes: collectives on the CPU, and removed events."""
+    kept = (parts.why != Why.HOST) | ~np.isin(resource, (COMMUNICATION, UNRECORDED))
     return Pieces(parts.start_ns[kept], parts.end_ns[kept], parts.why[kept], parts.point[kept], parts.event[kept])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, OwnerCall
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
@@ -113,7 +114,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section(
         "host-owners",
         TITLE,
-        messages=tuple(_messages(found)),
+        messages=tuple(_messages(found, report.result("recording", Recording))),
         facts=tuple(_facts(found)),
         tables=(table,),
         terms=_TERMS,
@@ -190,14 +191,16 @@ def _facts(found: HostOwners) -> Iterator[Fact]:
             yield Fact(_ROLES[role.role], role.host_ns_per_step, "ns")
 
 
-def _messages(found: HostOwners) -> Iterator[Message]:
+def _messages(found: HostOwners, recording: Recording | None) -> Iterator[Message]:
     calls = [(row.longest_call, row) for row in found.rows if row.longest_call is not None and _is_own(row)]
     longest = max(calls, key=lambda entry: entry[0].duration_ns, default=None)
     step = found.time_ns / found.steps
     if longest is not None and longest[0].duration_ns >= _LONG * step:
         yield _single(longest[0], longest[1], step)
+    window = recording.window if recording is not None else None
+    is_removed = window is not None and window.removed_ns > 0
     has_stacks = any(row.file is not None for row in found.rows)
-    if not has_stacks and (found.unowned.idle_self_ns or 0) >= _MUCH * found.time_ns:
+    if not has_stacks and not is_removed and (found.unowned.idle_self_ns or 0) >= _MUCH * found.time_ns:
         yield _SILENT(share=(found.unowned.idle_self_ns or 0) / found.time_ns)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from traceanalyzer.analyzers.accelerators import Accelerators
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
@@ -64,9 +65,9 @@ _IN_TURNS = Text(
 
 
 def of_report(report: Report) -> Iterator[Message]:
-    """The sentence, if the report has a path of some length."""
-    found = report.result("critical_path", CriticalPath)
-    if found is not None and found.step_ns and found.parts:
+    """The sentence, if the report has a path of some length, and work of all devices can be on it."""
+    found, others = report.result("critical_path", CriticalPath), report.result("accelerators", Accelerators)
+    if found is not None and found.step_ns and found.parts and not (others and others.devices):
         yield _sentence(found)
 
 
