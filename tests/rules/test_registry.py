@@ -46,6 +46,7 @@ def test_files_and_ids_agree() -> None:
         "typical_headline",
         "gpu_bound",
         "table_headline",
+        "sleep_headline",
     }
     folder = HERE.parent.parent / "traceanalyzer" / "rules"
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}

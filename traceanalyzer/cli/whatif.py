@@ -185,6 +185,6 @@ def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bo
     with reading(given[0], quiet=quiet) as advance:
         trace = opening.read(given[0], advance, jobs)
     if not isinstance(trace, Trace):
-        what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
+        what = "contains printed tables" if hasattr(trace, "runs") else "is a saved report"
         raise UsageError(f"{given[0]}: {what}, which have no events to replay; name the trace")
     return trace
