@@ -219,7 +219,7 @@ def _is_own(row: HostOwner) -> bool:
 def _single(call: OwnerCall, row: HostOwner, step: float) -> Message:
     named = call.name if row.kind in ("operator", "call") else _CALL_IN(call=call.name, owner=row.name)
     told = {"call": named, "time": call.duration_ns, "share": call.duration_ns / step}
-    if call.wait is None:
+    if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
         return _SINGLE(**told)
     waiting = {"waiting": call.waiting_ns, "wait": call.wait}
     if call.waits_for == "unrecorded-work":
