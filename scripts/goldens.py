@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from traceanalyzer.comparison import diff
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import FORMATS, render, spreadsheet
 from traceanalyzer.renderers import difference as difference_formats
 from traceanalyzer.report.difference import Difference

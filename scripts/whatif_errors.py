@@ -20,20 +20,23 @@ import traceanalyzer
 from scripts import whatif_pairs
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
-from traceanalyzer.simulation import model, natural_experiments, replay_error
+from traceanalyzer.simulation import model, natural_experiments, replay_error, variation
 from traceanalyzer.simulation.natural_experiments import Prediction
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.trace.model import Trace
 
 
-def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Prediction, ...]]]:
-    """The replay error of each trace with steps, and the predictions of its steps."""
+def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Prediction, ...], float]]:
+    """The replay error of each trace with steps, the predictions of its steps, and by which share steps differ."""
     for path in paths:
         trace = traceanalyzer.load(path)
         if isinstance(trace, Trace):
             context = Context(trace)
-            if model.of(context) is not None:
-                yield Path(path).name, replay_error.analyze(context), natural_experiments.predictions(context)
+            found = model.of(context)
+            if found is not None:
+                predictions = natural_experiments.predictions(context)
+                share = variation.deviation(found.durations_ns(found.recorded)) / found.recorded_ns
+                yield Path(path).name, replay_error.analyze(context), predictions, share
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"
@@ -41,7 +44,7 @@ TEXT = """# What if
 
 `traceanalyzer whatif` predicts what the typical step of a trace would take with some changes. It replays the
 dependencies in the recording: what each host thread does, what it launches, in which order streams run, and what waits
-for what. Without a change it ranks what would help most.
+for what. If no change is given, it ranks what would help most.
 
     traceanalyzer whatif trace.json.gz
     traceanalyzer whatif trace.json.gz --loader 0 --speedup "aten::convolution*=2" --no-sync aten::item
@@ -49,35 +52,61 @@ for what. Without a change it ranks what would help most.
 
 In Python: `traceanalyzer.whatif(trace, loader=0, speedup={"aten::convolution*": 2})`. `traceanalyzer whatif --help`
 says what a selector may be. Reports show the [critical path](metrics/critical_path.md), and `analyses.replay` has the
-error of the replay; the savings of findings do not come from the replay yet, but from the totals of resources
-([savings](metrics/savings.md)).
+error of the replay. The savings of findings come from the same replays ([savings](metrics/savings.md)).
 
 ## What the figures mean
 
-The low and the high end of a prediction are replays with and without what the model does not explain of the recording
-(residuals). That is the error of the model, and no more: what the profiler adds to host time, workers that take cores
-from the program, and clocks that change are not part of the interval. Above an error of 5 % of the step the model
-abstains.
+The low and the high end of a prediction are replays with and without the parts of the recording that the model does not
+explain (residuals). Apart from this error of the model, the interval covers two more uncertainties. Steps that do
+the same differ ([below](#how-much-steps-differ)), which adds 2 % of the saving, combined as the root of the sum of
+squares. `--loader MS` means that worker processes prepare the batches, and at the low end they cost what was measured
+for [workers](#what-workers-of-a-loader-cost). If they have no cores of their own, or if there are workers already, that
+end is no saving. The point is a replay in the middle between both ends. The finding
+[dataloader-bound](rules/dataloader-bound.md) uses the same figures. `--free loader` is the loader without any cost. The
+interval does not cover the overhead of the profiler on the host or changing clocks. If the error exceeds 5 % of the
+step, the model makes no prediction and gives bounds.
 
-What a replay cannot know: kernels that slow each other down when they run at the same time, fused kernels, caches,
-other processes, and control flow that depends on values. Of one rank, waiting for other ranks counts as the duration of
-its collectives.
+## Several ranks
+
+    traceanalyzer whatif traces/                # what each rank costs the others
+    traceanalyzer whatif traces/ --rank 2       # rank 2 like the others
+
+The traces of the ranks of one run are replayed together, as for the [slowdown](ranks.md) in a report of ranks. With
+`--rank N`, the work and the transfers of rank N take no longer than the median of all ranks at the same place of the
+step; this is the point, and the same number as `late_ns_per_step` of a late rank. At the other end of the interval they
+take exactly the median, so that the rank also loses what it is faster at. Both ends are wider by the error of the
+replay. Other options need the trace of one rank. In Python: `traceanalyzer.whatif("traces/", ranks=[2])`.
+
+## What a replay cannot know
+
+Kernels that slow each other down when they run at the same time, fused kernels, caches, other processes, and control
+flow that depends on values are not part of a replay. In the trace of one rank, waiting for other ranks counts as
+part of its collectives.
 
 ## Errors of the replay
 
-Written by `scripts/whatif_errors.py`, of traces of other people that are not part of the project. *Error* is the
-difference of the replayed and the recorded typical step, *worst* that of the step that is furthest off; *starts* is the
-difference of the starts of device events, median and 95th percentile; all are shares of the step. *Given* counts starts
-that are taken from the recording because nothing in it explains them: behind work from before the recording, without a
-launch, behind waits without a cause.
+Written by `scripts/whatif_errors.py`, from traces of other people that are not part of the project. *Error* is the
+difference between the replayed and the recorded typical step, *worst* the largest difference of any step; *starts* is
+the difference between the starts of device events, median and 95th percentile; all are shares of the step. *Given*
+counts starts that are taken from the recording because the model cannot explain them: after work from before the
+recording, without a launch, after waits without a cause.
 
 """
 EXPERIMENTS = """
 ## Predictions of steps that were recorded
 
-Within one trace steps differ in their pauses: waits for the loader, synchronizations, logging. For each pair of steps
-with the same calls, the host's pauses of one (of at least 1 % of the step) are put into the other, and the result is
-compared with the recorded step. *Naive* is the other step plus the difference of the pauses.
+Steps of one trace differ in their pauses: waits for the loader, synchronizations, logging. For each pair of steps
+with the same calls, the host's pauses of one step (of at least 1 % of the step) are put into the other, and the replay
+is compared with the recorded step. *Naive* is the other step plus the difference of the pauses.
+
+"""
+VARIATION = """
+## How much steps differ
+
+Steps of one recording that do the same differ. *Deviation* is 1.4826 times the median distance from the median step,
+over the mean step: the standard deviation, if single steps that were disturbed do not count. Recordings with three
+typical steps or more; several recordings of one program count as one, with their mean. In the middle one of these seven
+programs it is 1.7 %, which intervals of savings take as 2 % (`traceanalyzer/simulation/variation.py`).
 
 """
 
@@ -102,11 +131,19 @@ For each pair of recordings, before and after a change of the program, what the 
 first as edits, and the result is compared with the second one's step. *Kernels* are their speedups alone, by kind of
 work. *All* are also the calls of operators that went away, the host work of new ones in their place, and the time
 outside of operators. The interval of *all* is between the replays with and without the speedups of the kernels that
-stay, and with and without the change outside of operators; *width* is that of the saving, over its middle.
+stay, and with and without the change outside of operators, together with 2 % of the step in squares, by which two
+recordings of one program differ; *width* is that of the saving, over its middle.
 
 """
 PAIRS_SAY = """
-Speedups of kernels explain a change only where the GPU bounds the step.
+Speedups of kernels explain a change only where the GPU bounds the step. For both changes of Segment Anything, and from
+batch size 2 to 16 and 128, the measured step lies outside of the interval of *kernels*: that interval covers only how
+the speedups are divided among the kernels and the error of the model, while the host's work changed, too, and it is on
+the critical path.
+
+Which parts *all* consists of, and between which replays its interval lies, was chosen after three trials on these same
+pairs of Segment Anything. That their measured steps lie in the intervals is therefore a fit and no independent test;
+other pairs may be further off.
 
 * Segment Anything in half precision with torch.compile: kernel time falls by 669 ms, but the host is on the critical
   path for half of the step. New calls, nearly all of them one compiled region, take 400 ms of host work where 77 ms of
@@ -144,7 +181,8 @@ def pairs(folder: Path) -> Iterator[str]:
                 )
                 told = (f"{start} ms", f"{point} ms", f"{low} to {high}", f"{end} ms", f"{each.error_share:.1%}")
                 is_inside = "yes" if each.is_inside else "no"
-                cells = (*names, each.put_in, *told, is_inside, f"{each.width_share:.0%}")
+                width = "over 200%" if each.width_share > 2 else f"{each.width_share:.0%}"
+                cells = (*names, each.put_in, *told, is_inside, width)
                 yield f"| {' | '.join(cells)} |\n"
 
 
@@ -187,10 +225,13 @@ def cells(found: Replay) -> tuple[str, ...]:
 def write_page(folder: Path) -> None:
     """Write the page, of all traces of a corpus."""
     files = [*sorted((folder / "corpus").glob("*.json.gz")), *sorted((folder / "field").glob("*/*.json.gz"))]
-    errors, lines = Errors(), []
-    for name, found, predictions in measured([str(file) for file in files]):
+    errors, lines, spreads = Errors(), [], []
+    for file, found, predictions, share in measured([str(file) for file in files]):
         errors.add(found, predictions)
-        lines.append(f"| {name.removesuffix('.json.gz')} | {' | '.join(cells(found))} |")
+        name = file.removesuffix(".json.gz")
+        lines.append(f"| {name} | {' | '.join(cells(found))} |")
+        if found.steps >= variation.FEWEST:
+            spreads.append(f"| {name} | {found.steps} | {share:.1%} |\n")
     heads = "| trace | steps | typical step | error | worst | starts, median | starts, 95 % | given | |\n"
     table = f"{heads}|---|--:|--:|--:|--:|--:|--:|--:|---|\n" + "\n".join(lines)
     experiments = "| by | predictions | 25 % | median | 75 % |\n|---|--:|--:|--:|--:|\n" + "".join(
@@ -198,7 +239,8 @@ def write_page(folder: Path) -> None:
         for kind, count, shares in errors.quartiles()
     )
     changes = f"{PAIRS}{''.join(pairs(folder / 'field' / 'pairs'))}{PAIRS_SAY}"
-    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{changes}"
+    differ = f"{VARIATION}| trace | steps | deviation |\n|---|--:|--:|\n{''.join(spreads)}"
+    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{differ}{changes}"
     text += f"{WORKERS}{workers(folder)}"
     PAGE.write_text(text, encoding="utf-8")
 
@@ -249,7 +291,7 @@ def main() -> int:
         write_page(Path(folder))
         return 0
     errors = Errors()
-    for name, found, predictions in measured(sys.argv[1:]):
+    for name, found, predictions, _ in measured(sys.argv[1:]):
         errors.add(found, predictions)
         print(name, *cells(found), sep="  ", flush=True)
     if errors.replays:

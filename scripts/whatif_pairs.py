@@ -23,7 +23,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.simulation import model, selectors
+from traceanalyzer.simulation import model, selectors, variation
 from traceanalyzer.simulation.edits import Edit, Host, Scale, Unblock
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
@@ -84,6 +84,7 @@ def _prediction(
     put_in: str, before: Model, after: Model, changes: list[Edit], others: Sequence[list[Edit]]
 ) -> PairPrediction:
     low, point, high = before.what_if(changes, others).predicted_ns
+    low, high = variation.combined((low, high), point, variation.USUAL * before.recorded_ns)
     return PairPrediction(put_in, before.recorded_ns, low, point, high, after.recorded_ns)
 
 
@@ -133,10 +134,8 @@ def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
 
 def _gone(before: Context, after: Context) -> selectors.Selected:
     """Calls that the second recording does not have, with what they launch."""
-    nodes = _surplus(_outermost(before), _outermost(after))
-    marked = np.zeros(len(before.host.tree), np.bool_)
-    marked[nodes] = True
-    return selectors.of_nodes(before, "", marked) or selectors.Selected("operator", "")
+    nodes = np.sort(_surplus(_outermost(before), _outermost(after)))
+    return selectors.of_nodes(before, "", nodes) or selectors.Selected("operator", "")
 
 
 def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list[Edit]:

@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 from traceanalyzer import pipeline
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.runner import Advice, judge

@@ -12,7 +12,8 @@ from tests.builders.situations import mtia
 from tests.reading import plain, read_built
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.errors import UnusableInputError, UsageError
-from traceanalyzer.pipeline import StepChoice, analyze, load, load_report
+from traceanalyzer.inputs.loading import load, load_report
+from traceanalyzer.pipeline import StepChoice, analyze
 from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument

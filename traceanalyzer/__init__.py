@@ -18,8 +18,9 @@ from traceanalyzer._version import __version__
 if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
+    from traceanalyzer.inputs.loading import load, load_report
     from traceanalyzer.multirank import ranks
-    from traceanalyzer.pipeline import StepChoice, analyze, load, load_report
+    from traceanalyzer.pipeline import StepChoice, analyze
     from traceanalyzer.prediction import whatif
     from traceanalyzer.renderers import render
     from traceanalyzer.report.model import Report
@@ -47,8 +48,8 @@ _HOMES = {
     "analyze": "traceanalyzer.pipeline",
     "batch": "traceanalyzer.batching.run",
     "diff": "traceanalyzer.comparison",
-    "load": "traceanalyzer.pipeline",
-    "load_report": "traceanalyzer.pipeline",
+    "load": "traceanalyzer.inputs.loading",
+    "load_report": "traceanalyzer.inputs.loading",
     "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.renderers",
     "whatif": "traceanalyzer.prediction",

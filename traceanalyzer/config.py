@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,6 +84,8 @@ def load(folder: Path | None = None) -> Config:
 
 
 def _parse(file: Path) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - most folders have no settings
+
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from traceanalyzer.analyzers import graph_join
 from traceanalyzer.analyzers.context import Context
@@ -21,8 +22,7 @@ _NEARLY_ALL = 0.95
 """Share of the graphs' time above which these doubts are no more (own choice)."""
 
 
-@dataclass(frozen=True)
-class GraphCaptures:
+class GraphCaptures(msgspec.Struct, frozen=True):
     """Recordings that may hold the capture of the graphs that a trace launches."""
 
     named: tuple[str | Path | Trace, ...] = ()

@@ -5,7 +5,7 @@ The module is not called `ranks`, because `traceanalyzer.ranks` is the public fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.rules import selection
 from traceanalyzer.rules.facts import of_ranks as facts_of_ranks
 from traceanalyzer.rules.runner import judge
+from traceanalyzer.simulation import rank_what_if
+from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
@@ -47,6 +49,17 @@ class MeasuredRun:
     def report(self, config: Config | None = None) -> Report:
         """The report of the run, with the settings of a project."""
         return join(self.members, self.name, config)
+
+    def what_if(self, ranks: Sequence[int] = ()) -> WhatIf:
+        """What a step would take if some ranks were like the others; without any, what each of them would do alone.
+
+        Raises:
+            UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
+        """
+        own = [self.members[rank] for rank in sorted(self.members)]
+        judged = joining.of_typical_steps(self.members) or self.members
+        facts = {rank: member.facts for rank, member in judged.items()}
+        return rank_what_if.ask(facts, totals.source(self.name, own), _world_size(own), ranks)
 
     @property
     def summary(self) -> Iterable[str]:
@@ -157,8 +170,7 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     """
     rules = facts_of_ranks.applicable(selection.choose(config or Config()))
     own = [members[rank] for rank in sorted(members)]
-    worlds = [member.summary.world_size for member in own if member.summary.world_size is not None]
-    world = max(worlds, default=None)
+    world = _world_size(own)
     found = joining.join(members, world)
     typical = joining.of_typical_steps(members)
     judged = found if typical is None else joining.join(typical, world)
@@ -172,6 +184,11 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found, "stragglers": told}
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
     return pipeline.report_of(totals.source(name, own), summary, shown, skipped, joining.doubts(found), advice)
+
+
+def _world_size(members: Iterable[Member]) -> int | None:
+    """The number of ranks of the run, if a trace says it."""
+    return max((size for member in members if (size := member.summary.world_size) is not None), default=None)
 
 
 def named(names: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +70,7 @@ def writing(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    temporary = target.parent / f".traceanalyzer-{secrets.token_hex(8)}"
+    temporary = target.parent / f".traceanalyzer-{os.urandom(8).hex()}"
     # Not tempfile's: a new file shall have the mode that the user's mask gives it.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from traceanalyzer import analyzers, readers, simulation
+from traceanalyzer import analyzers, simulation
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import quality, tables
 from traceanalyzer.analyzers.context import Context
@@ -17,7 +18,7 @@ from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.graph_captures import GraphCaptures, doubts_with, join_with
-from traceanalyzer.inputs import opening, saved_reports
+from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.opening import Content
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
@@ -39,9 +40,6 @@ T = TypeVar("T")
 
 ANALYSES = (*analyzers.ANALYZERS, *simulation.ANALYZERS)
 """The analyses of a trace, in the order of the report."""
-
-_SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
-_NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
 
 
 @dataclass(frozen=True)
@@ -83,41 +81,6 @@ class Beside:
 
     compile_logs: tuple[CompileLog, ...] = ()
     captures: GraphCaptures = field(default_factory=GraphCaptures)
-
-
-def load(path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1) -> Trace | TableDocument:
-    """Read a trace, or a text with tables of `key_averages()`; the content decides.
-
-    Args:
-        path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
-        progress: Called with the number of bytes after each read.
-        jobs: Most processes that decode a large trace, this one included. On Linux they are forked from this process;
-            elsewhere this one does all.
-
-    Raises:
-        UnusableInputError: Missing, empty, or neither of the two.
-        MissingDependencyError: A URL whose library is not installed.
-    """
-    with opening.open_source(path, progress or (lambda _: None)) as source:
-        if saved_reports.begins(source):
-            raise UnusableInputError(f"{source.name}: {_SAVED}")
-        return readers.read(source, jobs)
-
-
-def load_report(path: str | Path) -> model.Report:
-    """Read a report that was saved as JSON (`report -o x.json`).
-
-    Args:
-        path: The file, the URL of one, or "-" for standard input.
-
-    Raises:
-        UnusableInputError: Missing, empty, not a report, or one that another version of the schema describes.
-        MissingDependencyError: A URL whose library is not installed.
-    """
-    with opening.open_source(path) as source:
-        if not saved_reports.begins(source):
-            raise UnusableInputError(f"{source.name}: {_NOT_SAVED}")
-        return saved_reports.read_report(source)
 
 
 def analyze(

@@ -1,10 +1,13 @@
-"""Predicts from a trace what a step would take with some changes."""
+"""Predicts from a trace, or from those of all ranks of a run, what a step would take with some changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
+from traceanalyzer import multirank
 from traceanalyzer.errors import UsageError
+from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.pipeline import StepChoice, context_of
 from traceanalyzer.simulation import what_if
 from traceanalyzer.simulation.what_if import ChangeAsked, WhatIf
@@ -12,7 +15,7 @@ from traceanalyzer.trace.model import Trace
 
 
 def whatif(
-    measured: Trace,
+    measured: Trace | MeasuredRun | str | Path | Iterable[str | Path],
     *,
     loader: float | None = None,
     speedup: Mapping[str, float] | None = None,
@@ -21,30 +24,45 @@ def whatif(
     bandwidth: float | None = None,
     overlap: bool = False,
     graphs: bool = False,
+    ranks: Sequence[int] = (),
     steps: StepChoice | None = None,
 ) -> WhatIf:
     """Predict what the typical step would take with all changes together; if none is given, rank what would help most.
 
     Args:
-        measured: A trace that `load` returned.
-        loader: What a wait for the loader takes at most, in ms; 0 for no waits.
+        measured: A trace that `load` returned. Or, to ask about ranks, the ranks of one run: files, a folder, patterns
+            or URLs as for `traceanalyzer.ranks`, or what `multirank.collect` returned.
+        loader: What a wait for the loader takes at most, in ms, because workers load ahead; 0 for no waits.
         speedup: How many times as fast, by selector; 0 for no time at all. `simulation.selectors` lists the selectors.
         free: Selectors of what should take no time.
         no_sync: Calls that no longer wait for the device: `*`, functions of the runtime, or operators around them.
         bandwidth: How many times as fast collectives are.
         overlap: Whether collectives overlap with computation.
         graphs: Whether one graph launches all kernels of a step.
-        steps: The steps that count; all by default.
+        ranks: Numbers of the ranks whose work takes no longer than the median of all ranks.
+        steps: The steps that count; all by default. Of what `multirank.collect` returned, they were chosen before.
 
     Raises:
-        UsageError: Not a trace, no step, a selector that matches nothing in the trace, or a negative factor.
+        UnusableInputError: No file of a run can be used.
+        UsageError: Not a trace, no step, a selector that matches nothing in the trace, or a negative factor. Of a run:
+            the ranks cannot be replayed together, a rank that is not there, or another change.
     """
-    if not isinstance(measured, Trace):
-        raise UsageError(f"{getattr(measured, 'name', 'this')}: only a trace can be replayed")
     asked = [] if loader is None else [ChangeAsked("loader", factor=loader * 1e6)]
     asked += [ChangeAsked("speedup", name, factor) for name, factor in (speedup or {}).items()]
     asked += [ChangeAsked("free", name, 0.0) for name in free]
     asked += [ChangeAsked("no-sync", name) for name in no_sync]
     asked += [] if bandwidth is None else [ChangeAsked("bandwidth", factor=bandwidth)]
     asked += [ChangeAsked(kind) for kind, wanted in (("overlap", overlap), ("graphs", graphs)) if wanted]
-    return what_if.ask(context_of(measured, steps, None), asked)
+    if isinstance(measured, Trace):
+        if ranks:
+            raise UsageError(f"--rank {ranks[0]}: needs the traces of several ranks; name all files or their folder")
+        return what_if.ask(context_of(measured, steps, None), asked)
+    if isinstance(measured, str | Path):
+        measured = [measured]
+    if isinstance(measured, Iterable):
+        measured = multirank.collect([str(path) for path in measured], steps)
+    if not isinstance(measured, MeasuredRun):
+        raise UsageError(f"{getattr(measured, 'name', 'this')}: only a trace can be replayed")
+    if asked:
+        raise UsageError(f"--{asked[0].kind}: only --rank applies to several ranks; name the trace of one of them")
+    return measured.what_if(ranks)

@@ -66,6 +66,8 @@ def summary(rows: Sequence[Score]) -> str:
         f"In {sum(bool(row.false_alarms) for row in rows)} rows a rule of the fault still speaks after the fix.",
         f"In {sum(row.costs_nothing for row in rows)} rows the fault costs nothing that can be told from noise.",
     ]
+    told = [row for row in predicted if not row.costs_nothing]
+    lines.append(f"Of the {len(told)} others with a prediction, {sum(map(_in_shares, told))} are inside in shares.")
     widths = [row.width for row in predicted if row.width is not None]
     if widths:
         lines.append(f"The intervals are {median(widths):.0%} of their middle wide, in the median.")

@@ -7,9 +7,10 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_collectives, rank_facts
+from traceanalyzer.analyzers import host_collectives, rank_facts, resources
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_collectives import HostCollectives
+from traceanalyzer.pipeline import analyze
 
 FIRST, SECOND = 7001, 7002
 
@@ -80,3 +81,39 @@ def test_says_why_there_is_nothing(name: str) -> None:
 def test_is_saved_and_read() -> None:
     result = found(step_with_two())
     assert msgspec.json.decode(msgspec.json.encode(result), type=HostCollectives) == result
+
+
+def test_without_a_device_collectives_are_a_resource_of_their_own() -> None:
+    """Of 1000 us they run for 400, beside no operator for 300; the host keeps the rest."""
+    step = resources.analyze(Context(read_built(step_with_two())))
+    assert (step.gpu_ns, step.communication_ns, step.exposed_communication_ns) == (None, 400_000, 300_000)
+    assert step.host_ns == 700_000
+
+
+def test_without_collectives_communication_is_unknown() -> None:
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    step = resources.analyze(Context(read_built(trace)))
+    assert (step.communication_ns, step.exposed_communication_ns, step.host_ns) == (None, None, 1_000_000)
+
+
+def test_headline_and_resources_count_the_same() -> None:
+    trace = step_with_two()
+    reduce(trace, 610, 85, FIRST)
+    reduce(trace, 905, 90, FIRST)
+    reduce(trace, 20, 270, SECOND)  # hidden by an operator
+    (headline,) = analyze(read_built(trace)).headlines
+    # 300 to 600, 610 to 695, 905 to 995
+    assert (headline.bound, headline.share) == ("host", 0.525)
+    assert headline.resources.communication_ns == 475_000
+    reduce(trace, 600, 100, SECOND)
+    (headline,) = analyze(read_built(trace)).headlines
+    assert (headline.bound, headline.share) == ("host", 0.51)
+    reduce(trace, 0, 10, SECOND)
+    reduce(trace, 900, 100, SECOND)
+    (headline,) = analyze(read_built(trace)).headlines
+    assert (headline.bound, headline.share) == ("communication", 0.51)
+    assert headline.resources.host_ns == 490_000
+    assert "for 510.0 us of each step of 1.000 ms (51.00 %) collectives run and no operator is recorded" in str(
+        headline.message
+    )

@@ -36,8 +36,8 @@ LATE = {
     "traceanalyzer.capture.agent.cleaning.__init__",  # the folders of this machine, escaped
     "traceanalyzer.readers.key_averages.cells._sequence",  # numbers of bounded length, one per column
     "traceanalyzer.readers.key_averages.dashes._counting",  # a prefix, escaped
-    "traceanalyzer.knowledge.first_match.__init__",  # tables of patterns, when their module is imported
-    "traceanalyzer.knowledge.first_match.patterns",  # likewise; they see only READ characters of a name
+    "traceanalyzer.knowledge.first_match._compiled",  # lines of tables, kept; they see only READ characters of a name
+    "traceanalyzer.knowledge.first_match.patterns",  # likewise
     "traceanalyzer.knowledge.frameworks.framework.matching",  # the table of frameworks, when its modules are imported
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }

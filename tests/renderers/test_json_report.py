@@ -16,7 +16,8 @@ from tests.renderers.samples import EVERY, FIXTURES, HOSTILE, SOUND, TRAINING, m
 from traceanalyzer import renderers
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.errors import UsageError
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import json as to_json
 from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report

@@ -303,3 +303,12 @@ def test_a_wrong_language_is_one_line() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "traceanalyzer: --lang tlh: no such language; use one of en, ru, zh, auto\n"
+
+
+def test_a_phrase_becomes_a_sentence() -> None:
+    assert ENGLISH.sentence("at most half; at least nothing") == "At most half; at least nothing."
+    assert ENGLISH.sentence("50 % to all of it") == "50 % to all of it."
+    assert ENGLISH.sentence("aten::mm twice") == "aten::mm twice."
+    assert RU.sentence("не больше половины") == "Не больше половины."
+    assert ZH.sentence("最多一半") == "最多一半。"
+    assert [ENGLISH.sentence(said) for said in ("Half.", "最多。", "")] == ["Half.", "最多。", ""]

@@ -14,8 +14,8 @@ from tests.renderers import readback
 from tests.renderers.html.advised import advised, finding
 from tests.renderers.samples import HOSTILE, TRAINING, marked, names, report_of
 from traceanalyzer.renderers import render
-from traceanalyzer.renderers.markdown.texts import escape, fenced, raw, span
-from traceanalyzer.renderers.names import clean, clipped, shorten
+from traceanalyzer.renderers.markdown.texts import escape, fenced, prose, raw, span
+from traceanalyzer.renderers.names import clean, clipped, code_parts, shorten
 
 _GFM = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 BLANK = "\u200b"
@@ -110,6 +110,20 @@ def test_spans_are_read_as_they_were(text: str) -> None:
     name = clean(text)
     children = _GFM.parse(f"x {span(name)} y")[1].children or []
     assert [child.content for child in children if child.type == "code_inline"] == ([name] if name else [])
+
+
+def test_code_in_a_sentence_is_code() -> None:
+    assert prose("While it waits, `a_b.py: <f>` takes 3 ms.") == "While it waits, `a_b.py: <f>` takes 3 ms."
+    assert prose("1. `a|b` and ` alone") == r"1\. \`a\|b\` and \` alone"
+
+
+@given(names, names)
+def test_sentences_are_read_as_they_were(first: str, second: str) -> None:
+    text = clean(f"x `{first}` `{second}` {first}`{second}` y")
+    children = _GFM.parse(prose(text))[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special", "code_inline"}
+    shown = "".join(child.content for child in children)
+    assert shown.replace(BLANK, "") == "".join(code_parts(text)).replace(BLANK, "")
 
 
 @given(names, names)

@@ -14,7 +14,8 @@ from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, call
 from tests.reading import read_built
 from traceanalyzer.analyzers.operators import Operators
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import language, spreadsheet
 from traceanalyzer.report.model import Report
 

@@ -16,7 +16,8 @@ from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.renderers.samples import report_of
 from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.rewrite.anonymize import anonymize
 from traceanalyzer.rewrite.secret import Secret

@@ -10,7 +10,8 @@ import msgspec
 
 from tests.builders import TraceBuilder
 from tests.cli.running import call
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 
 
 def trace() -> TraceBuilder:

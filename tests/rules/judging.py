@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from math import hypot
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,16 @@ def report(situation: Situation, rule: str | None = None, limits: Thresholds | N
         return analyze(read_built(situation), config=config)
     data = situation.encode()
     return analyze(readers.read(Source(io.BytesIO(data), "tables.txt", len(data), lambda _: None)), config=config)
+
+
+def varied(low: float, high: float | None = None, point: float | None = None) -> tuple[float, float]:
+    """The interval of a replayed saving whose steps are all alike, or fewer than three: 2 % of the point, in squares.
+
+    Of one value alone: 98 to 102 % of it.
+    """
+    most = low if high is None else high
+    middle = (low + most) / 2 if point is None else point
+    return middle - hypot(middle - low, 0.02 * middle), middle + hypot(most - middle, 0.02 * middle)
 
 
 def findings(situation: Situation, rule: str, limits: Thresholds | None = None) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -49,8 +50,8 @@ def changes(draw: st.DrawFn) -> TimeSaved:
 def test_the_worked_table_of_a_loader_that_hides_everything() -> None:
     run = budget(174.76, 44.05, 6.14, 165.16, is_estimate=True)
     saving = run.saving(change("loader", 165.16 * MS))
-    assert saving.wall_ns_per_step == pytest.approx((130.71 * MS, 130.71 * MS))
-    assert saving.wall_share == pytest.approx((0.7479, 0.7479), abs=1e-4)
+    assert saving.wall_ns_per_step == pytest.approx((130.71 * MS * 0.98 / 1.02, 130.71 * MS)), "2 % around"
+    assert saving.wall_share == pytest.approx((0.7186, 0.7479), abs=1e-4)
     assert saving.arithmetic is not None
     assert saving.arithmetic.minuend.ns == 174_760_000
     assert [operand.ns for operand in saving.arithmetic.subtrahends] == [44_050_000, 6_140_000]
@@ -143,7 +144,7 @@ def test_what_one_resource_holds_back_comes_with_a_later_fix() -> None:
 @given(budgets(), st.lists(changes(), min_size=1, max_size=6))
 def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget, wanted: list[TimeSaved]) -> None:
     """Without a shared claim the upper end is no more and no less, so it contradicts neither cards nor resources."""
-    run = replace(run, is_estimate=False)
+    run = msgspec.structs.replace(run, is_estimate=False)
     alone = [replace(one, claims={}) for one in wanted]
     left = run
     for one in alone:
@@ -157,7 +158,7 @@ def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget,
 
 def test_a_host_that_stacks_slowed_down_is_no_upper_bound() -> None:
     """Its recorded 33 of 35.18 ms would end every card at 2.18 ms, which nobody knows."""
-    run = replace(budget(35.18, 31.9, 33.0), is_host_inflated=True)
+    run = msgspec.structs.replace(budget(35.18, 31.9, 33.0), is_host_inflated=True)
     saving = run.saving(change("gpu", 11 * MS, 15 * MS))
     assert saving.wall_ns_per_step == pytest.approx((2.18 * MS, 15 * MS))
     assert saving.basis.id == "saving-host-inflated"
@@ -168,7 +169,7 @@ def test_a_host_that_stacks_slowed_down_is_no_upper_bound() -> None:
 
 
 def test_a_loader_bounds_even_where_the_host_was_slowed_down() -> None:
-    run = replace(budget(100, 90, 30, 60), is_host_inflated=True)
+    run = msgspec.structs.replace(budget(100, 90, 30, 60), is_host_inflated=True)
     saving = run.saving(change("gpu", 70 * MS))
     assert saving.wall_ns_per_step == pytest.approx((10 * MS, 40 * MS))
     assert saving.arithmetic is not None
@@ -178,7 +179,7 @@ def test_a_loader_bounds_even_where_the_host_was_slowed_down() -> None:
 @given(budgets(), changes())
 def test_a_slowed_host_only_widens_the_interval(run: Budget, wanted: TimeSaved) -> None:
     low, high = run.wall(wanted)
-    wide = replace(run, is_host_inflated=True).wall(wanted)
+    wide = msgspec.structs.replace(run, is_host_inflated=True).wall(wanted)
     assert wide[0] == low
     assert wide[1] >= high
 
@@ -198,7 +199,7 @@ TWO = (("launches", 12), ("optimizer", 10.001))
 
 def test_the_host_of_a_late_rank_is_no_upper_bound_for_the_others() -> None:
     """A mean host of 589 of 1098 ms, most of it the late rank's, left 508.5 ms of 1007 ms at both ends."""
-    run = replace(budget(1098, 801, 589.5), is_of_ranks=True)
+    run = msgspec.structs.replace(budget(1098, 801, 589.5), is_of_ranks=True)
     saving = run.saving(change("communication", 1007 * MS))
     assert saving.wall_ns_per_step == pytest.approx((508.5 * MS, 1007 * MS))
     assert saving.basis.id == "saving-host-of-ranks"

@@ -15,6 +15,7 @@ from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
+from tests.rules.judging import varied
 from traceanalyzer import analyze
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.profiler_overhead import overheads
@@ -51,6 +52,12 @@ def wall(saving: Saving | Combined | None) -> tuple[float, ...]:
     return low / 1000, saving.point_ns_per_step / 1000, high / 1000
 
 
+def with_steps(low: float, point: float, high: float) -> object:
+    """What replays save, with 2 % of the point for steps that differ, to three thousandths."""
+    least, most = varied(low, high, point)
+    return pytest.approx((least, point, most), rel=3e-3)
+
+
 def on_cpu() -> TraceBuilder:
     """A step of 1000: an operator of 400, autograd's thread for 300 while the program waits, and an operator of 100."""
     trace = TraceBuilder()
@@ -65,29 +72,29 @@ def on_cpu() -> TraceBuilder:
 
 def test_host_time_of_an_operator_shortens_a_step_on_a_cpu() -> None:
     saving = prices(on_cpu()).saving(takes("host", 100, 200, "operator:aten::addmm"), budget(1000))
-    assert wall(saving) == (100, 150, 200)
-    assert saving.wall_share == (0.1, 0.2)
+    assert wall(saving) == with_steps(100, 150, 200)
+    assert saving.wall_share == pytest.approx((0.1, 0.2), rel=1e-3)
     assert (saving.estimated_by, saving.step_ns) == ("model", None)
 
 
 def test_the_thread_of_autograd_stands_in_for_the_one_that_waits() -> None:
     found = prices(on_cpu())
-    assert wall(found.saving(takes("host", 50, 100, "operator:aten::mm"), budget(1000))) == (50, 75, 100)
+    assert wall(found.saving(takes("host", 50, 100, "operator:aten::mm"), budget(1000))) == with_steps(50, 75, 100)
     # half of both: 200 of the program's thread and 100 of autograd's
     both = takes("host", 300, 300, "operator:aten::addmm", "operator:aten::mm")
-    assert wall(found.saving(both, budget(1000))) == (300, 300, 300)
+    assert wall(found.saving(both, budget(1000))) == with_steps(300, 300, 300)
 
 
 def test_what_is_not_named_or_not_found_is_taken_off_all_host_time() -> None:
     found = prices(on_cpu())
     for claims in ((), ("operator:aten::unheard_of",), ("anything:at all",)):
-        assert wall(found.saving(takes("host", 100, 250, *claims), budget(1000))) == pytest.approx((100, 175, 250))
+        assert wall(found.saving(takes("host", 100, 250, *claims), budget(1000))) == with_steps(100, 175, 250)
 
 
 def test_time_beyond_what_is_named_is_around_it() -> None:
     """The operator takes 100; of the other 900, 200 go away as well."""
-    assert wall(prices(on_cpu()).saving(takes("host", 300, 300, "operator:aten::add_"), budget(1000))) == pytest.approx(
-        (300, 300, 300), abs=0.01
+    assert wall(prices(on_cpu()).saving(takes("host", 300, 300, "operator:aten::add_"), budget(1000))) == with_steps(
+        300, 300, 300
     )
 
 
@@ -97,7 +104,7 @@ def test_two_changes_of_one_operator_share_it() -> None:
     one, other = (takes("host", 300, 300, "operator:aten::addmm") for _ in range(2))
     combined = found.combine(budget(1000), [Fix("a", 0, one), Fix("b", 1, other)])
     assert combined is not None
-    assert wall(combined) == (300, 300, 300)
+    assert wall(combined) == with_steps(300, 300, 300)
     assert [fix.rule for fix in combined.fixes] == ["a"], "the other one adds nothing"
 
 
@@ -125,7 +132,7 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
     found = prices(trace)
     assert wall(found.saving(takes("gpu", 10, 10, "operator:aten::gelu"), budget(250))) == (0, 0, 0)
     removed = takes("gpu", 10, 10, "operator:aten::gelu", is_removed=True)
-    assert wall(found.saving(removed, budget(250))) == pytest.approx((100, 100, 100), abs=0.01), (
+    assert wall(found.saving(removed, budget(250))) == with_steps(100, 100, 100), (
         "half of the operators, as half of the kernels"
     )
 
@@ -144,8 +151,7 @@ def test_recording_costs_between_nothing_and_what_was_measured() -> None:
     """The small operators are shorter by what recording them costs, so half of them is less by half of that."""
     change = takes("host", 250, 250, "operator:aten::add")
     low, point, high = wall(prices(crowded()).saving(change, budget(1000)))
-    assert (point, high) == (250, 250)
-    assert low == pytest.approx(250 - 500 * OPERATOR, abs=1)
+    assert (low, point, high) == with_steps(250 - 500 * OPERATOR, 250, 250)
 
 
 def test_a_capture_states_savings_of_the_step_without_the_profiler() -> None:
@@ -153,11 +159,11 @@ def test_a_capture_states_savings_of_the_step_without_the_profiler() -> None:
     found = prices(crowded(), plain=750)
     saving = found.saving(takes("host", 400, 400, "operator:aten::mm"), budget(1000))
     assert saving.step_ns == 750_000
-    assert saving.wall_share == pytest.approx((400 / 1000, 400 / 750), abs=0.002)
-    assert wall(saving) == pytest.approx((300, 400, 400), abs=1.5)
+    assert wall(saving) == with_steps(300, 400, 400)
+    assert saving.wall_share == pytest.approx((0.4, 408 / 750), abs=0.002)
     assert saving.basis.id == "saving-without-profiler"
     slower = prices(crowded(), plain=1100).saving(takes("host", 400, 400, "operator:aten::mm"), budget(1000))
-    assert wall(slower) == pytest.approx((440, 440, 440)), "a machine that was busier then: the share is the same"
+    assert wall(slower) == with_steps(440, 440, 440), "a machine that was busier then: the share is the same"
 
 
 def doubtful() -> TraceBuilder:

@@ -45,6 +45,7 @@ def test_files_and_ids_agree() -> None:
         "snippets",
         "typical_headline",
         "gpu_bound",
+        "table_headline",
     }
     folder = HERE.parent.parent / "traceanalyzer" / "rules"
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}

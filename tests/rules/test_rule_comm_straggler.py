@@ -31,7 +31,7 @@ def test_it_is_worth_what_the_others_wait() -> None:
     (finding,) = findings(late(400), RULE)
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((400_000, 400_000)), "a step is as long on all ranks"
-    assert finding.saving.wall_ns_per_step == pytest.approx((400_000, 400_000))
+    assert finding.saving.wall_ns_per_step == pytest.approx((400_000 * 0.98 / 1.02, 400_000))
     assert "rank 2: it makes a step 400.0 us (24.62 %) longer" in finding.summary.text
     assert "computes 400.0 us longer" in finding.summary.text
 
@@ -105,10 +105,10 @@ def test_says_why_it_cannot_judge() -> None:
 
 
 def test_over_gloo_the_spread_of_steps_makes_the_interval() -> None:
-    """2.0 to 2.5 ms in six steps: at most 2.5; at least 2.0 less 0.5, by which ranks differ anyway."""
+    """2.0 to 2.5 ms in six steps."""
     (finding,) = findings(fires_over_gloo(), RULE)
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((1_500_000, 2_500_000), rel=0.01)
+    assert finding.saving.direct_ns_per_step == pytest.approx((2_000_000, 2_500_000), rel=0.01)
     assert finding.summary.params["rank"] == 1
 
 

@@ -98,7 +98,7 @@ def test_on_a_cpu_copies_that_the_program_asks_for() -> None:
     assert finding.evidence[0].observed == pytest.approx(400_000 / 4_403_000)
     assert finding.saving is not None
     assert finding.saving.resource == "host"
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.45 * 400_000, 0.83 * 400_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * 400_000, 0.83 * 400_000))
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
 
 

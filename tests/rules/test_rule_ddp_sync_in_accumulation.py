@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, skipped, varied
 from tests.rules.situations.ddp_sync_in_accumulation import fires, fires_over_gloo, in_a_table, training
 
 RULE = "ddp-sync-in-accumulation"
@@ -17,7 +17,7 @@ def test_all_but_the_last_exchange_go_away() -> None:
     assert finding.saving.resource == "communication"
     early = 3 * 5 * 100_000
     assert finding.saving.direct_ns_per_step == pytest.approx((early, early))
-    assert finding.saving.wall_ns_per_step == pytest.approx((early / 2, early)), "nothing else runs meanwhile"
+    assert finding.saving.wall_ns_per_step == pytest.approx(varied(early / 2, early)), "nothing else runs meanwhile"
 
 
 def test_two_passes() -> None:
@@ -36,9 +36,9 @@ def test_edge_early_exchanges() -> None:
 
 
 def test_on_the_cpu_threads_that_communicate_are_timed() -> None:
-    """Two of three all-reduces of 600 us, which nothing hides: at least half of them."""
+    """Two of three all-reduces of 600 us, which nothing hides: at least half of them; at most starting them, too."""
     (finding,) = findings(fires_over_gloo(), RULE)
     assert finding.evidence[0].observed == 6
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((600_000, 1_200_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((600_000, 1_200_000 + 2 / 3 * 15_000))
     assert finding.saving.resource == "host"

@@ -10,6 +10,7 @@ from tests.rules.situations.gpu_underutilized import (
     fires,
     fires_in_a_table,
     fires_on_one_of_two_devices,
+    trap_memory_of_the_first_step,
     trap_single_kernel,
     trap_table_without_a_device,
     trap_warm_up,
@@ -39,6 +40,11 @@ def test_the_largest_cause_is_named() -> None:
 def test_devices_are_judged_one_by_one() -> None:
     (finding,) = findings(fires_on_one_of_two_devices(), RULE)
     assert "Device 1 works" in finding.summary.text
+
+
+def test_waiting_for_memory_in_the_first_step_does_not_recur() -> None:
+    """The three steps take 8, 0 and 0 ms of waiting and 4 ms of work each: without the 8 ms the GPU is busy."""
+    assert findings(trap_memory_of_the_first_step(), RULE) == []
 
 
 def test_what_cannot_be_judged_is_skipped() -> None:

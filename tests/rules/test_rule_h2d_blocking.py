@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, skipped, varied
 from tests.rules.situations.h2d_blocking import copying, fires, fires_in_a_table, printed
 from tests.rules.situations.h2d_pageable import trap_rocm_does_not_say
 
@@ -17,15 +17,17 @@ def test_a_wait_is_worth_the_idle_time_after_it() -> None:
     low, high = finding.saving.wall_ns_per_step
     # the kernel follows the copy: at 1019.0 instead of 1438.5 us, when it had been launched; copies are launched 11 us
     # before they start and kernels 9, so that a model which knows only the mean is 1 us off
-    assert (low, high) == (419_500, 420_500)
-    assert finding.saving.point_ns_per_step == low
+    assert (low, high) == pytest.approx(varied(419_500, 420_500, point=419_500))
+    assert finding.saving.point_ns_per_step == 419_500
     assert finding.saving.basis.id == "waits-replayed"
 
 
 def test_a_wait_is_worth_no_more_than_it_takes() -> None:
     (finding,) = findings(copying(work=5000), RULE)
     assert finding.saving is not None
-    assert finding.saving.wall_ns_per_step[1] == pytest.approx(1_000_000, rel=0.02)  # the gap is 5 ms, the wait 1 ms
+    assert finding.saving.wall_ns_per_step[1] == pytest.approx(
+        1_020_000, rel=0.01
+    )  # the gap is 5 ms, the wait 1 ms; 2 % around
 
 
 def test_a_table_gives_at_most_the_waits() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
-from tests.rules.judging import findings, report, skipped
+from tests.rules.judging import findings, report, skipped, varied
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.host_python_gap import (
     fires,
@@ -25,7 +25,7 @@ def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
     low, high = finding.saving.wall_ns_per_step
     # the launch that ends the gap of 2285.9 us comes half of it earlier, or all of it; then its kernel starts 0.9 us
     # after the one before it, as others do
-    assert (low, high) == (2_285_900 / 2, 2_285_000)
+    assert (low, high) == pytest.approx(varied(2_285_900 / 2, 2_285_000), rel=1e-3)
     assert finding.confidence == "C"
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
@@ -80,5 +80,5 @@ def test_edge_gap_share() -> None:
 
 
 def test_edge_events() -> None:
-    assert findings(fires(), RULE, {"events": 120})
-    assert findings(fires(), RULE, {"events": 121}) == []
+    assert findings(fires(), RULE, {"events": 100})
+    assert findings(fires(), RULE, {"events": 101}) == []

@@ -12,6 +12,9 @@ from tests.rules.situations.launch_bound_small_kernels import (
     fires_between_values,
     fires_with_stacks,
 )
+from tests.rules.situations.sync_between_launches import trap_slow_launches
+from traceanalyzer.analyzers.idle.repeated_steps import GapOwner
+from traceanalyzer.rules import _owners
 
 RULE = "launch-bound-small-kernels"
 
@@ -24,7 +27,23 @@ def test_at_most_the_gaps_and_at_least_half() -> None:
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(40 * 20_000, rel=0.02)
     assert high == pytest.approx(40 * 20_000, rel=0.03)
     assert low == pytest.approx(high / 2, rel=0.02)
-    assert finding.evidence[0].where[0].unit == "count"
+
+
+def test_evidence_lists_what_the_host_does_in_these_gaps_and_says_how_much_of_them_that_is() -> None:
+    (finding,) = findings(fires(), RULE)
+    (evidence,) = finding.evidence
+    assert evidence.where[0].name == "aten::mm"
+    # of each 25 us the host spends 15 us in the operator, and the GPU works for some of them
+    assert evidence.where[0].value == pytest.approx(40 * 15_000, rel=0.1)
+    assert evidence.subject.params["shown"] == sum(place.value or 0 for place in evidence.where)
+    assert evidence.subject.params["time"] == finding.summary.params["time"]
+    assert "548.3 us of 784.3 us are listed" in evidence.subject.text
+
+
+def test_gaps_between_waits_are_told_by_kernel() -> None:
+    (finding,) = findings(trap_slow_launches(), RULE)
+    assert {place.unit for place in finding.evidence[0].where} == {"count"}
+    assert "small_kernel" in {place.name for place in finding.evidence[0].where}
 
 
 def test_stacks_lower_what_is_claimed() -> None:
@@ -58,3 +77,16 @@ def test_edge_gap_share() -> None:
 def test_edge_events() -> None:
     assert findings(fires(), RULE, {"events": 240})
     assert findings(fires(), RULE, {"events": 241}) == []
+
+
+def test_parts_of_the_program_come_before_operators_if_they_matter() -> None:
+    rows = [
+        GapOwner(kind, name, None, None, None, time, 0)
+        for kind, name, time in (
+            ("operator", "aten::conv2d", 700),
+            ("mark", "zero_grad", 200),
+            ("module", "Net", 91),
+            ("mark", "log", 9),  # less than a hundredth of all
+        )
+    ]
+    assert [row.name for row in _owners.named_first(rows)] == ["zero_grad", "Net", "aten::conv2d", "log"]

@@ -7,7 +7,14 @@ import pytest
 from tests.builders.hardware import A100
 from tests.rules.judging import findings, skipped
 from tests.rules.situations.dataloader_bound import fires_in_a_table
-from tests.rules.situations.memory_growth import MEGA, fires, nearly_full, training
+from tests.rules.situations.memory_growth import (
+    MEGA,
+    fires,
+    fires_on_a_cpu,
+    nearly_full,
+    training,
+    trap_small_growth_on_a_cpu,
+)
 
 RULE = "memory-growth"
 
@@ -18,6 +25,14 @@ def test_tells_when_the_device_will_be_full() -> None:
     assert finding.summary.params["growth"] == pytest.approx(40 * MEGA, rel=0.01)
     assert finding.summary.params["left"] == pytest.approx((A100.memory - peak) / (40 * MEGA), rel=0.02)
     assert finding.saving is None
+
+
+def test_without_a_gpu_the_memory_of_the_host_counts() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.summary.params["device"] == "CPU"
+    assert finding.summary.params["growth"] == pytest.approx(40 * MEGA, rel=0.01)
+    assert "cuda" not in finding.advice.text
+    assert findings(trap_small_growth_on_a_cpu(), RULE, {"growth_share": 0.0}) == []
 
 
 def test_is_more_urgent_on_a_full_device() -> None:

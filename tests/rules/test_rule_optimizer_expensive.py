@@ -24,6 +24,9 @@ def test_others_have_a_fused_form() -> None:
 
 def test_a_loop_over_parameters_is_told_by_its_own_rule() -> None:
     assert findings(optimizer_not_fused.fires(), RULE) == []
+    assert findings(optimizer_not_fused.fires_on_a_cpu(), RULE) == []
+    assert findings(optimizer_not_fused.fires_on_few_huge_parameters_on_a_cpu(), RULE) == []
+    assert findings(optimizer_not_fused.trap_few_long_calls_on_a_cpu(), RULE)
 
 
 def test_a_table_does_not_tell() -> None:

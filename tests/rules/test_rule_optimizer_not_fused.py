@@ -11,6 +11,7 @@ from tests.rules.situations.optimizer_not_fused import (
     fires,
     fires_in_a_table,
     fires_on_a_cpu,
+    fires_on_few_huge_parameters_on_a_cpu,
     fires_on_large_parameters_on_a_cpu,
     on_a_cpu,
     training,
@@ -131,6 +132,14 @@ def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:
     assert finding.saving is not None
     host = 100 * 101_000 + 3_000
     assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * host, 0.8 * host))
+
+
+def test_on_a_cpu_few_calls_count_if_they_are_very_long() -> None:
+    (finding,) = findings(fires_on_few_huge_parameters_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    host = 21 * 1_001_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * host, 0.92 * host))
+    assert [entry.unit for entry in finding.evidence] == ["share"], "21 calls are no evidence of a loop"
 
 
 @pytest.mark.parametrize(("operator", "saved"), [("aten::mul_", (0.6, 0.9)), ("aten::add_", (0.35, 0.6))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped, table
+from tests.rules.judging import findings, skipped, table, varied
 from tests.rules.situations.sync_device_wide import CALL, fires, fires_in_a_table, synchronizing
 
 RULE = "sync-device-wide"
@@ -15,7 +15,7 @@ def test_the_idle_time_after_the_wait_goes_away() -> None:
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
     # the second kernel starts 0.9 us after the first as others do, at 3016.9 instead of 3332.5 us
-    assert low == high == pytest.approx(315_600)
+    assert (low, high) == pytest.approx(varied(315_600))
     assert finding.evidence[0].where[0].name == CALL
 
 

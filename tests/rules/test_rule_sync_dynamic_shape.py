@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, skipped, varied
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.sync_dynamic_shape import fires
 
@@ -16,7 +16,7 @@ def test_the_idle_time_after_the_wait_goes_away() -> None:
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
     # the second kernel starts 0.9 us after the copy as others do, at 3018.8 instead of 3336.4 us
-    assert low == high == pytest.approx(317_600)
+    assert (low, high) == pytest.approx(varied(317_600))
     assert finding.evidence[0].where[0].name == "aten::nonzero"
 
 

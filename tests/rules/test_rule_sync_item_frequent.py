@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping, read_value
-from tests.rules.judging import findings, report, skipped, table
+from tests.rules.judging import findings, report, skipped, table, varied
 from tests.rules.situations.sync_item_frequent import (
     fires,
     fires_in_a_table,
@@ -27,7 +27,7 @@ def test_the_idle_time_after_the_waits_goes_away() -> None:
     assert finding.saving is not None
     low, high = finding.saving.wall_ns_per_step
     # three kernels start 0.9 us after a copy as others do, not 218.5 us
-    assert low == high == pytest.approx(3 * 217_600)
+    assert (low, high) == pytest.approx(varied(3 * 217_600))
     assert [e.unit for e in finding.evidence] == ["share", "number"]
     assert finding.evidence[1].observed == 3
 
@@ -74,9 +74,11 @@ def test_edge_calls_per_step() -> None:
 def test_runs_of_readings_on_a_cpu() -> None:
     (finding,) = findings(fires_on_a_cpu(), RULE)
     assert finding.saving is not None
-    # 40 readings of 10 us, the pause before the first left out; recording 5 operators each costs 303.7 ns at least
+    # 40 readings of 10 us, the pause before the first left out; recording 5 operators each costs 303.7 ns at least, in
+    # a step of 1.4 ms that is shorter by that of all of its 210
     time = 40 * 10_000 - 2_000
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * (time - 200 * 303.7), time))
+    left = (time - 200 * 303.7) * 1_400_000 / (1_400_000 - 210 * 303.7)
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * left, time))
     assert "40 values per step" in finding.summary.text
     assert "GPU" not in "".join(
         text.text for text in (finding.title, finding.summary, finding.advice, finding.not_when)

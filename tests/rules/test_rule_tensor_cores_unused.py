@@ -9,7 +9,9 @@ import pytest
 from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.hardware import A100, V100
+from tests.builders.timeline import Host, Stream, Work
 from tests.rules.gpu_work import TF32_CONVOLUTION, Call, addition, kernel, product, training
+from tests.rules.host_work import looping
 from tests.rules.judging import findings, report, skipped, table
 from tests.rules.situations import tensor_cores_unused as situations
 from tests.rules.situations.tensor_cores_unused import (
@@ -34,6 +36,27 @@ def test_a_third_remains_at_the_ratio_of_the_peaks_and_a_little_is_saved_for_sur
     assert finding.evidence[0].where[0].name == "aten::mm"
     assert finding.code is not None
     assert "float16" in finding.code
+
+
+def test_work_from_before_the_recording_is_of_no_step() -> None:
+    trace = training([product(SGEMM, 6000), addition(2000)], shapes=False)
+    trace.kernel(SGEMM, 20, 3000, stream=9)
+    (finding,) = findings(trace, RULE)
+    assert finding.summary.params["time"] == pytest.approx(6e6, rel=0.001), "not 7 ms, a third of 3 * 6 + 3"
+    assert finding.evidence[0].observed == pytest.approx(0.75)
+
+
+def test_products_beside_a_collective_count_in_full() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("nccl:all_reduce"):
+            host.launch(Work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5000), beside)
+        with host.op("aten::mm"):
+            host.launch(Work(SGEMM, 6000), stream)
+        host.wait(stream, beside)
+
+    beside = Stream(9)
+    (finding,) = findings(looping(step), RULE)
+    assert finding.summary.params["time"] == pytest.approx(6e6, rel=0.001), "not 6 of 11 parts of the 6 ms"
 
 
 def test_memory_bounds_what_is_saved() -> None:

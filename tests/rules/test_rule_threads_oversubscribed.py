@@ -23,7 +23,7 @@ def test_what_one_core_needs_is_not_saved() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
     step = 10 * 2_010_000
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * 10 * (2_000_000 - NEEDED), 7 / 8 * step))
+    assert finding.saving.direct_ns_per_step == pytest.approx((10 * (2_000_000 - NEEDED), 7 / 8 * step))
     assert "Threads of an operator: 16;" in finding.summary.text
     assert finding.code == "torch.set_num_threads(2)  # or OMP_NUM_THREADS=2 in the environment"
     assert finding.severity == "critical"

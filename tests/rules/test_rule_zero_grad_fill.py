@@ -19,7 +19,7 @@ def test_scores_what_the_gpu_waits_not_what_it_fills() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * CALL, CALL))
     low, high = finding.saving.wall_ns_per_step
     # the GPU waits for each launch until only its own time is left: 100 fills of 2 us, each 0.9 us after the one before
-    assert high == pytest.approx(CALL - 100 * 2_900, rel=0.01)
+    assert high == pytest.approx(CALL - 100 * 2_900, rel=0.03)
     assert low == pytest.approx(0.8 * CALL, rel=0.03), "without residuals launches take their usual time"
     assert finding.summary.params["fills"] == 100
 

@@ -8,6 +8,7 @@ from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import report, skipped
+from tests.rules.situations.comm_straggler import always, over_gloo
 
 KERNEL = "ampere_sgemm_128x64_nn"
 
@@ -151,7 +152,17 @@ def late(extra: int, *, transfer: int = 200) -> tuple[TraceBuilder, ...]:
 def test_the_headline_names_the_late_rank() -> None:
     (headline,) = report(late(5000)).headlines
     assert headline.bound == "communication"
-    assert "wait for rank 2, each for 5.000 ms of each step" in headline.message.text
+    assert "wait for rank 2, which costs 5.000 ms of each step" in headline.message.text
+
+
+def test_a_late_rank_bounds_programs_that_each_seem_bound_by_their_cpu() -> None:
+    (headline,) = report(over_gloo(always(1, 4000))).headlines
+    assert headline.bound == "communication"
+    # rank 0 waits for 4 ms of a step of 4 + 3 + 0.5 ms, and little more
+    assert "Bound by one late rank: the others wait for rank 1, each for 4.000 ms of each step" in str(headline.message)
+    assert headline.share == pytest.approx(0.52, abs=0.02)
+    for less in (0, 400):
+        assert report(over_gloo(always(1, less))).headlines[0].bound == "host"
 
 
 def test_slow_links_are_not_a_late_rank() -> None:

@@ -49,6 +49,7 @@ def test_the_parts_of_the_path_sum_to_the_step() -> None:
         "device_gap": 0,
         "wake_up": 10,
         "unrecorded": 0,
+        "asleep": 0,
     }
     assert found.step_ns == 320_000
     assert [(row.kernel_class, row.ns_per_step) for row in found.kernel_classes] == [("gemm", 200_000)]
@@ -133,3 +134,59 @@ def test_clocks_that_disagree_count_no_time_twice() -> None:
     parts = {part.resource: part.ns_per_step / 1000 for part in critical_path.analyze(Context(read_built(trace))).parts}
     assert (parts["host"], parts["compute"]) == (30, 300)
     assert sum(parts.values()) == 330
+
+
+def on_the_cpu() -> TraceBuilder:
+    """A step of 1000: operators until 300 and from 700 on; gloo reduces from 200 to 600; a sleep from 550 to 650.
+
+    Another thread sleeps all the time.
+    """
+    trace = TraceBuilder(devices=(), distributed={"backend": "gloo", "rank": 0, "world_size": 2})
+    trace.step(0, 0, 1000)
+    trace.op("aten::mm", 10, 290)
+    trace.annotation("gloo:all_reduce", 200, 400, tid=7001)
+    trace.python_function("train.py(9): pause", 540, 120)
+    trace.python_function("<built-in function sleep>", 550, 100)
+    trace.op("aten::add_", 700, 200)
+    trace.python_function("<built-in method acquire of _thread.lock object at 0x7>", 0, 1000, tid=9)
+    return trace
+
+
+def test_collectives_of_the_cpu_and_sleep_are_no_host_code() -> None:
+    found = critical_path.analyze(Context(read_built(on_the_cpu())))
+    parts = {part.resource: part.ns_per_step / 1000 for part in found.parts if part.ns_per_step}
+    assert parts == {"host": 300 + 350, "communication": 250, "asleep": 100}
+    # what is too short to show would count with the stretch before it, but all of these are shown
+    assert [(stretch.resource, stretch.start_ns // 1000) for stretch in found.stretches] == [
+        ("host", 0),
+        ("communication", 300),
+        ("asleep", 550),
+        ("host", 650),
+    ]
+    assert sum(row.ns_per_step for row in found.owners) == 750_000, "the program, asleep or not"
+
+
+def test_without_stacks_or_collectives_the_path_has_no_waits() -> None:
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    trace.op("aten::mm", 10, 290)
+    found = critical_path.analyze(Context(read_built(trace)))
+    assert {part.resource for part in found.parts if part.ns_per_step} == {"host"}
+
+
+def test_only_what_was_launched_before_the_end_of_earlier_work_is_held_up_by_it() -> None:
+    """Until 8000 the device does what was launched before the recording; later a new stream waits for a collective."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 20_600)
+    trace.op("aten::mm", 10, 40)
+    trace.launch_kernel("volta_sgemm_128x64_nn", 8000, 100, at=30, call_dur=5)
+    for at in (8110, 8150, 8190):
+        trace.launch_kernel("volta_sgemm_128x64_nn", at + 10, 20, at=at, call_dur=5)
+    trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 8310, 11_690, at=8300, call_dur=5, stream=20)
+    trace.launch_kernel("relu_kernel", 20_003, 497, at=8320, call_dur=5, stream=52)
+    trace.launch("cudaDeviceSynchronize", 8400, 12_110)
+    found = critical_path.analyze(Context(read_built(trace)))
+    parts = {part.resource: part.ns_per_step / 1000 for part in found.parts if part.ns_per_step}
+    assert parts["communication"] == 11_690
+    assert parts["compute"] == pytest.approx(497, abs=200)
+    assert parts.get("unrecorded", 0) <= 8000

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, Inputs
 from traceanalyzer.simulation.longest_path import replay

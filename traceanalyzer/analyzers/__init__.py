@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -66,8 +65,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.trace.model import all_tables
 
 
-@dataclass(frozen=True)
-class Analyzer:
+class Analyzer(msgspec.Struct, frozen=True):
     """One analysis: what it is called in the report, what it needs, how it is computed."""
 
     key: str

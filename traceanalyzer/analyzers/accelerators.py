@@ -6,7 +6,6 @@ over all of them says nothing. A device is busy while anything runs on it; a que
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -87,8 +86,7 @@ class Accelerators(msgspec.Struct, frozen=True):
     """Every device, the busiest first."""
 
 
-@dataclass(frozen=True)
-class AcceleratorDevice:
+class AcceleratorDevice(msgspec.Struct, frozen=True):
     """One device and its events."""
 
     vendor: Vendor

@@ -8,8 +8,7 @@ belongs where the evaluation around it belongs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -19,8 +18,7 @@ from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
-@dataclass(frozen=True)
-class _Evaluations:
+class _Evaluations(msgspec.Struct, frozen=True):
     """What autograd evaluated, in the order of the host tree."""
 
     forward: I64

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -107,8 +106,7 @@ def missing(context: Context) -> Message | None:
     return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """Chains one after another, each as its kernels in order."""
 
     event: I64

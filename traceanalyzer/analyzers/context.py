@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_tree, links
@@ -20,8 +20,7 @@ from traceanalyzer.trace.table import I64, U8, Bool
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Repetitions:
+class Repetitions(msgspec.Struct, frozen=True):
     """How often calls count whose work was replayed by graphs; shape of each array: (rows of the table,)."""
 
     host: I64

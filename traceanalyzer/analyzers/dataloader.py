@@ -6,8 +6,6 @@ name says whether batches are prepared in the program's own process. Waits withi
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import numpy as np
 
@@ -17,6 +15,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.python_lines import own_line_tree
 from traceanalyzer.analyzers.steps import step_names
 from traceanalyzer.analyzers.sums import members
+from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loader_makers import maker
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.intervals import Intervals
@@ -90,12 +89,6 @@ class DataLoader(msgspec.Struct, frozen=True):
     loaders: tuple[Loader, ...]
     """Loaders by name, the one that is waited for longest first."""
 
-
-_WAITING = re.compile(
-    r"^<built-in (?:function (?:sleep|select|read|recv)>|method (?:sleep|poll|select|acquire|recv|recv_into) of "
-    r"|method (?:read|read1|readinto|readline|readall) of _io\.(?:FileIO|Buffered\w+|TextIOWrapper) )"
-)
-"""Built-in functions in which a process waits: for a clock, files, sockets, locks."""
 
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
@@ -171,13 +164,9 @@ def _asleep(context: Context, waits: I64) -> int | None:
     frames, tree = context.trace.frames, context.host.tree
     if not len(frames):
         return None
-    rows = np.flatnonzero(context.trace.names.where(_is_waiting)[frames.name])
+    rows = np.flatnonzero(context.trace.names.where(host_roles.is_waiting)[frames.name])
     calls = Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
     return int(calls.within(tree.start_ns[waits], tree.end_ns[waits]).sum())
-
-
-def _is_waiting(name: str) -> bool:
-    return _WAITING.search(name) is not None
 
 
 def _maker(context: Context, wait: int) -> str | None:

@@ -7,8 +7,8 @@ Unified Runtime, and for the vendors that follow CUDA's naming.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -147,8 +147,7 @@ def _launching_threads(context: Context) -> list[int]:
     return order
 
 
-@dataclass(frozen=True)
-class HostWaits:
+class HostWaits(msgspec.Struct, frozen=True):
     """Calls in which the host waits for the device, in the order of their start; none lies within another."""
 
     row: I64

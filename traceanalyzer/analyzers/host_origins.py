@@ -8,7 +8,6 @@ copy goes from the host to a device.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -100,8 +99,7 @@ def _copies(context: Context) -> I64:
     return np.flatnonzero(to_device & (device.category == Category.MEMCPY) & (context.links.device_node() != NO_PARENT))
 
 
-@dataclass(frozen=True)
-class _Origin:
+class _Origin(msgspec.Struct, frozen=True):
     """One tensor that was made on the CPU and copied to a device."""
 
     operator: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
@@ -30,8 +30,7 @@ class NodeKind(IntEnum):
     """An annotation that is not a node."""
 
 
-@dataclass(frozen=True)
-class HostTree:
+class HostTree(msgspec.Struct, frozen=True, dict=True):
     """Host nodes in the order of the tree, with what the trace says of each."""
 
     tree: Tree

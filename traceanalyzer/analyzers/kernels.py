@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.resources import recorded
 from traceanalyzer.analyzers.sums import count_by, group, sum_by
 from traceanalyzer.knowledge.generated_kernels import generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
@@ -55,6 +56,11 @@ class Kernel(msgspec.Struct, frozen=True):
     """Hash of the generated code; null where the trace has none."""
     graph_nodes: int | None = None
     """Number of nodes of graphs that run it; null where the trace has no ids of nodes."""
+    earlier_calls: int = 0
+    """Number of these launches that were not recorded, so that they most likely belong to work from before the
+    recording; 0 where most launches were not recorded."""
+    earlier_ns: int = 0
+    """Sum of their durations in ns."""
 
 
 class KernelByOperator(msgspec.Struct, frozen=True):
@@ -114,14 +120,19 @@ def by_name(context: Context) -> Kernels:
     first, groups = group(kernels.name)
     sources, nodes = _sources(context, kernels, groups, len(first)), _graph_nodes(kernels, groups, len(first))
     figures = _figures(kernels, groups, len(first))
+    earlier = ~recorded(context)[_counted(context)]
+    calls = count_by(groups[earlier], len(first)).tolist()
+    times = sum_by(groups[earlier], kernels.dur_ns[earlier], len(first)).tolist()
     rows = [
-        _row(names[name], values, source, number)
-        for name, values, source, number in zip(kernels.name[first].tolist(), figures, sources, nodes, strict=True)
+        _row(names[name], values, source, number, (before, time))
+        for name, values, source, number, before, time in zip(
+            kernels.name[first].tolist(), figures, sources, nodes, calls, times, strict=True
+        )
     ]
     return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
 
 
-def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None) -> Kernel:
+def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]) -> Kernel:
     made = generated(name)
     kind, operators = (None, ()) if made is None else (made.kind, made.operators)
     return Kernel(
@@ -135,6 +146,8 @@ def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None) 
         source_file=source.file or None,
         source_hash=source.hash or None,
         graph_nodes=nodes,
+        earlier_calls=earlier[0],
+        earlier_ns=earlier[1],
     )
 
 

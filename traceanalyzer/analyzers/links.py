@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.host_tree import HostTree, NodeKind
@@ -15,8 +15,7 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(msgspec.Struct, frozen=True, dict=True):
     """Positions of launches and nodes, -1 where there is none."""
 
     launch: I64

@@ -13,8 +13,6 @@ most its duration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -73,8 +71,7 @@ def analyze(context: Context) -> NanChecks:
     )
 
 
-@dataclass(frozen=True)
-class _Checks:
+class _Checks(msgspec.Struct, frozen=True):
     """Evaluations in typical steps whose results were checked, and the first check of each, as nodes."""
 
     functions: int

@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import HostTree, NodeKind
 from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.sums import group, sum_by
-from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -170,7 +170,7 @@ def _beside(context: Context) -> Bool:
     """
     host, tree = context.host, context.host.tree
     thread = tree.thread
-    makes = np.unique(thread[host.kind == NodeKind.STEP])
+    makes = distinct(thread[host.kind == NodeKind.STEP])
     if not len(makes) and len(tree):
         outermost = tree.parent == NO_PARENT
         makes = np.array([np.bincount(thread[outermost], (tree.end_ns - tree.start_ns)[outermost]).argmax()])

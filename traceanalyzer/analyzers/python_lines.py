@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -66,8 +65,7 @@ class PythonLines(msgspec.Struct, frozen=True):
     `rows`; null in reports of versions that did not know it."""
 
 
-@dataclass(frozen=True)
-class LineTree:
+class LineTree(msgspec.Struct, frozen=True):
     """Frames that have a line, nested."""
 
     tree: Tree

@@ -7,10 +7,10 @@ their traces. Collectives are kernels; where a trace has none, host ranges of li
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import communication, rank_work, recorded_collectives, resources
 from traceanalyzer.analyzers.context import Context
@@ -164,7 +164,7 @@ def analyze(context: Context) -> RankFacts:
         is_on_host=not on_device and bool(len(found.start)),
         groups=groups,
         kinds=kinds,
-        steps=msgspec.structs.replace(
+        steps=replace(
             steps, **{f"{part}_after_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.after, strict=True)}
         ),
         collectives=RankCollectives(

@@ -7,8 +7,7 @@ Before the end of a collective only kernels are the rank's own work; the rest ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import communication
@@ -19,8 +18,7 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(msgspec.Struct, frozen=True):
     """Starts and ends of collectives, and ends of steps, by step and time; times are ns since the first event."""
 
     row: I64
@@ -33,8 +31,7 @@ class Events:
     time_ns: I64
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """Own work between the events, in ns: columns by collective, and by step what follows its last collective."""
 
     before: tuple[I64, I64, I64]

@@ -8,8 +8,6 @@ is itself differentiated (`create_graph=True`) adds functions as well, but those
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -81,8 +79,7 @@ def analyze(context: Context) -> Recomputation:
 _NAMES = 8
 
 
-@dataclass(frozen=True)
-class _Segments:
+class _Segments(msgspec.Struct, frozen=True):
     """Evaluations that compute something again, when each is done with it, and the operators that it repeats."""
 
     evaluation: I64

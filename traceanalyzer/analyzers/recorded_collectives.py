@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import communication, host_activity
@@ -11,6 +10,7 @@ from traceanalyzer.analyzers.communication import HOST_NAMES
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.step_breakdown import library_collectives
 from traceanalyzer.knowledge.collectives import operation
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
@@ -19,8 +19,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 _ON_HOST = ("gloo:", "mpi:", "ucc:")
 
 
-@dataclass(frozen=True)
-class RecordedCollectives:
+class RecordedCollectives(msgspec.Struct, frozen=True):
     """Collectives as columns, one row each; times are ns since the first event."""
 
     start: I64
@@ -113,10 +112,24 @@ def host_ranges(context: Context) -> Bool:
 def computing(context: Context) -> Intervals:
     """When some thread runs an operator that is no part of a collective."""
     host = context.trace.host
-    own = np.unique(host.thread[context.once(host_ranges)])
+    own = distinct(host.thread[context.once(host_ranges)])
     communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
     rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~np.isin(host.thread, own)
     return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def running_on_host(context: Context) -> Intervals:
+    """When collectives run on the CPU; never in a trace in which a device carries out collectives."""
+    if context.once(of_libraries).any():
+        return Intervals.none()
+    host, rows = context.trace.host, np.flatnonzero(context.once(host_ranges))
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def exposed_on_host(context: Context) -> Intervals:
+    """When collectives run on the CPU, and no operator of the program does."""
+    found = context.once(running_on_host)
+    return found - context.once(computing) if found else found
 
 
 def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:

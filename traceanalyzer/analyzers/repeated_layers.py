@@ -10,7 +10,6 @@ the number of kernels and with nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -88,8 +87,7 @@ class RepeatedLayers(msgspec.Struct, frozen=True):
     """Part of it in ns in the sequences of `rows`."""
 
 
-@dataclass(frozen=True)
-class _Order:
+class _Order(msgspec.Struct, frozen=True):
     """Kernels in the order of their streams."""
 
     event: I64
@@ -101,8 +99,7 @@ class _Order:
     dur: I64
 
 
-@dataclass(frozen=True)
-class _Runs:
+class _Runs(msgspec.Struct, frozen=True):
     """Places where a sequence repeats, as columns."""
 
     start: I64

@@ -8,7 +8,6 @@ range of the program's own. What operators of PyTorch, its wrappers and autograd
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -82,8 +81,7 @@ def missing(context: Context) -> Message | None:
     return None if (context.host.kind == NodeKind.OPERATOR).any() else _NO_OPERATORS()
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True):
     """A sequence that repeats: positions in the tree, of one turn and of the last operator."""
 
     turn: tuple[int, ...]
@@ -109,8 +107,7 @@ def analyze(context: Context) -> Repeats:
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
 
 
-@dataclass(frozen=True)
-class _Siblings:
+class _Siblings(msgspec.Struct, frozen=True):
     """Operators that the program calls itself, by thread and parent, then by time."""
 
     node: I64

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import busy_times, host_activity, unread_device
+from traceanalyzer.analyzers import busy_times, host_activity, recorded_collectives, unread_device
 from traceanalyzer.analyzers.communicating import communication_kernels
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
@@ -34,12 +34,13 @@ class StepResources(msgspec.Struct, frozen=True):
     gpu_ns: float | None
     """Time per step in ns in which a kernel, copy or fill runs on that device; null without device events."""
     communication_ns: float | None
-    """Time per step in ns in which a collective kernel runs on that device; null without device events."""
+    """Time per step in ns in which a collective kernel runs on that device; without device events, in which a
+    collective runs on the CPU; null where there are neither."""
     exposed_communication_ns: float | None
-    """Part of it in ns in which no other kernel runs on that device; null without device events."""
+    """Part of it in ns in which no other kernel runs on that device, or no operator on the CPU; null as above."""
     host_ns: float
-    """Time per step in ns in which the host waits neither for a device nor for the loader: what threads do, and what no
-    event shows."""
+    """Time per step in ns in which the host waits neither for a device nor for the loader nor, without device events,
+    for a collective: what threads do, and what no event shows."""
     waiting_ns: float
     """Time per step in ns in which a thread that launches work waits for a device, or for room in its queue."""
     loader_ns: float
@@ -73,10 +74,12 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     within = Intervals.union(steps.start_ns, steps.end_ns)
     inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
     device, busy = busiest(context, within)
-    kernels, collectives = context.once(_kernels_of_devices).get(device, (Intervals.none(), Intervals.none()))
+    collectives, exposed = _communication(context, device)
     loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
     waiting = (_waiting(context, steps.window) & within) - loader
-    count, recorded = len(steps), _recorded(context)
+    communicates = device is not None or bool(collectives)
+    held = exposed & within if device is None else Intervals.none()
+    count, own = len(steps), recorded(context)
 
     def mean(times: Intervals) -> float:
         return times.length / count
@@ -86,20 +89,29 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         step_ns=mean(within),
         device=device,
         gpu_ns=None if device is None else mean(busy),
-        communication_ns=None if device is None else mean(collectives & within),
-        exposed_communication_ns=None if device is None else mean((collectives - kernels) & within),
-        host_ns=mean(within - waiting - loader),
+        communication_ns=mean(collectives & within) if communicates else None,
+        exposed_communication_ns=mean(exposed & within) if communicates else None,
+        host_ns=mean(within - waiting - loader - held),
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
-        recorded_device_ns=int(context.trace.device.dur_ns[recorded].sum()),
-        outside_device_ns=_outside(context, recorded, inside),
+        recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
+        outside_device_ns=_outside(context, own, inside),
         unread_device=unread_device.sign(context),
     )
 
 
-def _recorded(context: Context) -> Bool:
-    """The device events that count."""
+def _communication(context: Context, device: int | None) -> tuple[Intervals, Intervals]:
+    """When collectives run on a device, or on the CPU without one, and when nothing else does."""
+    if device is None:
+        exposed = context.once(recorded_collectives.exposed_on_host)
+        return context.once(recorded_collectives.running_on_host), exposed
+    kernels, collectives = context.once(_kernels_of_devices)[device]
+    return collectives, collectives - kernels
+
+
+def recorded(context: Context) -> Bool:
+    """Which device events count as recorded work: those whose launch was recorded, or all where most have none."""
     device = context.trace.device
     scope = context.in_scope(device.start_ns)
     linked = scope & (context.links.launch != NO_PARENT)

@@ -19,7 +19,7 @@ from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I32, I64, Array, Bool
+from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so recurring calls cannot be recognized")
@@ -51,6 +51,12 @@ class SetUp(msgspec.Struct, frozen=True):
     """Time in ns of the events in the second recorded step or later."""
     longest_start_ns: int
     """Start of the longest event in ns since the first event of the trace."""
+    usual_calls: int = 0
+    """Number of these events in usual steps: typical ones, without the first recorded step."""
+    usual_steps: int = 0
+    """Number of usual steps in which such events start."""
+    usual_ns: int = 0
+    """Time in ns of the events in usual steps."""
 
 
 class RuntimeCalls(msgspec.Struct, frozen=True):
@@ -68,6 +74,8 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
     """Number of steps from the second recorded one on in which something is compiled."""
     usual_compiling_ns_per_step: float | None = None
     """Mean time of the typical steps in ns in which something is compiled; null in reports of earlier versions."""
+    usual_steps: int = 0
+    """Number of usual steps: typical ones, without the first recorded step."""
 
 
 def missing(context: Context) -> Message | None:
@@ -93,7 +101,15 @@ def analyze(context: Context) -> RuntimeCalls:
         tuple(sorted(rows, key=_order)),
         later_compiling_steps=int((compiling.within(steps.start_ns[1:], steps.end_ns[1:]) > 0).sum()),
         usual_compiling_ns_per_step=int(compiling.within(usual.start_ns, usual.end_ns).sum()) / max(1, len(usual)),
+        usual_steps=int(_usual(context).sum()),
     )
+
+
+def _usual(context: Context) -> Bool:
+    """Which steps of the program are typical and not the first one, in which much is done once for all."""
+    found = program_steps(context).is_typical.copy()
+    found[:1] = False
+    return found
 
 
 def _compiling_times(context: Context) -> Intervals:
@@ -124,7 +140,8 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     """
     names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
     by_name = names.where(host_activity.is_loading)
-    rows = np.setdiff1d(host_activity.loading_calls(context), launches.blocked_calls(context))
+    rows = host_activity.loading_calls(context)
+    rows = rows[~np.isin(rows, launches.blocked_calls(context))]
     if not len(context.trace.device):
         rows = rows[by_name[table.name[rows]]]
     calls = _Events.of(table, rows)
@@ -173,10 +190,12 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     names = context.trace.names
     line = host_activity.python_lines(context, events.thread, events.start)
     first, groups = group(events.name, line)
+    number_of_step = program_steps(context).every.at(events.start)
+    is_usual = entries(_usual(context), number_of_step, False)
     found = []
     for number, row in enumerate(first.tolist()):
         own = groups == number
-        later = own & (step > 0)
+        later, usual = own & (step > 0), own & is_usual
         longest = np.flatnonzero(own)[(events.end - events.start)[own].argmax()]
         found.append(
             SetUp(
@@ -190,6 +209,9 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
                 later_steps=len(distinct(step[later])),
                 later_ns=Intervals.union(events.start[later], events.end[later]).length,
                 longest_start_ns=int(events.start[longest]),
+                usual_calls=int(usual.sum()),
+                usual_steps=len(distinct(number_of_step[usual])),
+                usual_ns=Intervals.union(events.start[usual], events.end[usual]).length,
             )
         )
     return sorted(found, key=_order)[:_SHOWN]

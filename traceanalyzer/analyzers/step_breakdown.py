@@ -7,8 +7,6 @@ order runs ("exclusive" time).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -154,8 +152,7 @@ def library_collectives(trace: Trace) -> Bool:
     return found
 
 
-@dataclass(frozen=True)
-class _Roles:
+class _Roles(msgspec.Struct, frozen=True):
     """What the time of steps goes to."""
 
     shown: LabelledTime

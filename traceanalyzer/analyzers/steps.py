@@ -7,9 +7,9 @@ any vendor counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.links import Links
@@ -26,8 +26,7 @@ NESTED = 16
 """A step that starts within so many others is left out: marks of merged processes overlap, a few at a time."""
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(msgspec.Struct, frozen=True):
     """Consecutive steps that do not overlap; empty if the trace has no events to make one of."""
 
     names: tuple[str, ...]

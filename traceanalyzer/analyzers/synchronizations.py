@@ -14,6 +14,8 @@ from traceanalyzer.analyzers import busy_times, host_activity, host_owners, oper
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import HostWaits
 from traceanalyzer.analyzers.idle import causes
+from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.analyzers.sums import count_by, group, members, sum_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
@@ -39,7 +41,7 @@ class Synchronization(msgspec.Struct, frozen=True):
     calls: int
     """Number of waits."""
     calls_per_step: float | None
-    """Number of waits that start between the first and the last step, per step; null without steps."""
+    """Number of waits that start between the first and the last step of the program, per step; null without steps."""
     waiting_ns: int
     """Duration of all waits in ns."""
     max_waiting_ns: int
@@ -69,7 +71,7 @@ class Synchronizations(msgspec.Struct, frozen=True):
     calls: int
     """Number of all waits."""
     calls_per_step: float | None
-    """Number of waits that start between the first and the last step, per step; null without steps."""
+    """Number of waits that start between the first and the last step of the program, per step; null without steps."""
     waiting_ns: int
     """Duration of all waits in ns."""
     waiting_idle_ns: int | None
@@ -106,7 +108,7 @@ def analyze(context: Context) -> Synchronizations:
     every = context.once(costs)
     figures = None if every is None else every[scope]
     waits = waits.take(scope)
-    window, steps = context.steps.window, len(context.steps)
+    window, steps = _steps(context).window, len(_steps(context))
     in_step = np.zeros(len(scope), np.bool_)
     if window is not None:
         in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
@@ -123,6 +125,11 @@ def analyze(context: Context) -> Synchronizations:
         rows=_rows(context, waits, in_step, figures),
         calls_outside_steps=len(scope) - int(in_step.sum()) if steps else None,
     )
+
+
+def _steps(context: Context) -> Steps:
+    """The steps of the program, which findings are about."""
+    return program_steps(context).every
 
 
 def _device_figures(figures: I64 | None) -> list[int] | list[None]:
@@ -145,7 +152,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     number = np.array([places.index(place) for place in index.places])
     owner = number[index.of_launches(context, waits.row)]
     first, groups = group(name, operators_around.chains(context, node), line, owner)
-    count, steps = len(first), len(context.steps)
+    count, steps = len(first), len(_steps(context))
     waiting = waits.end_ns - waits.start_ns
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, groups, waiting)

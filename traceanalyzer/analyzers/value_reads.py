@@ -10,7 +10,6 @@ with `aten::isfinite` and `aten::masked_select` prints.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -101,8 +100,7 @@ def analyze(context: Context) -> ValueReads:
     )
 
 
-@dataclass(frozen=True)
-class ValueRuns:
+class ValueRuns(msgspec.Struct, frozen=True):
     """Runs in typical steps, in the order of thread and time."""
 
     first: I64

@@ -117,7 +117,8 @@ def _relative(trace: Path) -> Path:
 def _report(trace: Path, settings: Config) -> None:
     """Print the report of a trace, as `traceanalyzer report` does."""
     from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
-    from traceanalyzer.pipeline import analyze, load  # noqa: PLC0415
+    from traceanalyzer.inputs.loading import load  # noqa: PLC0415
+    from traceanalyzer.pipeline import analyze  # noqa: PLC0415
     from traceanalyzer.renderers import terminal  # noqa: PLC0415
 
     spoken = delivery.spoken(None, settings)

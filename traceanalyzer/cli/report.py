@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from traceanalyzer import config, multirank, renderers
+from traceanalyzer import config, renderers
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.cli import delivery, flame, folder, one_line, page, parameters, suggestions
+from traceanalyzer.cli import delivery, flame, one_line, page, parameters, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -204,17 +204,27 @@ def _only(inputs: tuple[str, ...]) -> str:
 
 def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
-    chosen = folder.FolderInput((given,)) if opening.is_one_file(given) else folder.chosen(given)
+    if opening.is_one_file(given):
+        return _of_one_file(given, (), asked, quiet=quiet)
+    from traceanalyzer.cli import folder  # noqa: PLC0415 - what joins ranks is for folders
+
+    chosen = folder.chosen(given)
     if chosen.is_run:
         if asked.compile_logs:
             raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
         if asked.captures:
             raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
+        from traceanalyzer import multirank  # noqa: PLC0415
+
         with reading_each(quiet=quiet) as each:
             run = multirank.collect(chosen.inputs, asked.steps, each, asked.jobs)
         return _Made(run.report(asked.settings), notes=tuple(run.summary))
-    (file,) = chosen.inputs
-    beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else chosen.captures))
+    return _of_one_file(chosen.inputs[0], chosen.captures, asked, quiet=quiet)
+
+
+def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: bool) -> _Made:
+    """The report on one file, beside which there may be captures of its graphs."""
+    beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else captures))
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress, asked.jobs)
         if isinstance(content, Difference):

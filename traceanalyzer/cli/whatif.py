@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer import config, output, renderers
+from traceanalyzer import config, multirank, output, renderers
 from traceanalyzer.cli import delivery, one_line, parameters, standard_output
 from traceanalyzer.cli.delivery import SCREEN
 from traceanalyzer.cli.parameters import ParamType
-from traceanalyzer.cli.progress import reading
+from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening
+from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.prediction import whatif
 from traceanalyzer.renderers import what_if as formats
@@ -56,8 +57,10 @@ class _Speedup(ParamType[tuple[str, float]]):
 
 
 @click.command("whatif")
-@click.argument("given", metavar="TRACE", shell_complete=parameters.files)
-@click.option("--loader", type=_Factor(), metavar="MS", help="A wait for the loader takes at most MS milliseconds.")
+@click.argument("given", metavar="TRACE...", nargs=-1, required=True, shell_complete=parameters.files)
+@click.option(
+    "--loader", type=_Factor(), metavar="MS", help="With workers, waits for the loader take at most MS milliseconds."
+)
 @click.option(
     "--speedup",
     type=_Speedup(),
@@ -75,6 +78,14 @@ class _Speedup(ParamType[tuple[str, float]]):
 @click.option("--bandwidth", type=_Factor(), metavar="FACTOR", help="Collectives are FACTOR times as fast.")
 @click.option("--overlap", is_flag=True, help="Collectives overlap with computation.")
 @click.option("--graphs", is_flag=True, help="One CUDA graph launches all kernels of a step.")
+@click.option(
+    "--rank",
+    "ranks",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="N",
+    help="Of several ranks: rank N takes no longer than the median of all. Repeatable.",
+)
 @parameters.output("the prediction", renderers.suffixes(_FORMATS))
 @parameters.form(_FORMATS)
 @parameters.top("20")
@@ -85,7 +96,7 @@ class _Speedup(ParamType[tuple[str, float]]):
 @parameters.quiet
 def command(
     *,
-    given: str,
+    given: tuple[str, ...],
     loader: float | None,
     speedup: tuple[tuple[str, float], ...],
     free: tuple[str, ...],
@@ -93,6 +104,7 @@ def command(
     bandwidth: float | None,
     overlap: bool,
     graphs: bool,
+    ranks: tuple[int, ...],
     outputs: tuple[str, ...],
     form: str | None,
     top: int | None,
@@ -114,12 +126,16 @@ def command(
     to its work on the GPU, with everything that it calls; if it has none there, to its time on the host, like a change
     of an owner.
 
+    Traces of several ranks of one run, named one by one or by their folder, are replayed together. Then only --rank
+    applies; without it, a table shows what each rank costs the others.
+
     \b
     Examples:
       traceanalyzer whatif trace.json.gz
       traceanalyzer whatif trace.json.gz --loader 0
       traceanalyzer whatif trace.json.gz --speedup "aten::convolution*=2"
       traceanalyzer whatif trace.json.gz --free class:elementwise -o whatif.html
+      traceanalyzer whatif traces/ --rank 2
 
     \b
     Exit codes:
@@ -134,22 +150,22 @@ def command(
     speedups = dict(speedup)
     if len(speedups) < len(speedup):
         raise UsageError("--speedup: the same selector is given twice")
-    with reading(given, quiet=quiet) as progress:
-        trace = opening.read(given, progress, jobs)
-        if not isinstance(trace, Trace):
-            what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
-            raise UsageError(f"{given}: {what}, which have no events to replay; name the trace")
-        found = whatif(
-            trace,
-            loader=loader,
-            speedup=speedups,
-            free=free,
-            no_sync=no_sync,
-            bandwidth=bandwidth,
-            overlap=overlap,
-            graphs=graphs,
-            steps=StepChoice(first, last, skip_warmup),
-        )
+    choice = StepChoice(first, last, skip_warmup)
+    measured = _measured(given, choice, jobs, quiet=quiet)
+    found = whatif(
+        measured,
+        loader=loader,
+        speedup=speedups,
+        free=free,
+        no_sync=no_sync,
+        bandwidth=bandwidth,
+        overlap=overlap,
+        graphs=graphs,
+        ranks=ranks,
+        steps=choice,
+    )
+    for line in measured.summary if isinstance(measured, MeasuredRun) else ():
+        click.echo(one_line(line), err=True)
     for target in targets:
         if target.path != SCREEN:
             output.write(Path(target.path), formats.render(found, target.form, top, spoken), force=force)
@@ -160,3 +176,21 @@ def command(
                 formats.show(found, sys.stdout, top, spoken)
         else:
             standard_output.put(formats.render(found, target.form, top, spoken))
+
+
+def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bool) -> Trace | MeasuredRun:
+    """The one trace that was named, or the ranks of a run.
+
+    Raises:
+        UnusableInputError: No file can be used.
+        UsageError: What was named has no events to replay, or is no run.
+    """
+    if len(given) > 1 or not opening.is_one_file(given[0]):
+        with reading_each(quiet=quiet) as progress:
+            return multirank.collect(given, steps, progress, jobs)
+    with reading(given[0], quiet=quiet) as advance:
+        trace = opening.read(given[0], advance, jobs)
+    if not isinstance(trace, Trace):
+        what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
+        raise UsageError(f"{given[0]}: {what}, which have no events to replay; name the trace")
+    return trace

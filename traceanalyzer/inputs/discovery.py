@@ -6,9 +6,10 @@ import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePosixPath
+
+import msgspec
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import file_names
@@ -17,8 +18,7 @@ from traceanalyzer.inputs.storage import is_url, local_path
 _MAGIC = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(msgspec.Struct, frozen=True):
     """A file that may be an input, or a place that cannot be read."""
 
     location: str

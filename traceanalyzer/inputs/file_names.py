@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 
@@ -47,6 +46,8 @@ def _safe_part(part: str) -> str:
     data = os.fsencode(part)
     if is_plain and len(data) <= _LONGEST_PART:
         return part
+    import hashlib  # noqa: PLC0415 - only for names that are not plain
+
     kept = "".join(c if c.isprintable() and c not in _RESERVED else "_" for c in part).strip(". ")
     short = kept.encode()[: _LONGEST_PART - _DIGEST - 1].decode("utf-8", "ignore")
     return f"{short}-{hashlib.sha256(data).hexdigest()[:_DIGEST]}"

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
+
+import msgspec
 
 _RANK = re.compile(r"(?<![a-z])(?<!local.)(?<!local)(?:global[-_.]?)?rank[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _TENSOR_PARALLEL = re.compile(r"(?<![a-z])TP[-_](\d{1,5})(?!\d)", re.IGNORECASE)
@@ -27,8 +28,7 @@ _DIGITS = re.compile(r"\d+")
 _ANY = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class RankFile:
+class RankFile(msgspec.Struct, frozen=True):
     """What grouping needs to know of a file."""
 
     name: str
@@ -40,8 +40,7 @@ class RankFile:
     """Absolute start of the recording in ns; None if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankGroup:
+class RankGroup(msgspec.Struct, frozen=True):
     """The files of the ranks of one run."""
 
     name: str
@@ -58,8 +57,7 @@ class RankGroup:
         return tuple((a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """What the name of a file shows about its run."""
 
     folder: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import IO
 
@@ -56,8 +55,7 @@ class FileKind(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(msgspec.Struct, frozen=True):
     """What the first bytes of a file tell."""
 
     kind: FileKind
@@ -68,8 +66,7 @@ class Peek:
     world_size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SniffedFile:
+class SniffedFile(msgspec.Struct, frozen=True):
     """A file that was found, and what its first bytes show; exactly one of `peek` and `failure` is set."""
 
     found: FoundFile

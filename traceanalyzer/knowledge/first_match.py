@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import compress, pairwise
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_PLAIN = re.compile(r"[a-z0-9_:]")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_:")
+_PART = re.compile(r"\\.|\[.[^\]]*\]|\{[^}]*\}|.", re.DOTALL)
+"""A bracket that follows the opening one at once is in the set."""
 _OPTIONAL = frozenset("?*{")
 """What follows a character that need not be there."""
 
@@ -25,14 +27,21 @@ class FirstMatch(Generic[T]):
 
     def __init__(self, table: Iterable[tuple[str, T]]) -> None:
         self._table = tuple(table)
-        self._words: list[str] = []
-        self._alternatives: list[tuple[re.Pattern[str] | None, T]] = []
+
+    @cached_property
+    def _lines(self) -> tuple[list[str], list[tuple[str | None, T]]]:
+        """A word for each alternative, and the alternative itself with what it means; None for those that are the word.
+
+        Most are never tried, so none is compiled before it is.
+        """
+        words: list[str] = []
+        lines: list[tuple[str | None, T]] = []
         for pattern, meaning in self._table:
             for alternative in alternatives(pattern):
                 word = required_word(alternative)
-                is_word = alternative.lower() == word
-                self._words.append(word)
-                self._alternatives.append((None if is_word else re.compile(alternative, re.IGNORECASE), meaning))
+                words.append(word)
+                lines.append((None if alternative.lower() == word else alternative, meaning))
+        return words, lines
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[str], T]]:
@@ -43,10 +52,16 @@ class FirstMatch(Generic[T]):
         """What the first pattern means that matches anywhere in the text; None where none does."""
         if not text.isascii():  # case is more than lower() there: the Kelvin sign matches a k
             return next((meaning for pattern, meaning in self.patterns if pattern.search(text)), None)
-        for pattern, meaning in compress(self._alternatives, map(text.lower().__contains__, self._words)):
-            if pattern is None or pattern.search(text):
+        words, lines = self._lines
+        for alternative, meaning in compress(lines, map(text.lower().__contains__, words)):
+            if alternative is None or _compiled(alternative).search(text):
                 return meaning
         return None
+
+
+@cache
+def _compiled(alternative: str) -> re.Pattern[str]:
+    return re.compile(alternative, re.IGNORECASE)
 
 
 def alternatives(pattern: str) -> list[str]:
@@ -65,7 +80,7 @@ def required_word(alternative: str) -> str:
     runs = [""]
     parts = [*_parts(alternative), ("", 0)]
     for (part, depth), (following, _) in pairwise(parts):
-        if depth == 0 and _PLAIN.fullmatch(part.lower()) and following[:1] not in _OPTIONAL:
+        if depth == 0 and part.lower() in _PLAIN and following[:1] not in _OPTIONAL:
             runs[-1] += part.lower()
         else:
             runs.append("")
@@ -74,17 +89,8 @@ def required_word(alternative: str) -> str:
 
 def _parts(pattern: str) -> Iterator[tuple[str, int]]:
     """Characters, escaped ones, sets in brackets and repetitions in braces, each with the groups it is in."""
-    depth = position = 0
-    while position < len(pattern):
-        part = _part(pattern, position)
-        position += len(part)
+    depth = 0
+    for part in _PART.findall(pattern):
         depth -= part == ")"
         yield part, depth + (part == ")")
         depth += part == "("
-
-
-def _part(pattern: str, position: int) -> str:
-    if pattern[position] == "\\":
-        return pattern[position : position + 2]
-    closing = {"[": "]", "{": "}"}.get(pattern[position])
-    return pattern[position : pattern.index(closing, position + 2) + 1] if closing else pattern[position]

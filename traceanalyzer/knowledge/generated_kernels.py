@@ -8,8 +8,9 @@ known name that fits is taken; a word that begins no known name counts as an ope
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from traceanalyzer.knowledge.kernel_names import NAMES_KEPT
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
@@ -79,8 +80,7 @@ _NORMS = re.compile(r"_norm(_|$)(?!.*vector)")
 _PLAIN_NORMS = frozenset({"linalg_vector_norm", "linalg_norm", "_weight_norm_interface", "weight_norm_interface"})
 
 
-@dataclass(frozen=True)
-class Generated:
+class Generated(msgspec.Struct, frozen=True):
     """What the name of a generated kernel shows."""
 
     kind: str

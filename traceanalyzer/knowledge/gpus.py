@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+
+import msgspec
 
 from traceanalyzer.trace.model import Device
 
@@ -82,8 +83,7 @@ MI355X          \bMI355X            -      256  8000    78.6   78.6   157.3  157
 """
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(msgspec.Struct, frozen=True):
     """One model of a GPU. Rates are in TFLOP/s and named after types; None is unknown."""
 
     name: str

@@ -7,7 +7,8 @@ called inside has the role, too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks.framework import matching
@@ -16,8 +17,7 @@ from traceanalyzer.knowledge.python_frames import parse
 _MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")
 
 
-@dataclass(frozen=True)
-class HostRole:
+class HostRole(msgspec.Struct, frozen=True):
     """One line in the table of roles. A pattern that is None matches nothing."""
 
     id: str
@@ -32,6 +32,12 @@ class HostRole:
     builtins: re.Pattern[str] | None = None
     """Found in names of built-in functions, `<built-in function sleep>`."""
 
+
+_WAITING = re.compile(
+    r"^<built-in (?:function (?:sleep|select|read|recv|waitpid)>"
+    r"|method (?:sleep|poll|select|acquire|recv|recv_into) of "
+    r"|method (?:read|read1|readinto|readline|readall) of _io\.(?:FileIO|Buffered\w+|TextIOWrapper) )"
+)
 
 _DATA = r"(?:image|video|audio|frame|text|input|batch|data|sample|example|prompt|query|document)s?"
 _WORD = r"(?<![A-Za-z0-9_])"
@@ -132,6 +138,11 @@ ROLES: tuple[HostRole, ...] = (
     HostRole("sleep", builtins=matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
 )
 """The roles; of several that match, the first is told."""
+
+
+def is_waiting(name: str) -> bool:
+    """Whether a process waits in a built-in function: for a clock, files, sockets, locks, other processes."""
+    return _WAITING.search(name) is not None
 
 
 def of_frame(name: str) -> str | None:

@@ -8,7 +8,8 @@ than two has its PCIe slot.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.trace.model import Device
@@ -41,8 +42,7 @@ MI355X          Infinity Fabric  537   AMD Instinct MI355X data sheet (2025)
 """
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """What connects the GPUs of a machine."""
 
     name: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True)
-class LoaderMaker:
+class LoaderMaker(msgspec.Struct, frozen=True):
     """A library whose loop asks its own loader for batches."""
 
     title: str

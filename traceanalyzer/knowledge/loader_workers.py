@@ -7,7 +7,7 @@ it is predicted from the other (`scripts/whatif_errors.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 SLOWDOWN = (0.0, 0.31)
 """Time that the rest of a step loses per time that workers load, at least and at most: two pairs of recordings of
@@ -21,8 +21,7 @@ READY_NS = 2 * FETCH_NS
 """Wait in ns up to which a batch of a worker was ready (own choice: twice what fetching it usually takes)."""
 
 
-@dataclass(frozen=True)
-class LoadedSteps:
+class LoadedSteps(msgspec.Struct, frozen=True):
     """Steps of a program that waits for its loader; times in ns per step."""
 
     step_ns: float

@@ -8,7 +8,8 @@ folder of packages shows (`.../site-packages/torch/...`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _INSTALLED = re.compile(
     r"(?:^|[/\\])(?:site|dist)-packages[/\\]"
@@ -74,8 +75,7 @@ _ANONYMOUS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
 """Functions without a name, `<lambda>` or `<listcomp>`, which belong to the function around them."""
 
 
-@dataclass(frozen=True)
-class PythonFrame:
+class PythonFrame(msgspec.Struct, frozen=True):
     """A frame's name, taken apart."""
 
     path: str

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import key_averages, kineto
+from traceanalyzer.readers import kineto
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.document import TableDocument
@@ -41,6 +41,8 @@ def _is_trace(source: Source) -> bool:
 
 
 def _read_text(source: Source) -> TableDocument:
+    from traceanalyzer.readers import key_averages  # noqa: PLC0415 - only for texts
+
     data = source.peek(_LONGEST_TEXT)
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
     document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)

@@ -106,7 +106,7 @@ def card(finding: Finding, language: Language) -> Card:
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
         not_when=language.say(finding.not_when),
-        basis=language.say(saving.basis) if saving else None,
+        basis=language.sentence(language.say(saving.basis)) if saving else None,
         calculation=finding_texts.calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
         code=finding.code,
         links=finding.links,

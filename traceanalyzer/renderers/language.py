@@ -57,6 +57,9 @@ _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
 _ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
 
+_SENTENCE = Text("sentence", "{phrase}.", "a sentence with its full stop")
+_ENDS = (".", "!", "?", "。", "！", "？")
+
 
 class Language:
     """English, and the interface of every language."""
@@ -94,6 +97,12 @@ class Language:
     def colon(self) -> str:
         """What stands behind a label."""
         return self.text(_LABELLED, label="", value="").strip()
+
+    def sentence(self, phrase: str) -> str:
+        """Write a phrase as a sentence; a name or number at its beginning stays as it is."""
+        if phrase.partition(" ")[0].isalpha():
+            phrase = phrase[0].upper() + phrase[1:]
+        return phrase if not phrase or phrase.endswith(_ENDS) else self.text(_SENTENCE, phrase=phrase)
 
     def list(self, items: Iterable[str]) -> str:
         """Names or values one after another, without a word between them."""

@@ -7,6 +7,8 @@ import unicodedata
 
 _CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACE = re.compile(r"\s+")
+_CODE = re.compile(r"(?<!`)`([^`|\s](?:[^`|]*[^`|\s])?)`(?!`)")
+"""Code in a sentence. What holds a pipe stays text: it would end the cell of a Markdown table even in code."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How text begins that spreadsheets take for a formula, fullwidth signs included (owasp.org, CSV Injection)."""
 
@@ -26,6 +28,11 @@ def visible(name: str) -> str:
     if name.isprintable():  # nearly every name is, and there are a million of them in a report of long ones
         return name
     return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
+
+
+def code_parts(sentence: str) -> list[str]:
+    """Split a sentence at the code in it, which stands between backticks; every second part is code."""
+    return _CODE.split(sentence)
 
 
 def inert(cell: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 import msgspec
 
@@ -13,7 +13,7 @@ from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean, clipped
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Section, SectionColumn, SectionTable
-from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatIf
+from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatHelps, WhatIf
 
 FORMATS = ("terminal", "markdown", "html", "json")
 
@@ -36,6 +36,11 @@ _LONGER = Text(
 )
 _SAME = Text("whatif-same", "The step would take as long as before: {before:ns}.")
 _INTERVAL = Text("whatif-interval", "The saving is between {low:ns} and {high:ns}.")
+_WORKERS = Text(
+    "whatif-workers",
+    "The interval includes what worker processes of the loader may cost: cores, memory bandwidth, and the time to "
+    "fetch a batch.",
+)
 _BOUND = Text(
     "whatif-bound",
     "The step takes {before:ns}; with the changes it would take between {low:ns} and {high:ns}.",
@@ -71,6 +76,11 @@ _KINDS = {
     "bandwidth": Text("whatif-kind-bandwidth", "communication {factor} times as fast"),
     "overlap": Text("whatif-kind-overlap", "communication overlaps with computation"),
     "graphs": Text("whatif-kind-graphs", "one graph launches all kernels of a step", "a CUDA graph"),
+    "rank": Text(
+        "whatif-kind-rank",
+        "rank {selector} takes no longer than the median of all ranks",
+        "a process of a distributed training; selector is its number",
+    ),
 }
 _FOUND = {
     "loader": Text("whatif-found-loader", "DataLoader"),
@@ -96,6 +106,16 @@ _WHAT = (
     SectionColumn(Text("whatif-free-range", "Interval"), "", is_extra=True),
     SectionColumn(Text("whatif-saves-half", "If twice as fast"), "ns"),
     SectionColumn(Text("whatif-half-range", "Interval, twice as fast"), "", is_extra=True),
+)
+_OPTIONS = (
+    SectionColumn(Text("whatif-option", "Option", "of the command line"), "", is_name=True),
+    SectionColumn(Text("whatif-saves", "Saves", "time by which a step gets shorter"), "ns"),
+    SectionColumn(Text("whatif-free-range", "Interval"), ""),
+)
+_RANKS = Text(
+    "whatif-ranks",
+    "Each rank alone, if its work and transfers took no longer than the median of all ranks.",
+    "below a heading, above a table of ranks of a distributed training",
 )
 
 
@@ -150,15 +170,34 @@ def sections(found: WhatIf, top: int) -> Iterator[Section]:
     """What a prediction shows."""
     yield Section("prediction", _ANSWER, messages=tuple(_messages(found)), is_essential=True)
     if found.edits:
-        rows = tuple((_change(edit), _FOUND[edit.found](), edit.device_events, edit.calls) for edit in found.edits)
-        table = SectionTable("changes", _EDITS, rows, len(rows))
+        rows = tuple(_edit(edit) for edit in found.edits)
+        table = SectionTable("changes", _EDITS[: len(rows[0])], rows, len(rows))
         yield Section("changes", _CHANGES, tables=(table,))
     if found.helps:
-        helps = tuple(
+        says = (_RANKS(),) if found.helps[0].kind == "rank" else ()
+        yield Section("helps", _HELPS, messages=says, tables=tuple(_helps(found.helps, top)))
+
+
+def _edit(edit: AppliedChange) -> tuple[Any, ...]:
+    """A change, and what it is about; of a rank that is all its work."""
+    if edit.device_events is None:
+        return (_change(edit),)
+    return _change(edit), _FOUND[edit.found](), edit.device_events, edit.calls
+
+
+def _helps(found: Sequence[WhatHelps], top: int) -> Iterator[SectionTable]:
+    """What takes time, and could be free or twice as fast; and options, which are changes that are made or not."""
+    things = [row for row in found if row.half_ns is not None]
+    options = [row for row in found if row.half_ns is None]
+    if things:
+        rows = tuple(
             (row.selector, row.free_ns[1], _range(row.free_ns), row.half_ns and row.half_ns[1], _range(row.half_ns))
-            for row in found.helps[:top]
+            for row in things[:top]
         )
-        yield Section("helps", _HELPS, tables=(SectionTable("helps", _WHAT, helps, len(found.helps)),))
+        yield SectionTable("helps", _WHAT, rows, len(things))
+    if options:
+        changed = tuple((row.selector, row.free_ns[1], _range(row.free_ns)) for row in options[:top])
+        yield SectionTable("options", _OPTIONS, changed, len(options))
 
 
 def _messages(found: WhatIf) -> Iterator[Message]:
@@ -177,6 +216,8 @@ def _messages(found: WhatIf) -> Iterator[Message]:
             yield _SAME(before=before)
         if round(low) != round(high):
             yield _INTERVAL(low=low, high=high)
+            if any(edit.kind == "loader" for edit in found.edits):
+                yield _WORKERS()
     if found.edits and found.next_bottleneck:
         yield _NEXT[found.next_bottleneck]()
     yield (_ABSTAINS if found.replay.abstained else _ERROR)(error=error)

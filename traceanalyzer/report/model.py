@@ -211,12 +211,14 @@ class Resources(msgspec.Struct, frozen=True):
     gpu_ns: float | None
     """Time per step in ns in which the busiest device works, communication included; null if unknown."""
     host_ns: float | None
-    """Time per step in ns in which the host waits neither for a device nor for the loader; null if unknown."""
+    """Time per step in ns in which the host waits neither for a device nor for the loader nor, without a device, for
+    collectives; null if unknown."""
     loader_ns: float | None
     """Time per step in ns in which the host waits for the loader; null if unknown."""
     communication_ns: float | None
     """Time per step in ns in which the busiest device runs collective kernels, of several ranks without waiting for
-    each other; null if unknown, and in a table."""
+    each other; without a device, in which collectives run on the CPU and no operator does; null if unknown, and in a
+    table."""
 
 
 class Headline(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ from msgspec import Raw
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
+from traceanalyzer.inputs.loading import load
 from traceanalyzer.knowledge import marks
-from traceanalyzer.pipeline import load
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON

@@ -15,6 +15,7 @@ MODULES = (
     "sync_item_frequent",
     "sync_dynamic_shape",
     "sync_device_wide",
+    "sync_between_launches",
     "allocator_malloc_in_step",
     "gpu_underutilized",
     "launch_bound_small_kernels",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
 from traceanalyzer.analyzers.roofline import RooflineRow
@@ -22,8 +23,7 @@ WITHOUT_PEER = 0.3
 _ALIGNMENT = re.compile(r"align(\d+)")
 
 
-@dataclass(frozen=True)
-class Slow:
+class Slow(msgspec.Struct, frozen=True):
     row: RooflineRow
     share: float
     """Share of its roof that it reaches, over that of aligned products."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.peers import Peer
 from traceanalyzer.analyzers.roofline import Roofline
@@ -19,8 +20,7 @@ _REACHED = 0.5
 _NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: use group_by_input_shape=True")
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """Calls that cost too much; times are of the whole recording."""
 
     name: str

@@ -50,7 +50,9 @@ def _need_steps(facts: Facts) -> None:
 
 
 def without_recording(facts: Facts, time_ns: float, events: float) -> float:
-    """Time without what recording the events in it cost at least.
+    """A time as it counts beside the recorded step, at least, if recording an event cost as little as was measured.
+
+    The time is without what recording the events in it cost, and so is the step, which makes it a larger part of that.
 
     Args:
         facts: The measured run.
@@ -60,7 +62,10 @@ def without_recording(facts: Facts, time_ns: float, events: float) -> float:
     has_shapes = facts.summary is not None and bool(facts.summary.options.record_shapes)
     runs = overheads()
     cost = min(run.operator.low_ns + (run.shapes.low_ns if has_shapes else 0.0) for run in runs) if runs else 0.0
-    return max(0.0, time_ns - events * cost)
+    left = max(0.0, time_ns - events * cost)
+    every = sum(row.calls for row in facts.operators) / facts.steps
+    step = max(left, facts.step_ns - every * cost)
+    return min(time_ns, left * facts.step_ns / step) if step else 0.0
 
 
 def most(facts: Facts, time_ns: float) -> float:

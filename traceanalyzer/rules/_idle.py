@@ -28,6 +28,10 @@ EVENTS = Threshold(
     "kernels, copies and fills that must have run in the steps",
     "own choice, because fewer are a test of one operator, not a program",
 )
+_OFTEN = 0.05
+"""Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
+_MANY = 20
+"""Own choice: fewer waits per step have findings of their own, and are removed one by one."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -76,10 +80,28 @@ def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
     return next((device for device in found.devices if device.device == number), None)
 
 
-def per_step(facts: Facts, cause: str) -> float | None:
-    """Idle time of a steady step that has this cause, in ns; None if unknown."""
+def waits_often(found: StepIdle, device: DeviceInSteps) -> bool:
+    """Whether the host waits so often that each wait is soon followed by the next one, which no graph could hold."""
+    return found.waits > _OFTEN * device.events
+
+
+def waits_again_and_again(found: StepIdle, device: DeviceInSteps) -> bool:
+    """Whether there are besides so many waits in a step that one less would change little."""
+    return waits_often(found, device) and found.waits >= _MANY * found.steps
+
+
+def per_later_step(facts: Facts, cause: str) -> float | None:
+    """Idle time of a steady step after the first recorded one that has this cause, in ns; None if unknown."""
     found = facts.find("step_idle", StepIdle)
-    device = busiest(facts, found) if found and found.steps else None
+    device = busiest(facts, found) if found and found.later_steps else None
     if found is None or device is None:
         return None
-    return sum(row.time_ns for row in device.causes if row.cause == cause) / found.steps
+    return sum(row.later_ns for row in device.causes if row.cause == cause) / found.later_steps
+
+
+def only_in_first_step(found: StepIdle, device: DeviceInSteps, *causes: str) -> float:
+    """Idle time in ns for some causes that the first recorded step has beyond what later steps have; 0 if unknown."""
+    rows = [row for row in device.causes if row.cause in causes]
+    later = sum(row.later_ns for row in rows)
+    first = sum(row.time_ns for row in rows) - later
+    return max(0.0, first - later / found.later_steps) if found.later_steps else 0.0

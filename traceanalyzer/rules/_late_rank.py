@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.rules.facts import Facts
 
 
-@dataclass(frozen=True)
-class LateRank:
+class LateRank(msgspec.Struct, frozen=True):
     """A rank that others wait for."""
 
     row: Straggler

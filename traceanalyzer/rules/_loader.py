@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from traceanalyzer.analyzers import loading_in_workers
 from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
+from traceanalyzer.analyzers.loading_in_workers import Room
 from traceanalyzer.analyzers.step_breakdown import Average
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
@@ -18,23 +18,13 @@ FEW_WORKERS = 2
 """Number of workers to advise if the number of cores is unknown; the training itself needs cores, too (own choice)."""
 
 
-WORTH_NS = 1_000_000
-"""Waiting per step in ns below which nothing is promised (own choice: a batch from a worker takes about as long to be
-fetched)."""
-
-
 def has_workers(facts: Facts) -> bool | None:
     """Whether the batches that the program waits for come from workers: by a capture, or by the iterators' names."""
-    known = _settings.workers(facts)
-    if known is not None:
-        return known > 0
-    if facts.table is not None:
-        rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_dataloader(row)]
-        waits = [(row.self_cpu_ns or 0, is_in_process(row.name)) for row in rows]
-    else:
-        found = facts.find("dataloader", DataLoader)
-        waits = [(loader.exposed_ns, loader.in_process) for loader in (found.loaders if found else ())]
-    in_process = max(waits, key=lambda wait: wait[0], default=(0, None))[1]
+    if facts.table is None:
+        return loading_in_workers.are_workers(_loaders(facts), facts.capture.facts if facts.capture else None)
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_dataloader(row)]
+    longest = max(rows, key=lambda row: row.self_cpu_ns or 0, default=None)
+    in_process = None if longest is None else is_in_process(longest.name)
     return None if in_process is None else not in_process
 
 
@@ -63,28 +53,10 @@ def code_without_gpu() -> str:
     return f"DataLoader(dataset, num_workers={FEW_WORKERS}, persistent_workers=True)"
 
 
-@dataclass(frozen=True)
-class Room:
-    """Whether cores are free for workers."""
-
-    cores: int | None
-    """Hardware threads that the program may use; None if unknown."""
-    busy: int
-    """Of them, those that the program keeps busy."""
-    is_free: bool
-    """Whether a worker has a core of its own. Two hardware threads of one core share its units, so half of them count.
-    Without a figure: a program on a GPU leaves cores free, one on the CPU uses all of them."""
-
-
 def room(facts: Facts) -> Room:
     """Cores and busy threads, by a capture."""
-    on_host = facts.resources.gpu_ns is None
     host = facts.capture.facts.host if facts.capture else None
-    cores, threads = (host.cpus, host.threads) if host else (None, None)
-    if cores is None:
-        return Room(None, 1, not on_host)
-    busy = (threads or cores) if on_host else 1
-    return Room(cores, min(busy, cores), 2 * (busy + 1) <= cores)
+    return loading_in_workers.room(host, is_on_host=facts.resources.gpu_ns is None)
 
 
 def is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:
@@ -102,30 +74,21 @@ def with_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSave
         average: Means over the steps.
         share: Share of the waiting that goes away, if there are several loaders.
     """
-    exposed, full = average.dataloader_ns * share, average.dataloader_full_ns * share
-    rest, waiting = average.duration_ns - exposed, min(full, _asleep(facts) * full)
-    is_free = room(facts).is_free
-    saved = min(exposed, max(0.0, average.duration_ns - max(rest, full)))
-    lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
-    if not is_free:
-        saved = min(saved, waiting)
-    low = max(0.0, saved - lost) if exposed >= WORTH_NS else 0.0
-    basis = _FREE(slowdown=SLOWDOWN[1], fetch=FETCH_NS) if is_free else _basis_busy(facts, waiting, full)
-    return TimeSaved("loader", (low, exposed), basis, (low, exposed), {"loader": exposed})
+    own, loaders = room(facts), _loaders(facts)
+    saved = loading_in_workers.saving(average, loaders, own, share)
+    asleep = min(1.0, loading_in_workers.asleep_share(loaders))
+    basis = _FREE(slowdown=SLOWDOWN[1], fetch=FETCH_NS) if own.is_free else _basis_busy(own, asleep)
+    return TimeSaved("loader", saved, basis, saved, {"loader": saved[1]})
 
 
-def _asleep(facts: Facts) -> float:
-    """Share of the waits in which the process itself only waits, as far as stacks tell."""
+def _loaders(facts: Facts) -> tuple[Loader, ...]:
     found = facts.find("dataloader", DataLoader)
-    loaders = [loader for loader in (found.loaders if found else ()) if loader.asleep_ns is not None]
-    total = sum(loader.total_ns for loader in loaders)
-    return sum(loader.asleep_ns or 0 for loader in loaders) / total if total else 0.0
+    return found.loaders if found else ()
 
 
-def _basis_busy(facts: Facts, waiting: float, full: float) -> Message:
-    if waiting >= _MOSTLY * full:
-        return _ASLEEP(share=waiting / full, fetch=FETCH_NS)
-    own = room(facts)
+def _basis_busy(own: Room, asleep: float) -> Message:
+    if asleep >= _MOSTLY:
+        return _ASLEEP(share=asleep, fetch=FETCH_NS)
     return _UNKNOWN() if own.cores is None else _BUSY(cores=own.cores, threads=own.busy)
 
 

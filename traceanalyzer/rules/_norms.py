@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.convolution_norms import ConvolutionNorms
 from traceanalyzer.report.message import Text
@@ -25,8 +26,7 @@ _COUNTS = Text(
 )
 
 
-@dataclass(frozen=True)
-class Norms:
+class Norms(msgspec.Struct, frozen=True):
     """Sums over the whole recording."""
 
     calls: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
@@ -16,6 +17,8 @@ _MOST = 0.5
 """Share of the idle time from which on an owner stands for it."""
 _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
+_NAMED = 0.01
+"""Share of the time of all owners from which on a part of the program is told before operators (own choice)."""
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
 """Where the library lies whose pipelines make loaders of their own."""
@@ -38,12 +41,17 @@ def name(row: HostOwner | GapOwner) -> str | Message:
     if row.role == "buffer-broadcast" and row.kind == "mark":
         return _BUFFERS()
     if row.kind == "backward":
-        return _BACKWARD(name=row.name)
+        return _BACKWARD(name=_unquoted(row.name))
     if row.kind == "autograd":
         return _AUTOGRAD()
     if row.file is not None and row.kind in ("function", "library"):
-        return f"`{PurePosixPath(row.file.replace(chr(92), '/')).name}: {row.name}`"
-    return f"`{row.name}`"
+        return f"`{_unquoted(PurePosixPath(row.file.replace(chr(92), '/')).name)}: {_unquoted(row.name)}`"
+    return f"`{_unquoted(row.name)}`"
+
+
+def _unquoted(text: str) -> str:
+    """A name without the sign that would end it in a sentence."""
+    return text.replace("`", "'")
 
 
 def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None = None) -> CodePlace:
@@ -66,6 +74,23 @@ def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
     rows = [row for row in rows if row.role not in OF_OTHER_RULES]
     rows.sort(key=lambda row: -(row.idle_self_ns or 0))
     return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
+
+
+def named_first(rows: Sequence[GapOwner]) -> list[GapOwner]:
+    """Parts of the program with a hundredth of the time of all or more, then the rest: operators are in any program."""
+    least = _NAMED * sum(row.time_ns for row in rows)
+    return sorted(rows, key=lambda row: row.kind in _LEAVES or row.time_ns < least)
+
+
+def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
+    """Whose the time of gaps is, with that time per step in ns, without what other rules are about; five at most."""
+    own = [row for row in rows if row.role not in OF_OTHER_RULES]
+    return tuple(place(row, row.time_ns / steps, row.longest_start_ns) for row in own[:5])
+
+
+def total(listed: Iterable[CodePlace]) -> float:
+    """What some places sum to."""
+    return sum(place.value or 0.0 for place in listed)
 
 
 def role(facts: Facts, wanted: str) -> RoleTimes | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
 from traceanalyzer.knowledge.first_match import FirstMatch
@@ -80,8 +81,7 @@ THRESHOLDS = (
 )
 
 
-@dataclass(frozen=True)
-class Fp32Products:
+class Fp32Products(msgspec.Struct, frozen=True):
     """Products in fp32 on ordinary cores, summed over the recording."""
 
     time_ns: int
@@ -91,8 +91,7 @@ class Fp32Products:
     """The longest first."""
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(msgspec.Struct, frozen=True):
     """How the products of a run are computed."""
 
     capability: tuple[int, int] | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from traceanalyzer.analyzers.accelerators import Accelerators
 from traceanalyzer.rules.facts import Facts, OperatorFact
@@ -27,8 +28,7 @@ def host_share(meaning: str, default: float, source: str) -> Threshold:
     return Threshold(HOST_SHARE, default, "share", f"{meaning} over the step, in a program without a GPU", source)
 
 
-@dataclass(frozen=True)
-class Processor:
+class Processor(msgspec.Struct, frozen=True, dict=True):
     """The processor whose time a rule about operators counts.
 
     On a GPU that is the time of the kernels that an operator launches, on a CPU the time of the operator itself

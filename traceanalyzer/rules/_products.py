@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge import op_models
@@ -24,8 +25,7 @@ _AFTER_BIAS = frozenset({"addmm", "baddbmm", "_addmm_activation"})
 """Products whose operands come after a tensor that is added."""
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(msgspec.Struct, frozen=True):
     """A product of an `m` by `k` and a `k` by `n` matrix, `batch` times."""
 
     batch: int

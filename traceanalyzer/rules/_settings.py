@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers import loading_in_workers
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
 from traceanalyzer.rules.facts import Facts
 
 
 def workers(facts: Facts) -> int | None:
     """Number of worker processes of the loader with the fewest."""
-    loaders = facts.capture.facts.loaders if facts.capture else None
-    known = [loader.workers for loader in loaders or () if loader.workers is not None]
-    return min(known, default=None)
+    return loading_in_workers.fewest_workers(facts.capture.facts if facts.capture else None)
 
 
 def all_pinned(facts: Facts) -> bool | None:

@@ -1,7 +1,8 @@
 """Device memory is allocated and freed with the driver in every step.
 
 What it detects:
-    `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and the like in at least half of the steps after the first one.
+    `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and the like in at least half of the typical steps after the first
+    recorded one.
 
 Why it matters:
     PyTorch keeps freed memory for reuse, so steps normally never call the driver. A driver call takes up to a
@@ -12,8 +13,9 @@ What to do:
     `expandable_segments`. If memory is nearly full, the allocator has to empty its cache: free some memory.
 
 How the saving is estimated:
-    At most the time in which the GPU is idle because of these calls, including the idle time after a call that waited
-    for the GPU. The lower end is never more than the calls themselves take.
+    At most the time in which the GPU is idle because of these calls in the same steps, including the idle time after a
+    call that waited for the GPU. The lower end is never more than the calls themselves take. What the first recorded
+    step allocates is not counted: it does not recur.
 
 When it is wrong:
     The first steps, and the first batch of a new shape, allocate memory that later ones reuse. Expandable segments and
@@ -53,26 +55,26 @@ _NO_TABLE = Text("allocator-malloc-in-step-no-table", "a printed table does not 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("runtime_calls", RuntimeCalls)
     rows = [row for row in found.rows if row.kind == "allocation"]
-    later = found.steps - 1
-    if rows and not later:
+    usual = found.usual_steps
+    if rows and not usual:
         raise Missing(_ONE_STEP())
-    rows = [row for row in rows if row.later_steps and row.later_steps >= limits["steps_share"] * later]
-    time = sum(row.later_ns for row in rows) / later if rows else 0.0
+    rows = [row for row in rows if row.usual_steps and row.usual_steps >= limits["steps_share"] * usual]
+    time = sum(row.usual_ns for row in rows) / usual if rows else 0.0
     share = time / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["time_share"]:
         return
     evidence = Evidence(_SUBJECT(), share, limits["time_share"], "share", tuple(map(_place, rows)))
-    idle = _idle.per_step(facts, "allocation")
+    idle = _idle.per_later_step(facts, "allocation")
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     change = TimeSaved("host", direct, _BASIS(), exposed, {"idle:allocation": direct[1]})
-    calls = sum(row.later_calls for row in rows) / later
+    calls = sum(row.usual_calls for row in rows) / usual
     yield Draft((evidence,), change, {"calls": calls, "time": time, "call": rows[0].name}, ceiling="high")
 
 
 def _place(row: SetUp) -> CodePlace:
     kind, name = ("call", row.name) if row.python_line is None else ("python", row.python_line)
-    return CodePlace(kind, name, value=row.later_ns, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, name, value=row.usual_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
 RULE = Rule(
@@ -110,7 +112,7 @@ RULE = Rule(
             "steps_share",
             0.5,
             "share",
-            "of the steps after the first, in how many a call must come",
+            "of the typical steps after the first, in how many a call must come",
             "own choice, because what comes in fewer is a new shape now and then",
         ),
     ),

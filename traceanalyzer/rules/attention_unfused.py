@@ -15,10 +15,11 @@ What to do:
 
 How the saving is estimated:
     The time of all operators on the scores, minus the time that the products themselves need: at the best rate of any
-    product in the run (upper end), or at a third of that rate, but no longer than they take now (lower end). In a
-    program without a GPU, the time of the operators that are no products goes away, apart from the arithmetic of the
-    softmax, so seven to nine tenths of it; products that stay in the cache take up to a third less (in the lab a third
-    to a half of the time of all operators on the scores went away).
+    product in the run (upper end), or at a third of that rate, but no longer than they take now, and 5 us for each
+    fused kernel (lower end). With a backward pass, which then computes the scores again, the lower end counts seven
+    products for six. In a program without a GPU, the time of the operators that are no products goes away, apart from
+    the arithmetic of the softmax, so seven to nine tenths of it; products that stay in the cache take up to a third
+    less (in the lab a quarter to six tenths of the time of all operators on the scores went away).
 
 When it is wrong:
     If the attention weights are needed as an output, they have to be written. Some masks and head sizes have no fused
@@ -46,6 +47,11 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
+_FUSED_NS = 5_000
+"""Time that a fused kernel takes at least, with the gap before it (own choice: small kernels take 2 to 5 us)."""
+_RECOMPUTED = 7 / 6
+"""Products of fused attention, forward and backward, over those of the pieces: the backward pass computes the scores
+again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven in place of six."""
 _OF_OTHERS = 0.7, 0.9
 """Share of the time of what is no product that goes away on a CPU (measured in the lab, explained on the page)."""
 _OF_PRODUCTS = 0.33
@@ -66,9 +72,9 @@ _BASIS_CPU = Text(
     "{products:share} of the time of the products",
 )
 _BASIS = Text(
-    "attention-unfused-basis",
+    "attention-unfused-basis-kernels",
     "the time of all operators on the scores, minus the time of their products at the best rate of the run "
-    "({floor:ns}), or at a third of it",
+    "({floor:ns}), or at a third of it and {fused:ns} for each fused kernel",
 )
 
 
@@ -135,8 +141,10 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if processor.is_cpu:
         change = _on_cpu(processor, total, now, least)
     else:
-        direct = facts.gpu_per_step(total - min(now, _SLOWEST * least)), facts.gpu_per_step(total - least)
-        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least)), is_removed=True)
+        again = _RECOMPUTED if any("softmax_backward" in row.operator.name for row in members) else 1.0
+        left = again * min(now, _SLOWEST * least) + _FUSED_NS * _fused_calls(members)
+        direct = facts.gpu_per_step(max(0.0, total - left)), facts.gpu_per_step(total - least)
+        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least), fused=_FUSED_NS), is_removed=True)
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
     change = replace(change, claims={_key(row.operator): processor.per_step(row.ns) for row in members})
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
@@ -173,6 +181,11 @@ def _products(processor: Processor, rows: Sequence[_Row], members: Sequence[_Row
     products = [row for row in members if row.is_product]
     now = sum(row.ns for row in products)
     return now, min(now, sum(row.flops for row in products) / _best_rate(processor, rows))
+
+
+def _fused_calls(members: Sequence[_Row]) -> int:
+    """Calls of fused operators in place of the members: one for each softmax, forward and backward."""
+    return sum(row.operator.calls for row in members if "softmax" in row.operator.name)
 
 
 def _scores(rows: Sequence[_Row]) -> list[_Scores]:

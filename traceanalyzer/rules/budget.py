@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Arithmetic, Resources, Saving
 from traceanalyzer.rules.change import Interval, TimeSaved
+from traceanalyzer.simulation import variation
 
 GAIN_SHARE = 0.01
 """Share of a step below which a saving is not distinguishable from noise (own choice)."""
@@ -35,8 +38,7 @@ _BESIDE_WAITING = Text(
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """Time of one step by resource, in ns; it changes as fixes are applied."""
 
     step: float
@@ -56,13 +58,17 @@ class Budget:
     def of(
         cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False, is_of_ranks: bool = False
     ) -> Budget:
-        """Make a budget; unknown resources bound nothing."""
+        """Make a budget; unknown resources bound nothing.
+
+        Collectives that run on the CPU hold the host up, so without a device they count with it.
+        """
+        gpu, host, links = resources.gpu_ns, resources.host_ns or 0.0, resources.communication_ns or 0.0
         return cls(
             resources.step_ns,
-            resources.gpu_ns or 0.0,
-            resources.host_ns or 0.0,
+            gpu or 0.0,
+            host + links if gpu is None else host,
             resources.loader_ns or 0.0,
-            resources.communication_ns or 0.0,
+            0.0 if gpu is None else links,
             is_estimate,
             is_host_inflated,
             is_of_ranks,
@@ -132,8 +138,8 @@ class Budget:
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
     def saving(self, change: TimeSaved) -> Saving:
-        """The saving of a change within the limits that the other resources set."""
-        low, high = self.wall(change)
+        """The saving of a change within the limits that the other resources set, and that steps differ anyway."""
+        low, high = variation.below(self.wall(change))
         return Saving(
             direct_ns_per_step=change.direct,
             wall_ns_per_step=(low, high),

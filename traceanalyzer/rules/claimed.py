@@ -18,16 +18,16 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.simulation import edits, selectors
 from traceanalyzer.simulation.edits import Edit
+from traceanalyzer.simulation.loading import LoaderTime
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SYNCHRONIZATION = "idle:synchronization"
 _ON_DEVICE = ("operator:", "kernel:", "class:", "copies:")
-_ALL = 0.99
-"""Share of the exposed waiting from which on all of it is meant (own choice: less than its uncertainty)."""
 _ON_HOST = ("operator:", "owner:")
 
 HostTimes = tuple[I64, I64, I64]
@@ -40,8 +40,11 @@ class Resolver:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._context = model.context
+        self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
         self._found: dict[str, Selected | None] = {}
+        self._calls: dict[str, I64] = {}
+        """The host nodes that are calls of an operator, by its name."""
 
     def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Edits that take away so much time per step of what a change is about.
@@ -54,18 +57,12 @@ class Resolver:
         if ns <= 0:
             return ()
         if change.resource == "loader":
-            return self._loader(ns, gone.get("loader", 0.0))
+            return (self._loader.shorter(ns, gone.get("loader", 0.0)),)
         if change.resource == "host":
             return self._on_host(change, ns, gone)
         if change.resource == "communication" or "communication" in change.claims:
             return self._communication(ns, gone.get("communication", 0.0))
         return self._on_device(change, ns, gone)
-
-    def _loader(self, ns: float, gone: float) -> tuple[Edit, ...]:
-        """Waits become shorter, all by the same share; if a device no longer waits at all, neither does the host."""
-        if ns + gone >= _ALL * self._exposed_loader_ns:
-            return (edits.Loader(factor=0.0),)
-        return (edits.Loader(factor=_left(ns, self._loader_ns - gone)),)
 
     def _communication(self, ns: float, gone: float) -> tuple[Edit, ...]:
         """Collectives become shorter where nothing hides them, each by the same share of that time."""
@@ -102,7 +99,7 @@ class Resolver:
         """The host time of operators, or of the calls that launch kernels."""
         if len(each.thread):
             return each.thread, each.start_ns, each.end_ns
-        return self._times_of_calls(np.unique(self._launches(each.device)))
+        return self._times_of_calls(distinct(self._launches(each.device)))
 
     def _unheld_copies(self, change: TimeSaved) -> tuple[Edit, ...]:
         """Calls that copy no longer hold the host, nor does it wait for what they copied."""
@@ -110,7 +107,7 @@ class Resolver:
         if not copies:
             return ()
         rows = np.concatenate(copies)
-        calls = np.unique(np.concatenate((self._launches(rows), self._waits_for(rows))))
+        calls = distinct(np.concatenate((self._launches(rows), self._waits_for(rows))))
         return edits.Unblock(calls), edits.Host(*self._times_of_calls(calls), 0.0)
 
     def _launches(self, rows: I64) -> I64:
@@ -188,7 +185,7 @@ class Resolver:
         rows = np.flatnonzero(2 * time > found.end_ns - found.start_ns)  # what else caused the others must go first
         launches = self._context.trace.launches
         end, thread = launches.start_ns[found.launch[rows]], launches.thread[found.launch[rows]].astype(np.int64)
-        inside = self._window.within(end, end + 1) > 0
+        inside = self._model.judged.within(end, end + 1) > 0
         rows, end, thread = rows[inside], end[inside], thread[inside]
         return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
 
@@ -212,22 +209,14 @@ class Resolver:
         except UsageError:
             return None
 
-    def _with_shapes(self, name: str, shapes: str) -> Bool:
-        """Which host nodes are calls of an operator with these input shapes."""
+    def _with_shapes(self, name: str, shapes: str) -> I64:
+        """The host nodes that are calls of an operator with these input shapes, ascending."""
         trace, host = self._context.trace, self._context.host
-        marked: Bool = (host.kind == NodeKind.OPERATOR) & (host.name == trace.names.code(name))
-        nodes = np.flatnonzero(marked)
-        marked[nodes] = trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)
-        return marked
-
-    @cached_property
-    def _window(self) -> Intervals:
-        """Time of the steps that are modelled."""
-        windows = self._model.windows
-        return Intervals.union(
-            np.concatenate([each.mark_start_ns for each in windows]),
-            np.concatenate([np.maximum(each.mark_end_ns, each.step_end_ns) for each in windows]),
-        )
+        if name not in self._calls:
+            self._calls[name] = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
+        nodes = self._calls[name]
+        found: I64 = nodes[trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)]
+        return found
 
     @cached_property
     def _counted(self) -> I64:
@@ -243,19 +232,6 @@ class Resolver:
     def _device_ns(self, rows: I64) -> float:
         """Time of device events in ns per step."""
         return float(self._counted[rows].sum()) / self._steps
-
-    @cached_property
-    def _loader_ns(self) -> float:
-        host = self._model.graph.host
-        return float(host.cost_ns[host.in_loader & host.is_judged].sum()) / self._steps
-
-    @cached_property
-    def _exposed_loader_ns(self) -> float:
-        """Time in ns per step in which the host waits for the loader and no device works."""
-        host, device = self._context.trace.host, self._context.trace.device
-        rows = self._context.kind == NodeKind.DATALOADER
-        waits = self._window & Intervals.union(host.start_ns[rows], host.end_ns[rows])
-        return (waits - Intervals.union(device.start_ns, device.end_ns)).length / self._steps
 
     @cached_property
     def _working_ns(self) -> float:
@@ -279,8 +255,8 @@ class Resolver:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""
         found = self._context.once(owner_index).critical
         by_thread = {
-            each: self._window & Intervals.union(start[thread == each], end[thread == each])
-            for each in np.unique(thread).tolist()
+            each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
+            for each in distinct(thread).tolist()
         }
         none = Intervals.none()
         critical = (by_thread.get(found.main, none) - found.handed).length

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.report.model import Combined, Relief
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.change import Fix, Interval, TimeSaved
+from traceanalyzer.simulation import variation
 
 
 def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
@@ -39,13 +41,12 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
         return None
     most = reliefs[-1][1]
     surely = max(budget.step - low.step, *(budget.wall(fix.change)[0] for fix in fixes))  # as the best one by itself
-    total = (min(surely, most.saved), most.saved)
+    total = variation.below((min(surely, most.saved), most.saved))
     share = total[0] / budget.step, total[1] / budget.step
     return Combined(tuple(relief for relief, _ in reliefs), total, share, most.left.critical)
 
 
-@dataclass(frozen=True)
-class _Most:
+class _Most(msgspec.Struct, frozen=True):
     """The most by which a step can have become shorter after some fixes."""
 
     left: Budget

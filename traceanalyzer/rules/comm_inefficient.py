@@ -116,7 +116,7 @@ def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float])
     if not slow:
         return
     slow.sort(key=lambda entry: (-entry[0], entry[2].message_bytes or 0))
-    direct = facts.gpu_per_step(sum(excess for excess, _, _ in slow))
+    direct = facts.communication_per_step(sum(excess for excess, _, _ in slow))
     where = tuple(_place(row) for _, _, row in slow)
     evidence = Evidence(_SLOW(), slow[0][1], limits["of_best"], "share", where)
     params = {"share": slow[0][1], "time": direct}
@@ -136,7 +136,9 @@ def _below_link(
     if best >= limits["of_link"] * link.gb_per_s:
         return
     reachable = _REACHED * link.gb_per_s
-    direct = facts.gpu_per_step(sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved))
+    direct = facts.communication_per_step(
+        sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
+    )
     where = _places(sorted((row for row, _ in moved), key=lambda row: -row.total_ns))
     evidence = Evidence(_OF_LINK(), best / link.gb_per_s, limits["of_link"], "share", where)
     params = {"rate": best, "link": link.name, "most": link.gb_per_s, "time": direct}
@@ -178,10 +180,16 @@ def _small(
     payload = sum(row.calls * (row.message_bytes or 0) for row in small)
     buckets = -(-payload // _BUCKET_BYTES)
     latency = min(row.min_ns for row in small)
-    direct = facts.gpu_per_step(max(0, time - buckets * max(latency, time // calls)))
+    direct = facts.communication_per_step(max(0, time - buckets * max(latency, time // calls)))
     ranked = sorted(small, key=lambda row: -row.total_ns)
     evidence = Evidence(_SMALL(size=size), calls / found.calls, limits["small_share"], "share", _places(ranked))
-    params = {"small": calls, "calls": found.calls, "size": size, "time": facts.gpu_per_step(time), "share": 0.0}
+    params = {
+        "small": calls,
+        "calls": found.calls,
+        "size": size,
+        "time": facts.communication_per_step(time),
+        "share": 0.0,
+    }
     yield Draft((evidence,), _change(facts, direct), params, summary=_SUMMARY_SMALL, advice=_ADVICE_SMALL)
 
 

@@ -17,9 +17,9 @@ How the saving is estimated:
     All ranks are replayed together (`analyses.stragglers`). At most what a step would be shorter by if the work of this
     rank took no longer than the median of its peers. Where there is no such answer, at most the exposed waiting for
     this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the part by
-    which this rank came later than the second latest one, for which the others would wait then. Of collectives on the
-    CPU (gloo), at most the waiting in the step with most of it; at least that in the step with least of it, less the
-    difference of the two, by which ranks that share cores with these collectives differ anyway.
+    which this rank came later than the second latest one, for which the others would wait then. Both ends lie further
+    apart by the standard error of the waiting, which differs from step to step. Of collectives on the CPU (gloo), the
+    waiting in the step with least and in that with most of it.
 
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
@@ -35,16 +35,17 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _late_rank
 from traceanalyzer.rules._late_rank import LateRank
-from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.simulation import variation
 
 _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean over the ranks, share of the step")
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")
@@ -69,8 +70,8 @@ _REPLAYED_TWO = Text(
 )
 _ON_HOST_BASIS = Text(
     "comm-straggler-basis-host",
-    "at most the waiting of another rank for this one in the step with most of it; at least that in the step with "
-    "least of it, less the difference of the two, by which ranks that share cores differ anyway",
+    "the waiting of another rank for this one in the step with least and in that with most of it, because ranks that "
+    "share cores differ from step to step",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
@@ -178,29 +179,36 @@ def _change(late: LateRank, found: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
     if found.is_on_host:
-        least, most = _of_steps(late, found)
-        saved = max(0.0, 2 * least - most), most
-        return TimeSaved("host", saved, _ON_HOST_BASIS(), claims={"communication:waiting": interval[1]})
+        times = _of_steps(late, found)
+        saved = min(*times, late.gap_ns), max(times)
+        return TimeSaved("host", saved, _ON_HOST_BASIS(), claims={"communication:waiting": saved[1]})
+    interval = _varied(interval, _of_steps(late, found))
     one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
     basis = one() if late.gap_ns > 0 else two()
     return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
 
 
+def _varied(interval: Interval, times: Sequence[float]) -> Interval:
+    """An interval with the standard error of the waiting, which differs from step to step."""
+    middle = sum(interval) / 2
+    low, high = variation.combined(interval, middle, variation.COVERS * variation.of_mean(times) * middle)
+    return max(0.0, low), high
+
+
 def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
     """Whether the rank is about equally late in all steps, and there are enough of them."""
-    least, _ = _of_steps(late, found)
+    least = min(*_of_steps(late, found), late.gap_ns)
     return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
 
 
-def _of_steps(late: LateRank, found: Ranks) -> tuple[float, float]:
-    """Waiting for the rank in the step with least and in that with most of it, mean over the others."""
+def _of_steps(late: LateRank, found: Ranks) -> list[float]:
+    """Waiting for the rank in each step, mean over the others."""
     others = len(found.ranks) / (len(found.ranks) - 1)
-    times = [
+    return [
         (step.caused_ns or 0.0) * others if step.waited_for == late.row.rank else 0.0
         for step in found.steps
         if step.wait_ns is not None
     ]
-    return min(*times, late.gap_ns), max(times)
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:

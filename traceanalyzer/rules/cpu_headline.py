@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.simulation.critical_path import CriticalPath
 
 _SHOWN = 3
 _WORTH = 0.1
 """Least share of the step of an operator that is named (own choice: a tenth)."""
+_MOST = 0.5
+"""Share of the step from which on an optimizer is named (own choice: half)."""
 
 _OPERATORS = Text(
     "headline-cpu-operators",
@@ -18,11 +22,27 @@ _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a li
 
 
 def with_operators(facts: Facts, message: Message) -> Message:
-    """The headline, with the operators that take a good part of a step by themselves."""
-    try:
-        rows = sorted(facts.operators, key=lambda row: (-row.host_self_ns, row.name))
-    except Missing:
-        return message
-    times = [(row.name, facts.host_per_step(row.host_self_ns)) for row in rows[:_SHOWN]]
-    told = tuple(_OPERATOR(name=name, time=time) for name, time in times if time >= _WORTH * facts.step_ns)
+    """The headline, with the operators that take a good part of a step by themselves, or the optimizer as a whole."""
+    path = facts.find("critical_path", CriticalPath)
+    times = _of_all_steps(facts) if path is None else _of_path(path)
+    times.sort(key=lambda entry: (-entry[1], entry[0]))
+    told = tuple(_OPERATOR(name=name, time=time) for name, time in times[:_SHOWN] if time >= _WORTH * facts.step_ns)
     return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def _of_path(path: CriticalPath) -> list[tuple[str, float]]:
+    """Operators of the typical step; where an optimizer takes most of it, that instead of its arithmetic."""
+    optimizers = [
+        (owner.name, owner.ns_per_step)
+        for owner in path.owners
+        if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
+    ]
+    operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
+    return optimizers or operators
+
+
+def _of_all_steps(facts: Facts) -> list[tuple[str, float]]:
+    try:
+        return [(row.name, facts.host_per_step(row.host_self_ns)) for row in facts.operators]
+    except Missing:
+        return []

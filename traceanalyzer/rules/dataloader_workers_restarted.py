@@ -17,8 +17,9 @@ How the saving is estimated:
     Time of the changes of epochs per step of the recording. At most all of it but two usual waits, or, if that is more,
     the time by which steps with a change are longer than others: beside workers that start, and with memory that they
     share, a step computes longer. At least the two waits beyond their usual length, because the rest may be the
-    program's own work between epochs. If only one change was recorded, how often they come is unknown, and nothing is
-    promised.
+    program's own work between epochs. Both ends lie further apart by the error of the mean of the changes and of their
+    number, because where within an epoch a recording begins is chance. If only one change was recorded, how often they
+    come is unknown, and nothing is promised.
 
 When it is wrong:
     A recording that happens to hold the change between two long epochs: per epoch it costs as little as it takes once.
@@ -31,13 +32,15 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import hypot, sqrt
 
 from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
+from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.simulation import variation
 
 _SUBJECT = Text("dataloader-workers-restarted-subject", "changes of epochs, share of the recorded steps")
 _BASIS = Text(
@@ -73,11 +76,23 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         CodePlace("time", "epoch", value=turn.duration_ns, unit="ns", start_ns=turn.start_ns) for turn in found.longest
     )
     is_frequent = found.turns >= _FEW
-    interval = (least if is_frequent else 0.0), most
+    interval = _varied(found, least, most) if is_frequent else (0.0, most)
     change = TimeSaved("host", interval, (_BASIS if is_frequent else _ONCE)(), claims={"loader:epochs": most})
     params = {"turns": found.turns, "each": most * facts.steps / found.turns, "share": share}
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", where)
     yield Draft((evidence,), change, params, ceiling="critical" if is_frequent else "medium")
+
+
+def _varied(found: LoaderEpochs, least: float, most: float) -> Interval:
+    """The interval with the error of the mean of the changes, and of their number in the recorded steps.
+
+    Where within an epoch a recording begins is chance, so that their number is off by less than one, each value as
+    likely: a standard deviation of a change over the root of twelve.
+    """
+    middle = (least + most) / 2
+    share = hypot(variation.of_mean([turn.duration_ns for turn in found.longest]), 1 / sqrt(12) / found.turns)
+    low, high = variation.combined((least, most), middle, variation.COVERS * share * middle)
+    return max(0.0, low), high
 
 
 def _starts(facts: Facts, found: LoaderEpochs) -> bool | None:

@@ -13,7 +13,8 @@ What to do:
 How the saving is estimated:
     The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at least
     half of that, because in them ranks also wait for each other, and may then wait in the last one instead. On the CPU
-    (gloo) at most all of their time: their threads take cores from the program, so that hidden ones are not free.
+    (gloo) at most all of their time, because their threads take cores from the program, so that hidden ones are not
+    free, and the time in which DistributedDataParallel copies gradients into buckets and back and starts to send them.
 
 When it is wrong:
     Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do
@@ -26,6 +27,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.passes import Passes
@@ -38,6 +40,9 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 _LEAST = 0.5
 """Least part of the time that is saved (own choice: one rank's trace does not show what of a collective is waiting)."""
 
+_COPYING = re.compile(r"torch::distributed::reducer::|torch\.distributed\.ddp\.reducer::|c10d::allreduce_$")
+"""Operators of DistributedDataParallel beside its collectives on the CPU."""
+
 _SUBJECT = Text("ddp-sync-in-accumulation-subject", "backward passes that exchange gradients before the last one")
 _NO_TABLE = Text("ddp-sync-in-accumulation-no-table", "a printed table does not show which pass exchanges gradients")
 _BASIS = Text(
@@ -48,8 +53,8 @@ _BASIS = Text(
 _BASIS_HOST = Text(
     "ddp-sync-in-accumulation-basis-host",
     "at most the all-reduces of all passes but the last one, because their threads take cores from the program as "
-    "well; at least {least:share} of their exposed part, because waiting for other ranks may move to the last "
-    "pass",
+    "well, and copying gradients for them; at least {least:share} of their exposed part, because waiting for other "
+    "ranks may move to the last pass",
 )
 _SUMMARY_HOST = Text(
     "ddp-sync-in-accumulation-summary-host",
@@ -75,11 +80,17 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     time, exposed = facts.host_per_step(found.time_ns), facts.host_per_step(found.exposed_ns)
     claims = {"communication": time}
     if found.is_on_host:
-        change = TimeSaved("host", (_LEAST * exposed, time), _BASIS_HOST(least=_LEAST), None, claims)
+        most = time + found.early_exchanges / (found.early_exchanges + found.updates) * _copying(facts)
+        change = TimeSaved("host", (_LEAST * exposed, most), _BASIS_HOST(least=_LEAST), None, claims)
         yield Draft((evidence,), change, {**params, "time": time}, severity="info")
         return
     change = TimeSaved("communication", (time, time), _BASIS(least=_LEAST), (_LEAST * exposed, exposed), claims)
     yield Draft((evidence,), change, {**params, "time": time}, severity="info")
+
+
+def _copying(facts: Facts) -> float:
+    """Time per step in which gradients are copied into buckets and back, and all-reduces are started."""
+    return facts.host_per_step(sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name)))
 
 
 RULE = Rule(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.operator_classes import operator_class
+from traceanalyzer.rules.facts import Facts, KernelFact, Missing, OperatorFact
 
 _COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
 """Classes of kernels that are bound by arithmetic at the sizes used in training."""
@@ -40,14 +45,42 @@ def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
     return times, found.total_ns - times.pop("communication", 0)
 
 
+def printed_communication(facts: Facts) -> float:
+    """Device time per step in collectives, of a table; 0 where none is printed."""
+    return facts.gpu_per_step(_printed_times(facts).get("communication", 0))
+
+
+def _printed_times(facts: Facts) -> dict[str, int]:
+    """Device time by class, from the printed kernels or operators: of those whose names tell more."""
+    kernels = _by_class((kernel_class(row.name), row.total_ns) for row in _kernels(facts))
+    operators = _by_class((operator_class(row.name), row.device_self_ns) for row in _operators(facts))
+    return max(kernels, operators, key=lambda found: sum(found.values()) - found.get(KernelClass.OTHER.value, 0))
+
+
 def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Device time by class of kernel, and of all kernels, from the printed rows."""
-    times: dict[str, int] = {}
+    """Device time by class, and of all of the device."""
+    times = _printed_times(facts)
+    whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
+    total = max(sum(times.values()), whole or 0)
+    return times, total - times.pop("communication", 0)
+
+
+def _by_class(times: Iterable[tuple[KernelClass, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for kind, time in times:
+        found[kind.value] += time
+    return found
+
+
+def _kernels(facts: Facts) -> tuple[KernelFact, ...]:
     try:
-        rows = facts.kernels
+        return facts.kernels
     except Missing:
-        return times, 0
-    for row in rows:
-        name = kernel_class(row.name).value
-        times[name] = times.get(name, 0) + row.total_ns
-    return times, sum(times.values()) - times.pop("communication", 0)
+        return ()
+
+
+def _operators(facts: Facts) -> tuple[OperatorFact, ...]:
+    try:
+        return facts.operators
+    except Missing:
+        return ()

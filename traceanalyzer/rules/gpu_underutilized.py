@@ -3,8 +3,8 @@
 What it detects:
     A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
     device is judged separately. Steps in which code is loaded or compiled, the time between steps and the time after
-    the last device event do not count. In a table, device time divided by the larger of host and device time, which is
-    the greatest possible busy share.
+    the last device event do not count, nor does it count where only the first recorded step waits for memory. In a
+    table, device time divided by the larger of host and device time, which is the greatest possible busy share.
 
 Why it matters:
     This is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
@@ -82,6 +82,8 @@ _HIDDEN = Text(
     "most of the host time is in rows that are not printed, and may be waiting for the device: raise row_limit",
     note="row_limit is code",
 )
+_ONCE = ("allocation", "compilation")
+"""Causes that the first steps of a program have and later ones do not."""
 _HIGH = 0.9
 _LOW = 0.1
 """Own choice: if parts of the recording are busy for less than the one share and others for more than the other, that
@@ -108,7 +110,8 @@ def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
 
 def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy = device.busy_ns / device.time_ns
-    if busy >= limits["busy_share"]:
+    recurring = device.time_ns - _idle.only_in_first_step(found, device, *_ONCE)
+    if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
     where = tuple(CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])

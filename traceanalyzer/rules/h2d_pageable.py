@@ -107,10 +107,16 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_SUBJECT_TABLE(), share, limits["copy_share"], "share", where)
     claims = {f"copies:{row.name}": facts.gpu_per_step(row.self_device_ns or 0) for row in large}
-    change = TimeSaved("gpu", (0.0, time), _BASIS_TABLE(), claims=claims)
+    change = TimeSaved(_held_up(facts), (0.0, time), _BASIS_TABLE(), claims=claims)
     yield Draft(
         (evidence,), change, {"time": time, "share": share}, ceiling="medium", confidence="B", summary=_SUMMARY_TABLE
     )
+
+
+def _held_up(facts: Facts) -> str:
+    """Whose time is saved: such a copy takes that of the device and of the host, so it is what takes longer."""
+    own = facts.resources
+    return "host" if (own.host_ns or 0) + (own.loader_ns or 0) > (own.gpu_ns or 0) else "gpu"
 
 
 _ADVICE_PINNED = Text(

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import StepBreakdown
-from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
-from traceanalyzer.rules import cpu_headline, rank_headlines, special_headlines, typical_headline
+from traceanalyzer.rules import (
+    cpu_headline,
+    rank_headlines,
+    sleep_headline,
+    special_headlines,
+    table_headline,
+    typical_headline,
+)
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
+from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound, printed_communication
 from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
@@ -27,6 +33,8 @@ _WORTH = 0.2
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
+_UNEVEN_RATIO = 2.0
+"""Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
@@ -71,40 +79,13 @@ _WITHOUT_GPU = {
     ),
     "communication": Text(
         "headline-cpu-communication",
-        "Bound by communication: {time:ns} of each step of {step:ns} ({share:share}) are collectives. No GPU was "
-        "recorded.",
+        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) collectives run and no "
+        "operator is recorded. No GPU was recorded.",
     ),
     "host": Text(
         "headline-cpu-host",
         "Bound by the CPU: {time:ns} of each step of {step:ns} ({share:share}) pass in the program itself. No GPU was "
         "recorded.",
-    ),
-}
-_OF_TABLE = {
-    "input": Text(
-        "headline-table-input",
-        "Bound by input: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is waiting for "
-        "the DataLoader that other work cannot hide.",
-    ),
-    "host": Text(
-        "headline-table-host",
-        "Bound by the host: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, and the "
-        "GPU works for less.",
-    ),
-    "gpu-compute": Text(
-        "headline-table-gpu-compute",
-        "Bound by GPU compute: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "matrix products, convolutions and attention.",
-    ),
-    "gpu-memory": Text(
-        "headline-table-gpu-memory",
-        "Bound by GPU memory: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
-        "operations that move data.",
-    ),
-    UNNAMED: Text(
-        "headline-table-gpu",
-        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
-        "kernels do not show what most of this time is spent on.",
     ),
 }
 _NOTHING = Text(
@@ -138,6 +119,11 @@ _FIRST_STEP = Text(
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
     note="headline is a sentence",
 )
+_UNEVEN = Text(
+    "headline-uneven-steps",
+    "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
+    note="headline is a sentence",
+)
 _OUTSIDE = Text(
     "headline-outside",
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
@@ -145,8 +131,7 @@ _OUTSIDE = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """Times of a step by what bounds it; they sum to at most the step."""
 
     times: dict[str, float]
@@ -155,7 +140,7 @@ class _Parts:
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
-    found = special_headlines.of_trace(facts) or _of_typical_step(facts) or _of_parts(facts)
+    found = special_headlines.unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
     return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
 
 
@@ -167,7 +152,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical_headline.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, found)
+    found = _with_waiting(facts, sleep_headline.with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
@@ -183,7 +168,8 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
         message = cpu_headline.with_operators(facts, message)
-    said = _with_waiting(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = sleep_headline.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
 
 
@@ -202,10 +188,12 @@ def _is_one_rank(facts: Facts) -> bool:
 
 
 def _qualified(facts: Facts, message: Message) -> Message:
-    """Add what makes a mean misleading: a first step unlike the others, or work outside of the steps."""
+    """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
     first, *others = _durations(facts) or [0]
     if len(others) > 1 and first > _WARM_UP * median(others):
         message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
+    elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
+        message = _UNEVEN(headline=message, shortest=min(first, *others), longest=max(first, *others))
     own = facts.step_resources
     outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
     return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
@@ -238,12 +226,16 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 def _nothing(facts: Facts) -> Message:
     if facts.is_startup:
-        startup = facts.idle_per_step("compilation", "allocation")
+        startup = facts.startup_per_step
         return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
     busy = facts.resources.gpu_ns
     if busy is None:
+        if waiting := table_headline.waiting(facts):
+            return waiting
         sign = _sign(facts)
         return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
+    if (unknown := table_headline.unseen(facts)) is not None:
+        return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
@@ -273,27 +265,38 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
     """Times by bound without a device; only the loader's if an accelerator took part that was not recorded."""
     if _sign(facts):
         return {"input": loader}
-    breakdown = facts.find("step_breakdown", StepBreakdown)
-    collectives = breakdown.average.communication_ns if breakdown and breakdown.average else 0.0
-    return {"input": loader, "communication": collectives, "host": facts.step_ns - loader - collectives}
+    own = facts.step_resources
+    collectives = (own.exposed_communication_ns or 0.0) if own else 0.0
+    return {"input": loader, "communication": collectives, "host": max(0.0, facts.step_ns - loader - collectives)}
 
 
 def _of_table(facts: Facts) -> _Parts:
     budget = Budget.of(facts.resources, is_estimate=True)
     critical = budget.critical
     if critical == "loader":
-        return _Parts({"input": budget.cap("loader", budget.loader)}, _OF_TABLE)
+        return _Parts({"input": budget.cap("loader", budget.loader)}, table_headline.TEXTS)
     if critical == "host":
-        if not budget.gpu and _sign(facts):
-            return _Parts({}, _WITHOUT_GPU)
-        return _Parts({"host": budget.host}, _OF_TABLE if budget.gpu else _WITHOUT_GPU)
-    return _Parts({gpu_bound(facts): budget.gpu}, _OF_TABLE)
+        return _of_printed_host(facts, budget)
+    communication = printed_communication(facts)
+    if communication >= table_headline.MOSTLY * budget.gpu:
+        return _Parts({"communication": communication}, table_headline.TEXTS)
+    return _Parts({gpu_bound(facts): budget.gpu}, table_headline.TEXTS)
+
+
+def _of_printed_host(facts: Facts, budget: Budget) -> _Parts:
+    """What bounds a table whose host takes longest, as far as its rows show what the host does."""
+    if not budget.gpu:
+        return _Parts({} if _sign(facts) else {"host": budget.host}, _WITHOUT_GPU)
+    unseen = table_headline.unseen_waits(facts)
+    if not unseen:
+        return _Parts({"host": budget.host}, table_headline.TEXTS)
+    certain = budget.host - unseen
+    return _Parts({"host": certain} if certain > budget.gpu else {}, table_headline.AT_LEAST)
 
 
 def _sign(facts: Facts) -> str | None:
     """The sign that an accelerator took part although its events were not recorded."""
-    if facts.table is None:
-        own = facts.step_resources
-        return own.unread_device if own else None
-    rows = [] if facts.view is None else facts.view.by_name
-    return next((row.name for row, kind in rows if kind is RowKind.RUNTIME or is_of_accelerator(row.name)), None)
+    if facts.view is not None:
+        return table_headline.sign(facts.view)
+    own = facts.step_resources
+    return own.unread_device if own else None

@@ -44,6 +44,11 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("host-python-gap-subject", "long gaps in which the host launches nothing, share of the typical step")
+_SUBJECT_LISTED = Text(
+    "host-python-gap-subject-listed",
+    "long gaps in which the host launches nothing, share of the typical step; {shown:ns} of {time:ns} are "
+    "listed, by what the host does in them",
+)
 _BASIS = Text(
     "host-python-gap-basis",
     "at most {most:share} of these gaps in the typical step; at least {least:share}, because some of this work is "
@@ -80,9 +85,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     basis = (_BASIS_MEASURED if measured and most < 1 else _BASIS)(least=least, most=most)
     change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
     owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
-    where = tuple(_owners.place(row, row.time_ns / device.owner_steps, row.longest_start_ns) for row in owners[:5])
-    places = where or tuple(map(_place, device.host_gaps[:5]))
-    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", places)
+    where = _owners.of_gaps(owners, found.steps)
+    shown = _owners.total(where)
+    subject = _SUBJECT_LISTED(shown=shown, time=time) if 0 < shown < time else _SUBJECT()
+    evidence = Evidence(subject, share, limits["gap_share"], "share", where or tuple(map(_place, device.host_gaps[:5])))
     first = owners[0] if owners else None
     yield Draft(
         (evidence,),

@@ -15,7 +15,7 @@ What to do:
     done (reading, converting) into workers of the loader.
 
 How the saving is estimated:
-    At least two thirds of this time, without what recording the operators in it cost, because some of it is needed; at
+    At least four fifths of this time, without what recording the operators in it cost, because some of it is needed; at
     most all of it. If a capture timed steps without the profiler and they are shorter, up to a fifth more: beside a
     shorter rest it is a larger part of the step.
 
@@ -43,7 +43,7 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_LEAST = 2 / 3
+_LEAST = 0.8
 """Own choice: some of what a program prints, waits for or computes beside its operators is needed."""
 
 _SUBJECT = Text(
@@ -51,8 +51,8 @@ _SUBJECT = Text(
 )
 _BASIS = Text(
     "host-waits-or-logs-basis",
-    "at least two thirds of this time without what recording it cost, because some of it may be needed; at most all of "
-    "it, and up to a fifth more where a capture shows that the profiler made the rest of the step longer",
+    "at least four fifths of this time without what recording it cost, because some of it may be needed; at most all "
+    "of it, and up to a fifth more where a capture shows that the profiler made the rest of the step longer",
 )
 _RANKS = Text("host-waits-or-logs-ranks", "with several ranks a pause may be waiting for another rank")
 _NO_TABLE = Text("host-waits-or-logs-no-table", "a printed table has no timeline, so it does not show pauses")
@@ -72,7 +72,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
-    least = _LEAST * (waiting + _host_work.without_recording(facts, printing, recorded))
+    least = _LEAST * _host_work.without_recording(facts, time, recorded)
     interval = (least, _host_work.most(facts, time))
     change = TimeSaved("host", interval, _BASIS(), interval)
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", _places(reads, pauses))

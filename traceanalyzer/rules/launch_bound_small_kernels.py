@@ -17,7 +17,8 @@ How the saving is estimated:
 
 When it is wrong:
     Recording stacks or shapes makes the host slower than in normal runs. Kernels in CUDA graphs are not launched one by
-    one. Longer gaps have other reasons: see host-python-gap.
+    one. Longer gaps have other reasons: see host-python-gap. Where the host waits for the GPU again and again, gaps
+    that would not be there without these waits do not count: see sync-between-launches.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
@@ -28,9 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
+from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners, _program, _settings
@@ -44,6 +44,11 @@ _IN_GRAPHS = 0.5
 
 _SUBJECT = Text(
     "launch-bound-small-kernels-subject", "gaps in which the GPU waits for the next launch, share of the step"
+)
+_SUBJECT_LISTED = Text(
+    "launch-bound-small-kernels-subject-listed",
+    "gaps in which the GPU waits for the next launch, share of the step; {shown:ns} of {time:ns} are listed, by "
+    "what the host does in them",
 )
 _BASIS = Text(
     "launch-bound-small-kernels-basis",
@@ -67,13 +72,15 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     stacks = facts.is_host_inflated
     measured = _settings.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0))
-    gaps = {row.cause: row.launching_ns / found.steps for row in device.causes if row.cause in _BY_HOST}
+    waits = _idle.waits_again_and_again(found, device)
+    gaps = {row.cause: _launching_ns(row, waits) / found.steps for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
     share = most * total / (device.time_ns / found.steps)
     if share <= limits["gap_share"]:
         return
-    where = _owners.places(facts, 5) or _kernels(launches)
-    evidence = Evidence(_SUBJECT(), share, limits["gap_share"], "share", where)
+    listed = () if waits else _owners.of_gaps(_owners.named_first(device.launching_owners), found.steps)
+    subject = _SUBJECT_LISTED(shown=_owners.total(listed), time=total) if listed else _SUBJECT()
+    evidence = Evidence(subject, share, limits["gap_share"], "share", listed or _kernels(launches))
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
@@ -88,16 +95,15 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         claims,
     )
     guessed = "C" if stacks and not measured else None
-    params = _params(device, launches, found.steps, total)
-    waits = _reads_values(facts, device.events / found.steps)
-    advice = _ADVICE_VALUES if waits else _advice(facts, launches)
-    yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if waits else None)
+    params = _params(device, launches, found.steps, total, waits)
+    values = _idle.waits_often(found, device)
+    advice = _ADVICE_VALUES if values else _advice(facts, launches)
+    yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if values else None)
 
 
-def _reads_values(facts: Facts, events: float) -> bool:
-    """Whether the host waits for values so often that no graph could hold what it launches between."""
-    found = facts.find("synchronizations", Synchronizations)
-    return found is not None and (found.calls_per_step or 0.0) > _WAITS * events
+def _launching_ns(row: StepCause, waits: bool) -> int:
+    """Time in gaps between launches; without those of sync-between-launches where the host waits often."""
+    return row.launching_ns - (row.launching_after_waits_ns if waits else 0)
 
 
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
@@ -111,9 +117,11 @@ def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
     return None if _program.may_train(facts) else _ADVICE_INFERENCE
 
 
-def _params(device: DeviceInSteps, launches: LaunchFigures, steps: int, total: float) -> dict[str, float | None]:
+def _params(
+    device: DeviceInSteps, launches: LaunchFigures, steps: int, total: float, waits: bool
+) -> dict[str, float | None]:
     return {
-        "gaps": device.launching_gaps / steps,
+        "gaps": (device.launching_gaps - (device.launching_gaps_after_waits if waits else 0)) / steps,
         "time": total,
         "launches": device.events / steps,
         "short": launches.short_kernels.calls_share,
@@ -126,8 +134,6 @@ def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 
 
-_WAITS = 0.05
-"""Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
 _ADVICE_VALUES = Text(

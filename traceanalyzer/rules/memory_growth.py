@@ -2,7 +2,7 @@
 
 What it detects:
     After the first step, allocated memory at the ends of steps rises nearly every time, by more than half a percent of
-    the peak per step.
+    the peak per step. In a program without a GPU the same of the host's memory, if it is at least 1 MiB per step.
 
 Why it matters:
     It ends in an out-of-memory error, often hours into a run.
@@ -34,10 +34,13 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
+_CPU = "CPU"
 _RISING = 0.8
 """Share of the steps that must end above the one before (own choice: a sawtooth falls as often as it rises)."""
 _SOON = 1000
 """Steps until the device is full that make the risk high (own choice: within an hour of most trainings)."""
+_LEAST_ON_CPU = 1 << 20
+"""Bytes per step (own choice): the peak of the host's memory is only of what was allocated during the recording."""
 
 _SUBJECT = Text("memory-growth-subject", "growth per step, share of the peak")
 _FEW_STEPS = Text(
@@ -53,9 +56,18 @@ _SUMMARY_KNOWN = Text(
     "after {left:count} more step.",
 )
 
+_ADVICE_CPU = Text(
+    "memory-growth-advice-cpu",
+    "Look for tensors that outlive their step: a running loss without .item() or .detach(), outputs appended to a "
+    "list, a hook or cache that keeps its arguments, retain_graph=True. tracemalloc and gc.get_objects() help to find "
+    "who holds them.",
+    note="code: .item(), .detach(), retain_graph=True, tracemalloc, gc.get_objects()",
+)
+
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    devices = [device for device in facts.need("memory", MemoryUse).devices if device.device != "CPU"]
+    devices = facts.need("memory", MemoryUse).devices
+    devices = tuple(device for device in devices if device.device != _CPU) or devices
     needed = int(limits["steps"])
     if all(len(device.steps) - 1 < needed for device in devices):
         raise Missing(_FEW_STEPS(count=needed + 1))
@@ -72,13 +84,17 @@ def _judge(device: DeviceMemory, limit: float) -> Iterator[Draft]:
     slope = _slope(ends)
     if peak <= 0 or slope / peak <= limit or sum(rises) < _RISING * len(rises):
         return
+    if device.device == _CPU and slope < _LEAST_ON_CPU:
+        return
     where = tuple(
         CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in (*steps[:2], *steps[-3:])
     )
     params = {"device": device.device, "growth": round(slope), "share": slope / peak}
     evidence = Evidence(_SUBJECT(), slope / peak, limit, "share", where)
     if device.capacity_bytes is None or device.is_relative:
-        yield Draft((evidence,), params=params, severity="medium")
+        yield Draft(
+            (evidence,), params=params, severity="medium", advice=_ADVICE_CPU if device.device == _CPU else None
+        )
         return
     left = max(0, int((device.capacity_bytes - peak) / slope))
     severity = "high" if left < _SOON else "medium"

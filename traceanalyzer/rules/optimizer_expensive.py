@@ -34,6 +34,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import optimizer_not_fused
 from traceanalyzer.rules._idle_claims import claims
+from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -48,7 +49,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in facts.need("optimizers", Optimizers).rows:
         host = facts.host_per_step(row.host_ns)
         share = host / facts.step_ns
-        if row.kind != "step" or share <= limits["host_share"] or _is_told_elsewhere(row) or _is_hidden(facts, row):
+        if row.kind != "step" or share <= limits["host_share"] or _is_loop(facts, row) or _is_hidden(facts, row):
             continue
         place = CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
         advice = _ADVICE_SECOND_ORDER if _SECOND_ORDER.search(row.name) else None
@@ -61,11 +62,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         )
 
 
-def _is_told_elsewhere(row: Optimizer) -> bool:
-    """Whether it is a loop over single parameters."""
-    return row.launches / row.calls >= optimizer_not_fused.RULE.defaults["launches"] and optimizer_not_fused.is_loop(
-        row
-    )
+def _is_loop(facts: Facts, row: Optimizer) -> bool:
+    """Whether it is a loop over single parameters, which optimizer-not-fused reports."""
+    if Processor.of(facts).is_cpu:
+        return optimizer_not_fused.saved_on_cpu(facts, row) is not None
+    return row.launches >= optimizer_not_fused.FEWEST_CALLS * row.calls and optimizer_not_fused.is_loop(row)
 
 
 def _is_fused(row: Optimizer) -> bool:

@@ -4,7 +4,9 @@ A change is replayed with the least, the middle and the most of what it takes aw
 The interval also covers two uncertainties of the recording, each replayed at both ends: what the model does not explain
 (residuals), kept and dropped; and what recording took of the host's time, from nothing to what was measured elsewhere
 (`simulation.recording_cost`). A capture knows how long a step takes without the profiler. Then the cost of recording is
-what makes the replayed step as long, and a saving is its share of the replayed step times the program's own step.
+what makes the replayed step as long, and a saving is its share of the replayed step times the program's own step; but
+recording does not slow down waiting for the loader, so that at most all of it counts. To the interval between these
+replays comes the variation of steps (`variation`).
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import msgspec
+import numpy as np
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Relief, Saving
-from traceanalyzer.rules.budget import Budget
+from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.change import Fix, Interval, TimeSaved
 from traceanalyzer.rules.claimed import Resolver, is_about_waits
-from traceanalyzer.simulation import critical_path, recording_cost
+from traceanalyzer.simulation import critical_path, recording_cost, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.trace.table import I64
 
 _MATTERS = 0.005
 """Share of the step: if recording costs less, it is not replayed without that (own choice; texts have two digits)."""
@@ -39,8 +43,7 @@ _WITHOUT_PROFILER = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Scenario:
+class _Scenario(msgspec.Struct, frozen=True):
     """One replay: how much changes take away, what recording cost, and whether residuals are kept."""
 
     end: str
@@ -60,6 +63,8 @@ class Prices:
     _resolver: Resolver = field(init=False)
     _steps_ns: dict[tuple[object, ...], float] = field(init=False, default_factory=dict)
     """Steps that were replayed: by changes and scenario."""
+    _durations: dict[tuple[int, ...], I64] = field(init=False, default_factory=dict)
+    """By changes, the duration of each step in the most likely scenario."""
     _changes: dict[int, TimeSaved] = field(init=False, default_factory=dict)
     """By their ids, so that no other object gets one of them."""
     _recording: dict[float, Edit] = field(init=False, default_factory=dict)
@@ -79,7 +84,7 @@ class Prices:
     def saving(self, change: TimeSaved, budget: Budget) -> Saving:
         """What a change is worth alone."""
         gains = self._gains((change,), self._around((change,)))
-        wall = min(gains), max(gains)
+        wall = self._interval((change,), gains, budget)
         return msgspec.structs.replace(
             budget.saving(change),
             wall_ns_per_step=wall,
@@ -109,7 +114,7 @@ class Prices:
         order, changes = order[: len(totals) - 1], changes[: len(totals) - 1]
         rows = [[after - before for before, after in zip(*pair, strict=True)] for pair in pairwise(totals)]
         gains = self._gains(changes, self._around(changes))
-        wall = min(gains), max(gains)
+        wall = self._interval(changes, gains, budget)
         return Combined(
             fixes=tuple(
                 Relief(fix.rule, fix.finding, (min(row), max(row)), row[1], (row[0], row[1], row[2]))
@@ -123,6 +128,40 @@ class Prices:
             estimated_by="model",
             step_ns=self.plain_ns,
         )
+
+    def _interval(self, changes: Sequence[TimeSaved], gains: Sequence[float], budget: Budget) -> Interval:
+        """The interval of a saving: between all replays, and with the variation of steps.
+
+        Args:
+            changes: The changes.
+            gains: What they save in each scenario around them; the second one is the most likely.
+            budget: Time of the recorded step.
+        """
+        step = self.plain_ns or budget.step
+        found = [*gains, *self._whole_waits(changes)]
+        # what does not matter in any replay does not matter because steps differ
+        varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
+        return variation.around((min(found), max(found)), gains[1], varies, step)
+
+    def _whole_waits(self, changes: Sequence[TimeSaved]) -> list[float]:
+        """What waits for the loader save if the profiler made the rest of the recorded step longer, but not them."""
+        if self.plain_ns is None or any(change.resource != "loader" for change in changes):
+            return []
+        most = self._scenarios[2]
+        return [min(self.plain_ns, self._step((), most) - self._step(changes, most))]
+
+    def _varies(self, changes: Sequence[TimeSaved]) -> float:
+        """How much a saving varies from step to step in ns, by the steps as recorded and with the changes.
+
+        Without the profiler it is one of other steps than those that were recorded.
+        """
+        for each in ((), changes):
+            self._step(each, self._scenarios[1])
+        before, after = (self._durations[tuple(map(id, each))] for each in ((), changes))
+        if self.plain_ns is None:
+            return variation.of_savings(before, after)
+        usual = float(np.median(before))
+        return self.plain_ns / usual * variation.of_other_steps(before, after) if usual else 0.0
 
     def _totals(self, changes: Sequence[TimeSaved]) -> list[list[float]]:
         """What the first changes save together, for each number of them, without the last ones if they add nothing."""
@@ -171,11 +210,15 @@ class Prices:
         """Duration of the replayed step in ns."""
         self._changes.update((id(change), change) for change in changes)
         if all(_ENDS["low"](change.removed) == _ENDS["high"](change.removed) for change in changes):
-            scenario = replace(scenario, end="point")
-        key = (tuple(map(id, changes)), scenario)
+            scenario = msgspec.structs.replace(scenario, end="point")
+        own = tuple(map(id, changes))
+        key = (own, scenario)
         if key not in self._steps_ns:
-            own = self._edits(changes, scenario)
-            self._steps_ns[key] = self.model.step_ns(own, keep_residuals=scenario.keeps_residuals)
+            edits = self._edits(changes, scenario)
+            elapsed, durations = self.model.elapsed_and_steps_ns(edits, keep_residuals=scenario.keeps_residuals)
+            self._steps_ns[key] = self.model.scale * elapsed
+            if scenario == self._scenarios[1]:
+                self._durations[own] = durations
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
@@ -227,7 +270,11 @@ def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[Ti
     left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
     taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
     rest = max(0.0, whole - sum(own.values()) + sum(left.values()))
-    return (replace(change, claims=left) if not change.within and any(left.values()) else change), rest, gone
+    return (
+        (replace(change, claims=left) if not change.within and any(left.values()) else change),
+        rest,
+        gone,
+    )
 
 
 _ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: sum(ends) / 2, "high": max}

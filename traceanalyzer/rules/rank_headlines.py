@@ -16,9 +16,19 @@ _WORTH_SAYING = 0.1
 """Share of a step that others must wait for a rank before it is mentioned beside another bound (own choice: half of
 what bounds)."""
 
+_LEADS = 0.2
+"""Least share of a step that a late rank must cost to bound a run whose ranks each seem bound by something else."""
+_LEADS_BESIDE = 0.5
+"""Least part of what seems to bound them, then (own choice: the late rank's own work is in that as well)."""
+
 _LATE_RANK = Text(
     "headline-late-rank",
     "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
+    "({share:share}).",
+)
+_LATE_RANK_COSTS = Text(
+    "headline-late-rank-costs",
+    "Bound by one late rank: the others wait for rank {rank}, which costs {wait:ns} of each step of {step:ns} "
     "({share:share}).",
 )
 _ALSO_LATE = Text(
@@ -52,11 +62,11 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
     if ranks is None or not step:
         return found
     wait = 0.0 if late is None else late.wait_ns
-    if late is not None and found.bound == "communication":
-        return StepBound(
-            found.bound, _LATE_RANK(rank=late.row.rank, wait=wait, step=step, share=wait / step), wait / step
-        )
-    message: Message = found.message
+    if late is not None and _leads(found, wait / step):
+        text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
+        message: Message = text(rank=late.row.rank, wait=wait, step=step, share=wait / step)
+        return StepBound("communication", message, wait / step)
+    message = found.message
     if late is not None and wait >= _WORTH_SAYING * step:
         text = _ALSO_COSTS if late.is_replayed else _ALSO_LATE
         message = text(headline=message, rank=late.row.rank, part=(wait, step))
@@ -64,6 +74,11 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
         message = _WAITS(headline=message, part=part)
     return StepBound(found.bound, message, found.share)
+
+
+def _leads(found: StepBound, share: float) -> bool:
+    """Whether a late rank that costs this share of a step is what bounds the run."""
+    return found.bound == "communication" or share >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
 
 
 def late_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -49,8 +48,7 @@ _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """Everything that the rules found, and the rules that could not judge."""
 
     headlines: tuple[Headline, ...]
@@ -58,8 +56,7 @@ class Advice:
     skipped: tuple[Skipped, ...]
 
 
-@dataclass(frozen=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     rule: Rule
     finding: Finding
     draft: Draft

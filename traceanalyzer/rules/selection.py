@@ -6,11 +6,12 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
+
+import msgspec
 
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
@@ -24,8 +25,7 @@ GROUP = "traceanalyzer.rules"
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """A rule and its thresholds in this project."""
 
     rule: Rule

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules import _program
@@ -22,8 +23,7 @@ _NEWER = Text(
 )
 
 
-@dataclass(frozen=True)
-class _Use:
+class _Use(msgspec.Struct, frozen=True):
     """Something that code uses, and where it fits."""
 
     pattern: re.Pattern[str]

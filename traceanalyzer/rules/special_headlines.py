@@ -60,8 +60,10 @@ _COMMUNICATING = Text(
 )
 
 
-def of_trace(facts: Facts) -> StepBound | None:
+def unusual(facts: Facts) -> StepBound | None:
     """The headline of a recording that does not show a program's usual work; None for all others."""
+    if facts.table is not None:
+        return _of_table(facts)
     figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
     if figures is not None and figures.capture is not None and figures.capture.is_most:
         capture = figures.capture
@@ -69,6 +71,14 @@ def of_trace(facts: Facts) -> StepBound | None:
     if figures is None and (found := _accelerator(facts)) is not None:
         return found
     return None if recording is None else _of_recording(facts, figures, recording)
+
+
+def _of_table(facts: Facts) -> StepBound | None:
+    """The headline of a table with hardly any work."""
+    if facts.table is None or not facts.tells_little or facts.is_startup:
+        return None
+    kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
+    return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
 
 
 def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Recording) -> StepBound | None:

@@ -15,10 +15,9 @@ What to do:
     of the whole machine. With several processes (ranks, workers of a loader) share the cores among them.
 
 How the saving is estimated:
-    At least four fifths of what operators take beyond what one core needs for their operations and bytes, generously:
-    16 operations and 4 bytes per ns, and 10 us for each call; the rest may be due to other programs. At most what is
-    left if spinning threads share the cores evenly: the step takes threads over cores times as long as with as many
-    threads as cores.
+    At least what operators take beyond what one core needs for their operations and bytes, so generously that it leaves
+    room for other programs: 16 operations and 4 bytes per ns, and 10 us for each call. At most what is left if spinning
+    threads share the cores evenly: the step takes threads over cores times as long as with as many threads as cores.
 
 When it is wrong:
     Other programs on the machine slow operators down, too, whatever the number of threads; cores that other containers
@@ -41,17 +40,14 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
-_LEAST = 0.8
-"""Own choice: on a busy machine other programs have some of the cores, too."""
-
 _SUBJECT = Text(
     "threads-oversubscribed-subject", "operators beyond what one core needs for their work, share of the step"
 )
 _THREADS = Text("threads-oversubscribed-threads", "threads of an operator for each core")
 _BASIS = Text(
     "threads-oversubscribed-basis",
-    "at least four fifths of what operators take beyond what one core needs for their work, because other programs may "
-    "have a part in it; at most {most:share} of the step, if threads that wait share the cores evenly with those that "
+    "at least what operators take beyond what one core needs for their work, by a generous estimate; at most "
+    "{most:share} of the step, if threads that wait share the cores evenly with those that "
     "work",
 )
 _NO_TABLE = Text(
@@ -68,7 +64,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if ratio <= limits["threads_per_core"] or share <= limits["share"]:
         return
     most = 1 - found.cpus / found.threads
-    interval = (min(_LEAST * beyond, most * facts.step_ns), most * facts.step_ns)
+    interval = (min(beyond, most * facts.step_ns), most * facts.step_ns)
     where = (CodePlace("operator", found.slowest or "aten::mm", None, beyond, "ns", found.start_ns),)
     evidence = (
         Evidence(_SUBJECT(), share, limits["share"], "share", where),

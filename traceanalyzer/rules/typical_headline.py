@@ -7,8 +7,9 @@ that is at least a fifth of the step. All figures are of the typical step, so th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
@@ -150,8 +151,7 @@ _CAUSES = {
 }
 
 
-@dataclass(frozen=True)
-class StepBound:
+class StepBound(msgspec.Struct, frozen=True):
     """What bounds a typical step."""
 
     bound: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by
@@ -23,7 +23,7 @@ from traceanalyzer.simulation.edits import (
     Scale,
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -64,9 +64,10 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
             gathered.loader_factor *= factor
         case Scale(rows, factor, floor):
             gathered.device_factor[_events(context, graph.device, rows)] *= factor
-            floors = np.zeros(len(context.trace.device), np.int64)
-            floors[rows] = floor
-            gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floors[graph.device.row])
+            if isinstance(floor, np.ndarray) or floor:
+                floors = np.zeros(len(context.trace.device), np.int64)
+                floors[rows] = floor
+                gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floors[graph.device.row])
         case Bandwidth(rows, factor):
             gathered.device_factor[_events(context, graph.device, rows)] *= factor
         case Overlap(rows):
@@ -83,7 +84,9 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
 
 def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
     """Which device events are among some rows of the device table and are judged."""
-    found: Bool = _is_in(device.row, rows, len(context.trace.device)) & device.is_judged
+    marked = np.zeros(len(context.trace.device), np.bool_)
+    marked[rows] = True
+    found: Bool = marked[device.row] & device.is_judged
     return found
 
 
@@ -103,7 +106,7 @@ def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
 
 def _shrunk(host: HostPoints, gathered: Gathered) -> None:
     """Multiply host time by the factors of the times in which it lies; where several overlap, by all of them."""
-    for _, own in members(host.chain):
+    for _, own in members(host.chain) if gathered.host_times else ():
         edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
         if not len(edges):
             continue
@@ -130,7 +133,8 @@ def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
     parts = []
     for threads, start, end, factor in times:
         rows = np.flatnonzero(threads == thread)
-        parts.append((Intervals.union(start[rows], end[rows]), factor))
+        if len(rows):
+            parts.append((Intervals.union(start[rows], end[rows]), factor))
     edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
     factors = np.ones(len(edges))
     for part, factor in parts:
@@ -177,7 +181,7 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
     """No host time passes between the first and the last launch of each step and thread, but the cost of one launch."""
     host = graph.host
     launches = context.trace.launches
-    calls = np.unique(context.links.launch[rows])
+    calls = distinct(context.links.launch[rows])
     marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)) & host.is_judged)
     if not len(marked):
         return
@@ -216,15 +220,25 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
 
 def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
     """By how much each wait for the loader shrinks, so that its host time is no more than the floor."""
-    inside = host.in_loader & host.is_judged
-    wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
-    length = sum_by(wait, host.cost_ns, int(wait.max(initial=0)) + 1)
+    wait, length = loader_waits(host)
     factor = np.full(len(length), gathered.loader_factor)
     if gathered.loader_floor_ns is not None:
         factor = np.minimum(factor, gathered.loader_floor_ns / np.maximum(length, 1))
     factor[0] = 1.0
     each: F64 = factor[wait]
     return each
+
+
+def loader_waits(host: HostPoints) -> tuple[I64, I64]:
+    """For each point the number of the judged wait for the loader that it is in, 0 for none; and the time of each wait.
+
+    Returns:
+        Shape (points,); and host time in ns by number, shape (1 + waits,), of number 0 nothing.
+    """
+    inside = host.in_loader & host.is_judged
+    wait = np.cumsum(inside & ~np.append(False, inside)[: len(inside)]) * inside
+    length = sum_by(wait, np.where(inside, host.cost_ns, 0), int(wait.max(initial=0)) + 1)
+    return wait, length
 
 
 def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
@@ -245,6 +259,8 @@ def _times(values: I64, factor: F64) -> I64:
 
     What is missing of a whole number by the last digits of the factor is not.
     """
+    if (factor == 1).all():
+        return values
     missing = 10.0**-_DIGITS * np.maximum(values, 0) + 10.0**-_DIGITS
     products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
     return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))

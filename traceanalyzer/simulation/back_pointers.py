@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.simulation import step_times
@@ -31,8 +31,7 @@ class Why(IntEnum):
     """A device event runs."""
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(msgspec.Struct, frozen=True):
     """The critical path: pieces of time that do not overlap. Shapes (pieces,)."""
 
     start_ns: I64

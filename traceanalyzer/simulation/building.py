@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import calls, device_chain, host_points, releases, streams
@@ -11,8 +11,7 @@ from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """A graph, and where to find in it what the steps are made of."""
 
     graph: Graph

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -16,8 +15,7 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(msgspec.Struct, frozen=True):
     """Calls of a window that launch work, wait or take memory, none within another; by thread, then by start."""
 
     row: I64

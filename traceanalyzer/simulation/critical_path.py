@@ -20,6 +20,7 @@ from traceanalyzer.simulation import (
     path_operators,
     path_owners,
     path_stretches,
+    path_waits,
     step_times,
     window,
 )
@@ -28,6 +29,7 @@ from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_operators import CriticalOperator, KernelWithSlack
+from traceanalyzer.simulation.path_waits import Wait
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -43,10 +45,12 @@ RESOURCES = (
     "device_gap",
     "wake_up",
     "unrecorded",
+    "asleep",
 )
 """What a part of the path is: waiting for the loader, host time, the way of a launch to the device, kernels, copies and
-fills, collectives, pauses between device events, the way back to a host that waits, work that was not recorded."""
-(LOADER, HOST, LAUNCH, COMPUTE, COPY, COMMUNICATION, GAP, WAKE_UP, UNRECORDED) = range(len(RESOURCES))
+fills, collectives, pauses between device events, the way back to a host that waits, work that was not recorded, a host
+that sleeps or waits in a Python function."""
+(LOADER, HOST, LAUNCH, COMPUTE, COPY, COMMUNICATION, GAP, WAKE_UP, UNRECORDED, ASLEEP) = range(len(RESOURCES))
 _OF_REASON = {Why.HOST: HOST, Why.WAKE_UP: WAKE_UP, Why.GAP: GAP, Why.LAUNCH: LAUNCH, Why.EVENT_WAIT: GAP}
 _CHAINS = {"loader": "loader", "host": "host", "launch": "host", "wake_up": "host", "communication": "communication"}
 """The resource that a part of the path stands for where only four are distinguished; all others are the device's."""
@@ -57,7 +61,9 @@ class CriticalPart(msgspec.Struct, frozen=True):
     """Time of the path in one resource."""
 
     resource: str
-    """`loader`, `host`, `launch`, `compute`, `copy`, `communication`, `device_gap`, `wake_up` or `unrecorded`."""
+    """`loader`, `host`, `launch`, `compute`, `copy`, `communication` (on the CPU: collectives while no operator runs),
+    `device_gap`, `wake_up`, `unrecorded`, or `asleep` (the host sleeps, or waits for a lock, a process, a file or the
+    network, as far as Python stacks tell)."""
     ns_per_step: float
     """Time in ns per step."""
     share: float
@@ -139,14 +145,14 @@ def analyze(context: Context) -> CriticalPath:
     found = model.require(context)
     pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
     starts, ends = step_times.starts(found.bounds, found.recorded), step_times.ends(found.bounds, found.recorded)
-    steps, resource = len(starts), _resources(found, found.with_residuals, pieces)
-    within = Intervals.union(starts, ends)
-    times = within.within(pieces.start_ns, pieces.end_ns)
+    parts, resource = _recorded(found, pieces)
+    steps, within = len(starts), Intervals.union(starts, ends)
+    times = within.within(parts.start_ns, parts.end_ns)
     total, sums = int((ends - starts).sum()), sum_by(resource, times, len(RESOURCES))
     sums[UNRECORDED] += total - sums.sum()
     step = total / steps
     is_free, duration = path_operators.with_slack(found), found.graph.device.dur_ns
-    shown_ns, stretches = _of_one_step(found, pieces, resource)
+    shown_ns, stretches = _of_one_step(found, parts, resource)
     return CriticalPath(
         steps=steps,
         step_ns=step,
@@ -154,11 +160,11 @@ def analyze(context: Context) -> CriticalPath:
             CriticalPart(name, ns / steps, ns / total if total else 0.0)
             for name, ns in zip(RESOURCES, sums.tolist(), strict=True)
         ),
-        kernel_classes=_classes(found, pieces, times, resource),
+        kernel_classes=_classes(found, parts, times, resource),
         operators=path_operators.operators(found, pieces, within, is_free),
         stretches=stretches,
         device_slack_ns_per_step=float(duration[is_free].sum()) / steps if len(duration) else None,
-        owners=_owners(found, pieces, within),
+        owners=_owners(found, _of_the_program(parts, resource), within),
         kernels_with_slack=path_operators.kernels_with_slack(found, is_free),
         device_ns_per_step=float(duration[path_operators.judged(found)].sum()) / steps if len(duration) else None,
         stretches_start_ns=shown_ns,
@@ -182,6 +188,16 @@ def chains(found: Model, edits: Edits) -> dict[str, int]:
     for name, ns in zip(RESOURCES, sums, strict=True):
         found_ns[_CHAINS.get(name, "gpu")] += ns
     return found_ns
+
+
+def _recorded(found: Model, pieces: Pieces) -> tuple[Pieces, I64]:
+    """The recorded path, cut where the host begins or ends to wait, and the resource of each piece."""
+    parts, wait = path_waits.told(found, pieces)
+    resource = _resources(found, found.with_residuals, parts)
+    is_host = resource == HOST
+    resource[is_host & (wait == Wait.ASLEEP)] = ASLEEP
+    resource[is_host & (wait == Wait.COLLECTIVE)] = COMMUNICATION
+    return parts, resource
 
 
 def _resources(found: Model, graph: Graph, pieces: Pieces) -> I64:
@@ -221,7 +237,7 @@ def _of_one_step(found: Model, pieces: Pieces, resource: I64) -> tuple[int, tupl
         found = model.over(found.context, (window.of_steps(steps, np.array([row])),))
         starts = found.windows[0].step_start_ns
         pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
-        resource = _resources(found, found.with_residuals, pieces)
+        pieces, resource = _recorded(found, pieces)
     number = int(np.flatnonzero(starts == steps.start_ns[row])[0])
     start, end = (int(edge(found.bounds, found.recorded)[number]) for edge in (step_times.starts, step_times.ends))
     begins, label = path_stretches.merged(pieces, resource, (start, end), UNRECORDED)
@@ -229,6 +245,12 @@ def _of_one_step(found: Model, pieces: Pieces, resource: I64) -> tuple[int, tupl
     length = np.append(begins[1:], end) - begins
     columns = zip(label.tolist(), (begins - start).tolist(), length.tolist(), mostly, strict=True)
     return start, tuple(CriticalStretch(RESOURCES[kind], *others) for kind, *others in columns)
+
+
+def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
+    """The pieces without the host time in which collectives run on the CPU: no part of the program takes that."""
+    kept = (parts.why != Why.HOST) | (resource != COMMUNICATION)
+    return Pieces(parts.start_ns[kept], parts.end_ns[kept], parts.why[kept], parts.point[kept], parts.event[kept])
 
 
 def _owners(found: Model, pieces: Pieces, within: Intervals) -> tuple[CriticalOwner, ...]:

@@ -12,6 +12,7 @@ from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostP
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 
 _FAR_LONGER = 2
@@ -41,7 +42,7 @@ def build(
     called = np.where(launch == NOTHING, np.iinfo(np.int64).min, np.append(points.time_ns, 0)[launch] + latency)
     follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
     source, delay = waits.find(calls, events, candidates, np.maximum(called, follows))
-    unrecorded = _behind_unrecorded_work(context, events)
+    unrecorded = _behind_unrecorded_work(context, calls, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
     launch = np.where(unrecorded, RECORDED, launch)
@@ -108,7 +109,7 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     thread = np.append(calls.thread, NOTHING)[call]
     bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
     found = np.full(len(rows), RECORDED)
-    for number in np.unique(thread[thread != NOTHING]).tolist():
+    for number in distinct(thread[thread != NOTHING]).tolist():
         own = np.flatnonzero(points.thread == number)
         asked = np.flatnonzero(thread == number)
         last = np.searchsorted(points.time_ns[own], events.start_ns[rows[asked]], side="right") - 1
@@ -118,13 +119,17 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     return found
 
 
-def _behind_unrecorded_work(context: Context, events: StreamEvents) -> Bool:
-    """Which events are the first of their stream after work that was launched before the recording."""
+def _behind_unrecorded_work(context: Context, calls: Calls, events: StreamEvents) -> Bool:
+    """Which events are the first of their stream after work that was launched before the recording.
+
+    What was launched after that work had ended is held up by something else.
+    """
+    launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call]
     found = np.zeros(len(events), np.bool_)
     for number, times in unrecorded_work(context).items():
         rows = np.flatnonzero(events.device == number)
         for end in times.end.tolist():
             after = rows[events.start_ns[rows] >= end]
             first = after[np.unique(events.stream[after], return_index=True)[1]]
-            found[first] = True
+            found[first[launched[first] < end]] = True
     return found

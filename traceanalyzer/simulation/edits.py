@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.table import I64
 
 
-@dataclass(frozen=True)
-class Loader:
+class Loader(msgspec.Struct, frozen=True):
     """Waits for the loader become shorter: all by a factor, and then to some time each; shorter ones stay."""
 
     floor_ns: int | None = None
@@ -25,8 +25,7 @@ class Loader:
     """New time over old, 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Device events become shorter or longer."""
 
     rows: I64
@@ -37,24 +36,21 @@ class Scale:
     """No event becomes shorter than this: one number, or one for each row. Events that are shorter stay."""
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """Device events are removed, with their launches and the operators that only launch them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-@dataclass(frozen=True)
-class Unblock:
+class Unblock(msgspec.Struct, frozen=True):
     """Calls no longer wait for the device; they keep what they take by themselves."""
 
     rows: I64
     """Rows of the launch table."""
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """Host time becomes shorter or longer. Intervals of one thread must not overlap."""
 
     thread: I64
@@ -65,8 +61,7 @@ class Host:
     """New time over old, 0 or more."""
 
 
-@dataclass(frozen=True)
-class Relaunch:
+class Relaunch(msgspec.Struct, frozen=True):
     """One launch for many, as of a CUDA graph: no host time passes from the first to the last launch of a step."""
 
     rows: I64
@@ -75,16 +70,14 @@ class Relaunch:
     """Host time of the one launch in each step; no more than the time that is saved."""
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(msgspec.Struct, frozen=True):
     """Collectives overlap with the computation; only the end of the step waits for them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-@dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(msgspec.Struct, frozen=True):
     """Collectives transfer at another rate; with one rank their duration includes waiting for others."""
 
     rows: I64

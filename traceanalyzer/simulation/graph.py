@@ -11,10 +11,11 @@ Every cause precedes its effect in the recording, so the recorded order is an or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import fields
 
 from traceanalyzer.trace.table import I64, Bool
 
@@ -25,8 +26,7 @@ RECORDED = -2
 """Stands for a launch whose time is an input: the event starts no earlier than it was recorded to."""
 
 
-@dataclass(frozen=True)
-class HostPoints:
+class HostPoints(msgspec.Struct, frozen=True):
     """Moments on host threads, by thread and then in the order of time. Shapes (points,)."""
 
     time_ns: I64
@@ -64,8 +64,7 @@ class HostPoints:
         return first
 
 
-@dataclass(frozen=True)
-class DeviceChain:
+class DeviceChain(msgspec.Struct, frozen=True):
     """Device events, by stream and then in the order of their start. Shapes (events,)."""
 
     row: I64
@@ -100,8 +99,7 @@ class DeviceChain:
         return first
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True):
     """What the model takes from the recording without a cause, as counts."""
 
     unrecorded_starts: int = 0
@@ -112,8 +110,7 @@ class Inputs:
     """Calls that wait for the device although no recorded event ended in them; they keep their duration."""
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True):
     """All points and events of a window with what holds them up."""
 
     host: HostPoints

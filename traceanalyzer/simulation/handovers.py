@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import operator_rows
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation.graph import NOTHING, shifted
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 
@@ -34,7 +35,7 @@ def find(context: Context, thread: I64, time_ns: I64, is_end: Bool) -> tuple[I64
         their thread ran operators, so that it cannot have waited.
     """
     source, worked = np.full(len(time_ns), NOTHING), np.zeros(len(time_ns), np.int64)
-    if len(np.unique(thread)) < 2:
+    if len(distinct(thread)) < 2:
         return source, worked
     first = thread != shifted(thread, NOTHING)
     since = np.where(first, np.iinfo(np.int64).min // 2, shifted(time_ns, 0))

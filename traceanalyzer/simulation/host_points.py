@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -14,7 +13,7 @@ from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.window import Window
-from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -22,8 +21,7 @@ _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
 """The order of what happens on a thread at the same time."""
 
 
-@dataclass(frozen=True)
-class PlacedPoints:
+class PlacedPoints(msgspec.Struct, frozen=True):
     """The points of a window, and where to find what they stand for."""
 
     points: HostPoints
@@ -126,7 +124,7 @@ def _between(waits: I64, size: int) -> Bool:
 def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
     """Moments of threads, moved to the start of the call in which they lie."""
     moved = time.copy()
-    for number in np.unique(thread).tolist():
+    for number in distinct(thread).tolist():
         own, asked = np.flatnonzero(calls.thread == number), np.flatnonzero(thread == number)
         if len(own):
             before = own[np.maximum(np.searchsorted(calls.start_ns[own], time[asked], side="right") - 1, 0)]

@@ -8,8 +8,7 @@ only blocks and runs are computed one by one; what lies within them follows from
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
@@ -21,8 +20,7 @@ _ORIGIN = 0
 """The node at time 0, from which everything starts that has no cause."""
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(msgspec.Struct, frozen=True):
     """When a replay has everything happen, in ns on the clock of the recording."""
 
     point_ns: I64
@@ -35,8 +33,7 @@ class Times:
     """Causes that the recorded order contradicts; they were left out."""
 
 
-@dataclass(frozen=True)
-class Contracted:
+class Contracted(msgspec.Struct, frozen=True):
     """Blocks and runs in an order in which causes come first, each with up to three of them."""
 
     cause: I64

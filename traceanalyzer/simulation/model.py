@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import program_steps
@@ -16,6 +18,7 @@ from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times, replay
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.simulation.window import Window
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
 ABSTAINS_ABOVE = 0.05
@@ -25,8 +28,7 @@ Estimate = tuple[float, float, float]
 """Low, point and high estimate in ns per step."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What a change does to the typical step."""
 
     step_ns: float
@@ -37,8 +39,7 @@ class Outcome:
     """Time by which the typical step gets shorter; less than 0 where it gets longer."""
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(msgspec.Struct, frozen=True, dict=True):
     """The graph of the typical steps of a recording, with and without what it does not explain."""
 
     context: Context
@@ -76,7 +77,7 @@ class Model:
         return self.error_share > ABSTAINS_ABOVE
 
     def durations_ns(self, times: Times) -> I64:
-        """Duration in ns of each judged step in a replay that changes nothing."""
+        """Duration in ns of each judged step in a replay, its events where they are in the graph. Shape (steps,)."""
         found: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
         return found
 
@@ -90,15 +91,41 @@ class Model:
 
     def elapsed_ns(self, edits: Edits, *, keep_residuals: bool) -> float:
         """Time in ns of a step, from the start of one to the start of the next, with some edits."""
+        times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
+        return self._elapsed_ns(times, unchanged)
+
+    def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
+        """The same, and how long each judged step takes from its own start to its end. Shape of these: (steps,)."""
+        times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
+        return self._elapsed_ns(times, unchanged), self.durations_ns(times)
+
+    def _replayed(self, edits: Edits, *, keep_residuals: bool) -> tuple[Times, Times]:
+        """A replay with some edits, its events where they are in the graph, and the one without edits."""
         graph, unchanged = (self.with_residuals, self.recorded) if keep_residuals else (self.graph, self.times)
-        marks = np.concatenate([each.mark_start_ns for each in self.windows])
-        changed, place = applying.apply(self.context, marks, graph, edits)
-        times = replay(changed) if edits else unchanged
+        if not edits:
+            return unchanged, unchanged
+        changed, place = applying.apply(self.context, self._marks_ns, graph, edits)
+        times = replay(changed)
         if place is not None:
             times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
-        return step_times.elapsed(self.bounds, times, unchanged) / len(marks)
+        return times, unchanged
+
+    def _elapsed_ns(self, times: Times, unchanged: Times) -> float:
+        return step_times.elapsed(self.bounds, times, unchanged) / len(self._marks_ns)
 
     @property
+    def _marks_ns(self) -> I64:
+        return np.concatenate([each.mark_start_ns for each in self.windows])
+
+    @cached_property
+    def judged(self) -> Intervals:
+        """Time of the steps that are modelled."""
+        return Intervals.union(
+            np.concatenate([each.mark_start_ns for each in self.windows]),
+            np.concatenate([np.maximum(each.mark_end_ns, each.step_end_ns) for each in self.windows]),
+        )
+
+    @cached_property
     def scale(self) -> float:
         """The typical step over the mean of the steps that are modelled."""
         typical = program_steps(self.context).typical
@@ -110,8 +137,7 @@ class Model:
 
     def changed(self, edits: Edits) -> tuple[Graph, Times, StepBounds]:
         """The graph with residuals and some edits, its replay, and where the steps are in it."""
-        marks = np.concatenate([each.mark_start_ns for each in self.windows])
-        graph, place = applying.apply(self.context, marks, self.with_residuals, edits)
+        graph, place = applying.apply(self.context, self._marks_ns, self.with_residuals, edits)
         bounds = self.bounds if place is None else step_times.moved(self.bounds, place)
         return graph, replay(graph), bounds
 

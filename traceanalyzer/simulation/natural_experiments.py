@@ -7,9 +7,10 @@ from: a labelled prediction, without running anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.recording.program_steps import program_steps

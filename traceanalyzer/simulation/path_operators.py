@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.sums import members, sum_by
 from traceanalyzer.simulation import slack
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -65,7 +65,7 @@ def operators(found: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool
     calls = found.graph.host.call[pieces.point[woken]]
     waking = _names(context, entries(context.links.node, calls, NO_PARENT))
     back = steps_time.within(pieces.start_ns[woken], pieces.end_ns[woken])
-    codes = np.unique(np.concatenate((name, other, waking)))
+    codes = distinct(np.concatenate((name, other, waking)))
     host_ns = _sums_of(codes, name, host)
     device_ns = _sums_of(codes, other, np.where(pieces.why[others] == Why.RUNS, times, 0))
     every = host_ns + _sums_of(codes, other, times) + _sums_of(codes, waking, back)

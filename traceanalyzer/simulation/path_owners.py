@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.host_owners import owner_index
@@ -16,8 +15,7 @@ from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class OwnedTime:
+class OwnedTime(msgspec.Struct, frozen=True):
     """Host time of a critical path, cut where its owner changes; in the order of time. Shapes (pieces,)."""
 
     start_ns: I64

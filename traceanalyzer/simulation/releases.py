@@ -6,8 +6,7 @@ such event counts that ended before the call returned; of all streams the one th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -25,8 +24,7 @@ _UNEXPLAINED_NS = 1_000_000
 """Own choice: a wait in which no device event ended is reported if it is at least this long, in ns."""
 
 
-@dataclass(frozen=True)
-class Releases:
+class Releases(msgspec.Struct, frozen=True):
     """What ends each call, by position of the call."""
 
     event: I64

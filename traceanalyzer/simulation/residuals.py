@@ -6,9 +6,8 @@ the recording itself; without them its difference from the recording is the erro
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.simulation.longest_path import NEVER

@@ -21,7 +21,8 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.simulation.graph import shifted
+from traceanalyzer.trace.distinct import distinct, stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -170,28 +171,67 @@ def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
 
 
 def _operator(context: Context, name: str) -> Selected | None:
-    return of_nodes(context, name, _named(context, _matches(name)))
+    return of_nodes(context, name, np.flatnonzero(_named(context, _matches(name))))
 
 
-def of_nodes(context: Context, name: str, marked: Bool) -> Selected | None:
-    """What some nodes of the host tree, and all nodes inside of them, do; None without nodes."""
-    tree, links = context.host.tree, context.links
-    if not marked.any():
+def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
+    """What some nodes of the host tree, and all nodes inside of them, do; None without nodes.
+
+    Args:
+        context: The trace.
+        name: What people call the nodes.
+        nodes: Their positions in the tree, ascending.
+    """
+    tree = context.host.tree
+    if not len(nodes):
         return None
-    nearest = tree.nearest(marked)
-    calls = np.flatnonzero(entries(nearest, links.node, NO_PARENT) != NO_PARENT)
-    within = np.zeros(len(context.trace.launches), np.bool_)
-    within[calls] = True
-    outer = np.flatnonzero(marked & (entries(nearest, tree.parent, NO_PARENT) == NO_PARENT))
+    outer = nodes[nodes >= shifted(np.maximum.accumulate(tree.after[nodes]), 0)]
+    calls = context.once(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
     return Selected(
         "operator",
         name,
-        device=np.flatnonzero(entries(within, links.launch, False)),
+        device=context.once(_events_by_call).at(calls),
         calls=calls,
         thread=tree.thread[outer].astype(np.int64),
         start_ns=tree.start_ns[outer],
         end_ns=tree.end_ns[outer],
     )
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Rows of a table, by an integer that each has."""
+
+    row: I64
+    number: I64
+    """Of each row, ascending."""
+
+    @classmethod
+    def by(cls, numbers: I64) -> _Ordered:
+        """Order the rows of a table."""
+        order = stable_order(numbers)
+        return cls(order, numbers[order])
+
+    def at(self, numbers: I64) -> I64:
+        """The rows with one of some numbers, ascending."""
+        return self.of(numbers, numbers + 1)
+
+    def of(self, first: I64, after: I64) -> I64:
+        """The rows whose numbers lie in one of some ranges that do not overlap, ascending."""
+        opens, closes = np.searchsorted(self.number, first), np.searchsorted(self.number, after)
+        sizes = closes - opens
+        inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes - opens, sizes)
+        return np.sort(self.row[inside])
+
+
+def _calls_by_node(context: Context) -> _Ordered:
+    """Rows of the launch table by the node of the host tree in which each is."""
+    return _Ordered.by(context.links.node)
+
+
+def _events_by_call(context: Context) -> _Ordered:
+    """Rows of the device table by their launch."""
+    return _Ordered.by(context.links.launch)
 
 
 def _kernel(context: Context, name: str) -> Selected | None:

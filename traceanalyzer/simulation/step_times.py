@@ -7,9 +7,10 @@ the end of their mark, or to the end of what they launched if that is later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.steps import Steps, launched_in
@@ -20,8 +21,7 @@ from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64
 
 
-@dataclass(frozen=True)
-class StepBounds:
+class StepBounds(msgspec.Struct, frozen=True):
     """What the starts and ends of steps are made of. Shapes (steps,)."""
 
     part: I64

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -27,8 +26,7 @@ _QUEUED_NS = 5_000
 """Own choice: an event that was launched so long before its predecessor ended was surely in the queue."""
 
 
-@dataclass(frozen=True)
-class StreamEvents:
+class StreamEvents(msgspec.Struct, frozen=True):
     """The device events of a window, by stream and then in the order of their start."""
 
     row: I64

@@ -22,7 +22,7 @@ from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.source import ReportSource
-from traceanalyzer.simulation import critical_path, edits, model, replay_error, selectors
+from traceanalyzer.simulation import critical_path, edits, loading, model, replay_error, selectors, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
@@ -57,18 +57,19 @@ class AppliedChange(msgspec.Struct, frozen=True):
     """One change, and what in the trace it is about."""
 
     kind: str
-    """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap` or `graphs`."""
+    """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap`, `graphs` or, of a run of several ranks, `rank`: a
+    rank whose work takes no longer than the median of all ranks."""
     selector: str
-    """What was asked for; empty for changes of everything of their kind."""
+    """What was asked for, of `rank` the number of the rank; empty for changes of everything of their kind."""
     factor: float | None
     """How many times as fast, 0 for no time at all; null where the kind needs none."""
     found: str
-    """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or
-    `synchronization`."""
-    device_events: int
-    """Number of kernels, copies and fills that change, in the whole trace."""
-    calls: int
-    """Number of runtime calls that change, in the whole trace."""
+    """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner`,
+    `synchronization` or `rank`."""
+    device_events: int | None
+    """Number of kernels, copies and fills that change, in the whole trace; null for a rank."""
+    calls: int | None
+    """Number of runtime calls that change, in the whole trace; null for a rank."""
     wait_ns: float | None = None
     """What a wait for the loader takes at most in ns; null for other kinds."""
 
@@ -77,13 +78,13 @@ class WhatHelps(msgspec.Struct, frozen=True):
     """What a step would gain if one thing cost nothing, or half as much."""
 
     kind: str
-    """`resource`, `operator`, `class`, `owner` or `change`."""
+    """`resource`, `operator`, `class`, `owner`, `change` or `rank`."""
     selector: str
-    """The selector or, of a change, the option to ask about it by itself."""
+    """The selector or, of a change and a rank, the option to ask about it by itself."""
     free_ns: PredictedNs
-    """Time in ns by which the step gets shorter if it takes no time: low, point and high."""
+    """Time in ns by which the step gets shorter if it takes no time, or with the change: low, point and high."""
     half_ns: PredictedNs | None
-    """The same if it takes half as long; null if that makes no sense."""
+    """The same if it takes half as long; null for changes and ranks, which are made or not."""
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     generator: Generator
     """The program that made it."""
     source: ReportSource
-    """The file of the trace."""
+    """The file of the trace, or the files of a run."""
     step_ns: float
     """Duration of the typical step in ns as recorded."""
     predicted_ns: PredictedNs
@@ -107,7 +108,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     """How well the model reproduces the recording without a change."""
     next_bottleneck: str | None
     """What the step takes longest for with the changes: `loader`, `host`, `gpu` or `communication`; null where the
-    model abstains."""
+    model abstains, and for a run of several ranks."""
     helps: tuple[WhatHelps, ...] = ()
     """What would help, the most first; only where no change is asked for."""
 
@@ -126,8 +127,9 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     if found is None:
         raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
-    every = [edit for _, _, own in resolved for edit in own]
-    saving = _saving(found, every)
+    ends = [_ends(found, change, own) for change, _, own in resolved]
+    least, every, most = ([edit for own in ends for edit in own[end]] for end in range(3))
+    saving = _saving(found, every, [least, most] if any(change.kind == "loader" for change in changes) else ())
     step = _step(found)
     low, point, high = saving
     info = context.trace.info
@@ -149,12 +151,18 @@ def _step(found: Model) -> float:
     return found.what_if(()).step_ns
 
 
-def _saving(found: Model, every: Sequence[Edit]) -> PredictedNs:
-    """Low, point and high; without a point where the model abstains."""
-    outcome = found.what_if(every)
+def _ends(found: Model, change: ChangeAsked, own: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:
+    """The edits of a change where it helps least, as is most likely, and where it helps most."""
+    return loading.at_most(found, round(change.factor or 0)) if change.kind == "loader" else (own, own, own)
+
+
+def _saving(found: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = ()) -> PredictedNs:
+    """Low, point and high, also of changes at the ends of their uncertainty; no point where the model abstains."""
+    outcome = found.what_if(every, others)
     low, point, high = outcome.saving_ns
     if not found.abstains:
-        return low, point, high
+        low, high = variation.combined((low, high), point, variation.USUAL * point)
+        return low, point, min(high, outcome.step_ns)
     return (min(low, 0.0), None, max(high, 0.0) + found.error_share * outcome.step_ns if every else 0.0)
 
 

@@ -7,8 +7,7 @@ ten thousand events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -23,8 +22,7 @@ MOST_PARTS = 8
 FOREVER = 1 << 60
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """A time of the recording, and the consecutive steps in it that are judged."""
 
     start_ns: int

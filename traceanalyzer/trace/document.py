@@ -102,6 +102,8 @@ class ProfilerTable:
     totals: TableTotals = TableTotals()
     top_level_only: bool = False
     """The table says that it leaves out nested events."""
+    has_plain_names: bool = False
+    """Operators have no namespace in it (`mm`, not `aten::mm`): it is of torch before 1.7."""
     complete: bool = True
     """The end of the table was seen. Rows beyond torch's row_limit are missing from complete tables too."""
     loops: tuple[int, ...] = ()

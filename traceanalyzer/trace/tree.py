@@ -203,7 +203,7 @@ class _Clock:
         low, high = int(start.min(initial=2**62)), int(end.max(initial=-(2**62)))
         if (len(start) + 1) * (high - low + 3) < 2**63:  # no more threads than slices
             return cls(low, high - low + 1, None)
-        moments = np.unique(np.concatenate((start, end)))
+        moments = distinct(np.concatenate((start, end)))
         return cls(0, len(moments), moments)
 
     def at(self, rank: I64, times: I64) -> I64:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -63,7 +62,7 @@ def test_where_ranks_keep_other_steps_all_are_compared() -> None:
     assert own[1].recording is not None
     steps = own[1].recording.steps
     other = tuple(msgspec.structs.replace(step, is_typical=step.name in "34") for step in steps)
-    own[1] = replace(own[1], recording=msgspec.structs.replace(own[1].recording, steps=other))
+    own[1] = msgspec.structs.replace(own[1], recording=msgspec.structs.replace(own[1].recording, steps=other))
     assert typical.of_typical_steps(own) is None, "both keep step 3 only"
 
 
@@ -71,7 +70,7 @@ def test_collectives_of_steps_that_are_left_out_go_and_those_between_steps_stay(
     own = together()
     first = own[0].facts.collectives
     between = msgspec.structs.replace(first, step=(0, None, 2, 3))
-    own[0] = replace(own[0], facts=msgspec.structs.replace(own[0].facts, collectives=between))
+    own[0] = msgspec.structs.replace(own[0], facts=msgspec.structs.replace(own[0].facts, collectives=between))
     kept = typical.of_typical_steps(own)
     assert kept is not None
     assert kept[0].facts.steps.name == ("1", "2", "3")
@@ -85,7 +84,7 @@ def test_programs_that_differ_between_ranks() -> None:
     def said(member: Member, workload: str, framework: str | None) -> Member:
         assert member.recording is not None
         changed = msgspec.structs.replace(member.recording, workload=workload, framework=framework)
-        return replace(member, recording=changed)
+        return msgspec.structs.replace(member, recording=changed)
 
     found = typical.recording(
         [said(own[0], "start-up", "ddp"), said(own[1], "training", "ddp"), said(own[2], "training", None)]
@@ -105,7 +104,7 @@ def test_idle_time_has_the_causes_of_all_ranks() -> None:
 
 
 def test_saved_reports_of_old_versions_give_the_mean_step() -> None:
-    old = {rank: replace(member, recording=None) for rank, member in together().items()}
+    old = {rank: msgspec.structs.replace(member, recording=None) for rank, member in together().items()}
     report = join(old, "run")
     assert report.result("recording", Recording) is None
     assert report.headlines[0].resources.step_ns == (3 * 1_375_000 + 5_075_000) / 4
@@ -137,7 +136,9 @@ def test_without_marks_the_recording_lasts_until_the_devices_are_done() -> None:
 def test_ranks_that_captured_graphs_are_bound_by_nothing() -> None:
     own = members([graph(0), graph(1)])
     captured = {
-        rank: replace(member, recording=msgspec.structs.replace(member.recording, workload="graph-capture"))
+        rank: msgspec.structs.replace(
+            member, recording=msgspec.structs.replace(member.recording, workload="graph-capture")
+        )
         for rank, member in own.items()
     }
     (headline,) = join(captured, "run").headlines

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.tables.making import row
+from tests.analyzers.tables.making import document, row, table
+from traceanalyzer.analyzers.tables.grouping import group
 from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloader, is_sync
 
 
@@ -53,3 +54,31 @@ def test_waits() -> None:
     assert is_dataloader(row("enumerate(DataLoader)#_MultiProcessingDataLoaderIter...", 1, name_truncated=True))
     assert is_dataloader(row("enumerate(DataPipe)#Batcher", 1))
     assert not is_dataloader(row("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__init__", 1))
+
+
+def test_what_took_as_long_as_an_operator_on_the_device_is_its_kernel() -> None:
+    """Kernels of Triton have the names of Python functions."""
+    rows = [row("_attention", 2, 40, 8), row("_attn_fwd", 0, 40, 8), row("denoise", 0, 40, 9)]
+    assert classify(rows) == [RowKind.OPERATOR, RowKind.KERNEL, RowKind.ANNOTATION]
+    generated = [row("triton_poi_fused_add_0", 2, 7), row("triton_poi_fused_add_0", 0, 7)]
+    assert classify(generated) == [RowKind.OPERATOR, RowKind.KERNEL]
+
+
+def test_a_range_around_one_kernel_is_no_second_kernel() -> None:
+    rows = [row("aten::mm", 2, 40), row("ampere_sgemm_128x64", 0, 40), row("product", 0, 40)]
+    assert classify(rows) == [RowKind.OPERATOR, RowKind.KERNEL, RowKind.ANNOTATION]
+    projected = [row("aten::mm", 2, 40), row("product", 3, 0), row("product", 0, 40)]
+    assert classify(projected) == [RowKind.OPERATOR, RowKind.ANNOTATION, RowKind.ANNOTATION]
+
+
+def test_overhead_is_no_operator_although_kernels_may_be_counted_to_it() -> None:
+    names = ("Activity Buffer Request", "Lazy Function Loading", "Command Buffer Full")
+    assert classify(row(name, 5, 3) for name in names) == [RowKind.OVERHEAD] * 3
+
+
+def test_operators_of_old_torch_have_no_namespace() -> None:
+    rows = (row("addmm", 5), row("Forward", 3))
+    (old,) = group(document(table(*rows, has_plain_names=True)))
+    assert [kind for _, kind in old.by_name] == [RowKind.OPERATOR, RowKind.ANNOTATION]
+    (new,) = group(document(table(*rows)))
+    assert [kind for _, kind in new.by_name] == [RowKind.ANNOTATION, RowKind.ANNOTATION]

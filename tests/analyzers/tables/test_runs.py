@@ -266,3 +266,34 @@ def test_a_run_without_any_of_the_operators_has_no_column() -> None:
     report = report_on(document(table(row("aten::mm", 10, 5), device=10), table(row("gemm_kernel", 0, 7), device=11)))
     sections = {section.id: section for section in build(report, 10)}
     assert len(sections["runs-operators"].tables[0].columns) == 2
+
+
+def test_totals_that_a_copy_lacks_follow_from_the_largest_shares() -> None:
+    rows = (
+        row("aten::mm", 30, 9, self_cpu_share=0.6, self_device_share=0.3),
+        row("aten::mul", 5, 3, self_cpu_share=0.0999, self_device_share=0.0999),
+    )
+    run = run_of(table(*rows, cpu=None))
+    assert (run.cpu_ns, run.device_ns, run.wall_estimate_ns_per_step) == (50 * MS, 30 * MS, 50 * MS)
+    assert run.totals_from_shares
+    assert not run_of(table(*rows, cpu=50, device=30)).totals_from_shares
+
+
+def test_a_tiny_share_gives_no_total() -> None:
+    run = run_of(table(row("aten::mul", 5, self_cpu_share=0.0049), cpu=None))
+    assert (run.cpu_ns, run.wall_estimate_ns_per_step, run.totals_from_shares) == (None, None, False)
+
+
+def test_a_negative_total_is_unknown_and_so_are_shares_of_it() -> None:
+    run = run_of(table(row("DistributedDataParallel.forward", -5, self_cpu_share=0.25), cpu=-20))
+    assert (run.cpu_ns, run.wall_estimate_ns_per_step) == (None, None)
+    run = run_of(table(row("aten::mm", 10, self_cpu_share=0.5), row("forward", -5), cpu=None))
+    assert run.cpu_ns == 20 * MS
+
+
+def test_device_time_of_printed_operators_is_not_hidden() -> None:
+    """Tables that are sorted by calls, or of the first profiler, have no rows of kernels."""
+    run = run_of(table(row("aten::mm", 10, 30), row("aten::mul", 5, 10), device=50))
+    assert run.device_hidden_share == pytest.approx(0.2)
+    both = run_of(table(row("aten::mm", 10, 30), row("gemm_kernel", 0, 30), row("add_kernel", 0, 15), device=50))
+    assert both.device_hidden_share == pytest.approx(0.1)

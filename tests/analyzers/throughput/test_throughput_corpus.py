@@ -9,7 +9,8 @@ import pytest
 from tests import corpus_files
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
 from traceanalyzer.analyzers.throughput import ThroughputFigures
-from traceanalyzer.pipeline import analyze, load
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
 
 pytestmark = pytest.mark.corpus
 

@@ -146,6 +146,7 @@ def tables(draw: st.DrawFn, *, old: bool = False, words: list[str] = _WORDS) -> 
             resolution={field: step for field, (_, step) in totals.items()},
         ),
         top_level_only=draw(st.booleans()),
+        has_plain_names=old and bool({"self_cpu_ns", "self_cpu_share"} & set(ids)),
     )
 
 

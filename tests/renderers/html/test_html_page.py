@@ -245,3 +245,15 @@ def test_bars_fill_from_the_left() -> None:
     style = text_of(TRAINING).partition("<style")[2].partition("</style>")[0]
     assert "td.n .meter" in style
     assert "scaleX" not in style
+
+
+def test_code_in_a_sentence_is_an_element_of_its_own() -> None:
+    report = advised(report_of(TRAINING), "in `a.py: <b>`, not ``c``")
+    text = html.render(report, 5)
+    page = Page(text)
+    assert not page.unbalanced
+    assert text.count("Title: in <code>a.py: &lt;b&gt;</code>, not ``c``</a>") >= 1
+    assert "<p>Summary: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>" in text
+    assert '<p class="sentence">Bound by input: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>' in text
+    labels = [str(a["aria-label"]) for a in page.all("a") if "aria-label" in a]
+    assert any(label.endswith("Title: in a.py: <b>, not ``c``") for label in labels)

@@ -39,6 +39,19 @@ def trap_warm_up() -> TraceBuilder:
     return allocating(lambda number: number == 0)
 
 
+def fires_where_the_gpu_works() -> TraceBuilder:
+    """The GPU waits for the first step's calls; later steps allocate while it works."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        if number == 0:
+            host.call("cudaMalloc", 8000)
+        compute(host, stream, 4000)
+        host.call("cudaMalloc", 300)
+        host.wait(stream)
+
+    return looping(step, steps=3)
+
+
 def trap_new_shape() -> TraceBuilder:
     """One later batch is larger than all before."""
     return allocating(lambda number: number in (0, 3))

@@ -25,6 +25,19 @@ def fires() -> TraceBuilder:
     return working(20, 80)
 
 
+def trap_memory_of_the_first_step() -> TraceBuilder:
+    """The GPU waits for memory in the first of three steps, and for nothing in the others."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        if number == 0:
+            host.call("cudaMalloc", 8000)
+        for _ in range(10):
+            compute(host, stream, 400)
+        host.wait(stream)
+
+    return looping(step, steps=3)
+
+
 def fires_on_one_of_two_devices() -> TraceBuilder:
     """One device is busy, the other one mostly waits."""
     other = Stream(7, device=1)

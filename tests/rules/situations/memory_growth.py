@@ -12,10 +12,12 @@ from tests.builders.timeline import Host, Stream, Work, finish
 MEGA = 2**20
 
 
-def training(kept: Iterable[int], *, held: int = 1000 * MEGA, freed: Iterable[int] = ()) -> TraceBuilder:
+def training(
+    kept: Iterable[int], *, held: int = 1000 * MEGA, freed: Iterable[int] = (), device: int | None = 0
+) -> TraceBuilder:
     """Steps that use 100 MiB and keep some bytes each; `freed` are steps that first give back all that was kept."""
-    trace = TraceBuilder(options=("profile_memory",))
-    host, stream, memory = Host(trace, at=10), Stream(), Allocator(0, held=held)
+    trace = TraceBuilder(options=("profile_memory",), **({} if device is not None else {"devices": ()}))
+    host, stream, memory = Host(trace, at=10), Stream(), Allocator(device, held=held)
     mine: list[int] = []
     for number, size in enumerate(kept):
         with host.annotation(f"ProfilerStep#{number}"):
@@ -24,17 +26,29 @@ def training(kept: Iterable[int], *, held: int = 1000 * MEGA, freed: Iterable[in
                     memory.free(host, mine.pop())
             with host.op("aten::mm"):
                 address = memory.allocate(host, 100 * MEGA)
-                host.launch(Work("ampere_sgemm_128x64_nn", 500), stream)
+                if device is not None:
+                    host.launch(Work("ampere_sgemm_128x64_nn", 500), stream)
             if size:
                 mine.append(memory.allocate(host, size))
             memory.free(host, address)
-            host.wait(stream)
+            if device is not None:
+                host.wait(stream)
     return finish(trace)
 
 
 def fires() -> TraceBuilder:
     """The running loss keeps every step's graph."""
     return training([40 * MEGA] * 8)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """The same without a GPU."""
+    return training([40 * MEGA] * 8, device=None)
+
+
+def trap_small_growth_on_a_cpu() -> TraceBuilder:
+    """Half a mebibyte per step beside weights that were there before the recording, so that the peak is low."""
+    return training([MEGA // 2] * 8, held=0, device=None)
 
 
 def quiet() -> TraceBuilder:

@@ -117,6 +117,11 @@ def fires_on_large_parameters_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(100, each=100)
 
 
+def fires_on_few_huge_parameters_on_a_cpu() -> TraceBuilder:
+    """21 calls of 1 ms, such as for an embedding of 30 million numbers."""
+    return on_a_cpu(21, each=1000)
+
+
 def quiet_on_a_cpu() -> TraceBuilder:
     """All parameters at once."""
     return on_a_cpu(100, operator="aten::_fused_adamw_")
@@ -130,6 +135,11 @@ def trap_no_fused_form_on_a_cpu() -> TraceBuilder:
 def trap_few_parameters_on_a_cpu() -> TraceBuilder:
     """A small model."""
     return on_a_cpu(40)
+
+
+def trap_few_long_calls_on_a_cpu() -> TraceBuilder:
+    """Calls of 150 us for few parameters: caches hold them."""
+    return on_a_cpu(21, each=150)
 
 
 def trap_memory_bound_on_a_cpu() -> TraceBuilder:

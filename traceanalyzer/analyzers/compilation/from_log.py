@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -38,8 +37,7 @@ class SizeGuard(msgspec.Struct, frozen=True):
     """The line; null if the log does not say."""
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """Entries of all logs of this process."""
 
     names: tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -60,8 +59,7 @@ class GraphBreak(msgspec.Struct, frozen=True):
     """Torch's hint, from the log; null without one."""
 
 
-@dataclass(frozen=True)
-class _Regions:
+class _Regions(msgspec.Struct, frozen=True):
     """Calls of compiled regions in typical steps, in the order of the tree."""
 
     code: I64

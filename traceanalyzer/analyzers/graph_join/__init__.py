@@ -8,7 +8,6 @@ the two show where the time of the graph goes. A capture that does not agree is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import msgspec
@@ -79,8 +78,7 @@ class GraphJoin(msgspec.Struct, frozen=True):
     """The captures on offer, in the order in which they were named or found."""
 
 
-@dataclass(frozen=True)
-class CaptureFile:
+class CaptureFile(msgspec.Struct, frozen=True):
     """A recording on offer."""
 
     name: str
@@ -88,8 +86,7 @@ class CaptureFile:
     """What is in it, or why it cannot be used."""
 
 
-@dataclass(frozen=True)
-class Join:
+class Join(msgspec.Struct, frozen=True):
     """The joined part of a recording."""
 
     result: GraphJoin

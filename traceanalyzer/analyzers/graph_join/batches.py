@@ -7,8 +7,6 @@ an input of that size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -21,8 +19,7 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 _NO_MARK = -1
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """What a recording says of the batch of one launch."""
 
     mark: StepMark

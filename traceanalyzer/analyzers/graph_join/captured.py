@@ -7,8 +7,8 @@ and the end of the capture of a stream that started no recorded event; all other
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -22,8 +22,7 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 _NO_KIND = 255
 
 
-@dataclass(frozen=True, eq=False)
-class CapturedGraph:
+class CapturedGraph(msgspec.Struct, frozen=True, eq=False):
     """The capture of one graph."""
 
     begin_ns: int

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -23,8 +23,7 @@ from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64
 
 
-@dataclass(frozen=True, eq=False)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, eq=False):
     """A graph on offer: one that a capture on offer recorded."""
 
     capture: int
@@ -49,8 +48,7 @@ class Offer:
         return self.capture, self.nodes.graph.label
 
 
-@dataclass
-class Seen:
+class Seen(msgspec.Struct):
     """What was seen of one capture while graphs were chosen."""
 
     wrong_size: tuple[int, int] | None = None
@@ -59,8 +57,7 @@ class Seen:
     """Whether several of its graphs fit, and it is unknown which ran."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The graph of each launch that was recognized."""
 
     offer: tuple[int | None, ...]

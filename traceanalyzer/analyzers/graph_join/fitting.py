@@ -8,8 +8,7 @@ kernel that torch.compile made bears the name of its operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.graph_join.alignment import (
@@ -38,8 +37,7 @@ _FIRST_NAME = 256
 """Codes of names begin after those of kinds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(msgspec.Struct, frozen=True, eq=False):
     """How a captured graph fits what ran."""
 
     agreement: float

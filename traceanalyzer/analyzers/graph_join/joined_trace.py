@@ -7,9 +7,10 @@ host are those of the capture; a call counts as often as its graph was launched.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context, Repetitions
@@ -36,8 +37,7 @@ S = TypeVar("S", bound=SliceTable)
 _POOLS = ("shapes", "types", "strides", "concrete")
 
 
-@dataclass(frozen=True, eq=False)
-class ReplayedGraph:
+class ReplayedGraph(msgspec.Struct, frozen=True, eq=False):
     """A captured graph that was launched."""
 
     graph: CapturedGraph
@@ -45,8 +45,7 @@ class ReplayedGraph:
     """Number of its launches."""
 
 
-@dataclass(frozen=True, eq=False)
-class ReplayedCapture:
+class ReplayedCapture(msgspec.Struct, frozen=True, eq=False):
     """A capture and those of its graphs that were launched, in the order of their begin."""
 
     trace: Trace

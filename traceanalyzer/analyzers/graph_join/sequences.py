@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import python_lines
@@ -43,8 +43,7 @@ class Vocabulary:
         return self._numbers.setdefault(name, len(self._numbers)) if name else UNKNOWN
 
 
-@dataclass(frozen=True, eq=False)
-class Nodes:
+class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The nodes of a captured graph, in their order."""
 
     graph: CapturedGraph
@@ -77,8 +76,7 @@ class Nodes:
         return len(self.graph.launch)
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
+class Replay(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What one launch of a graph ran, in the order of its start."""
 
     kind: U8
@@ -103,8 +101,7 @@ class Replay:
         return len(self.kind)
 
 
-@dataclass(frozen=True, eq=False)
-class Replays:
+class Replays(msgspec.Struct, frozen=True, eq=False):
     """All launches of graphs in a recording, and what they ran."""
 
     launch: I64

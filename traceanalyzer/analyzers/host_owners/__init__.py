@@ -9,8 +9,6 @@ Other analyses ask `owner_index` which owner a moment, a call or a launch has.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import msgspec
 import numpy as np
 
@@ -188,7 +186,7 @@ def analyze(context: Context) -> HostOwners:
         device_ns=found.device_total,
         rows=tuple(
             HostOwner(
-                **asdict(index.owners[number]),
+                **msgspec.structs.asdict(index.owners[number]),
                 parts=parts.get(number, ()),
                 longest_call=longest.get(number),
                 **found.times([number]),

@@ -8,12 +8,13 @@ buffers, broadcasts them and copies them back. Without stacks nothing says so bu
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 
 FORWARD = "DistributedDataParallel.forward"
@@ -35,8 +36,7 @@ def is_broadcast(name: str) -> bool:
     return _TELLING.search(name) is not None
 
 
-@dataclass(frozen=True)
-class Broadcasts:
+class Broadcasts(msgspec.Struct, frozen=True):
     """Broadcasts of buffers in the order of time."""
 
     mark: I64
@@ -51,7 +51,7 @@ def broadcasts(context: Context) -> Broadcasts:
     marks = np.flatnonzero(host.name == names.code(FORWARD))
     is_part_of = names.where(is_part)
     found = [Broadcasts(*np.empty((3, 0), np.int64))]
-    for thread in np.unique(host.thread[marks]).tolist():
+    for thread in distinct(host.thread[marks]).tolist():
         own = marks[host.thread[marks] == thread]
         rows = _outermost(context, thread)
         start = host.start_ns[rows]
@@ -63,7 +63,9 @@ def broadcasts(context: Context) -> Broadcasts:
         last = rows[after[begins] - 1]
         end = np.minimum(host.end_ns[last], host.end_ns[own[begins]])
         found.append(Broadcasts(own[begins], host.start_ns[own[begins]], end))
-    return Broadcasts(*(np.concatenate([getattr(part, name) for part in found]) for name in vars(found[0])))
+    return Broadcasts(
+        *(np.concatenate([getattr(part, name) for part in found]) for name in Broadcasts.__struct_fields__)
+    )
 
 
 def _outermost(context: Context, thread: int) -> I64:

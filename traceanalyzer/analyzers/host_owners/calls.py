@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
@@ -56,8 +55,7 @@ class OwnerPart(msgspec.Struct, frozen=True):
     """Their duration in ns within these steps."""
 
 
-@dataclass(frozen=True)
-class OwnCalls:
+class OwnCalls(msgspec.Struct, frozen=True):
     """Operators and runtime calls that owners on the critical threads call themselves, in no order."""
 
     owner: I64

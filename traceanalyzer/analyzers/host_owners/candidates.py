@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -43,8 +43,7 @@ class OwnerKind(IntEnum):
     """The part of a mark in which DistributedDataParallel broadcasts buffers."""
 
 
-@dataclass(frozen=True)
-class Slices:
+class Slices(msgspec.Struct, frozen=True):
     """Slices of host threads in any order."""
 
     thread: I32
@@ -59,7 +58,7 @@ class Slices:
 
     def take(self, rows: I64 | Bool) -> Slices:
         """Some of the slices."""
-        return Slices(**{name: values[rows] for name, values in vars(self).items()})
+        return Slices(**{name: values[rows] for name, values in msgspec.structs.asdict(self).items()})
 
     @classmethod
     def of(cls, kind: OwnerKind, table: object, rows: I64, name: I64 | None = None) -> Slices:
@@ -71,7 +70,7 @@ class Slices:
     @classmethod
     def join(cls, *parts: Slices) -> Slices:
         """All slices of some parts."""
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__struct_fields__})
 
 
 def candidates(context: Context, found: Critical) -> Slices:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.host_owners.roles import ROLE_IDS
 from traceanalyzer.analyzers.modules.owners import device_time
 from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.knowledge.host_roles import LOADER
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -24,8 +25,7 @@ Measure = Callable[[I64, I64], I64]
 """How much of something each of some intervals has, given their starts and ends in ns."""
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Costs by number, the last entry of each array of what has none; times in ns, 0 where they are unknown."""
 
     calls: I64
@@ -63,8 +63,7 @@ class Costs:
         }
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True):
     """What everything is measured with."""
 
     index: OwnerIndex
@@ -155,8 +154,7 @@ def _with_rest(inclusive: I64, exclusive: I64) -> I64:
     return np.append(inclusive, exclusive[-1])
 
 
-@dataclass(frozen=True)
-class _Spans:
+class _Spans(msgspec.Struct, frozen=True):
     """When each of some owners is open: on the program's thread, and on that or on autograd's."""
 
     count: int
@@ -257,7 +255,7 @@ def _waiting(context: Context, index: OwnerIndex) -> I64:
     """Time of each segment of the timeline in which its thread waits for the device."""
     segments, waits = index.timeline, context.once(host_activity.waits)
     waiting = np.zeros(len(segments.owner), np.int64)
-    for thread in np.unique(segments.thread).tolist():
+    for thread in distinct(segments.thread).tolist():
         own, rows = waits.thread == thread, np.flatnonzero(segments.thread == thread)
         times = Intervals.union(waits.start_ns[own], waits.end_ns[own])
         waiting[rows] = times.within(segments.start_ns[rows], segments.end_ns[rows])

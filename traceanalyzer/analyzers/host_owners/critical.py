@@ -6,8 +6,7 @@ pass and waits; what autograd does meanwhile on a thread of its own is what the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -18,7 +17,7 @@ from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.resources import busiest
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
@@ -28,8 +27,7 @@ _HELPERS = 16
 """Further threads that launch work of a device whose owners are reported (own choice: programs launch from a few)."""
 
 
-@dataclass(frozen=True)
-class Critical:
+class Critical(msgspec.Struct, frozen=True):
     """Which thread counts when."""
 
     main: int
@@ -134,7 +132,7 @@ def _most_frequent(context: Context, column: Array) -> int:
 
 
 def _others(context: Context, threads: tuple[int, ...]) -> tuple[int, ...]:
-    loaders = np.unique(context.trace.host.thread[context.kind == NodeKind.DATALOADER]).tolist()
+    loaders = distinct(context.trace.host.thread[context.kind == NodeKind.DATALOADER]).tolist()
     found = dict.fromkeys((*host_activity.launching_threads(context)[: _HELPERS + 2], *loaders))
     return tuple(thread for thread in found if thread not in threads)[:_HELPERS]
 

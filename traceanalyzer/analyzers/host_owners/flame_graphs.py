@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -21,8 +21,7 @@ HOST, DEVICE, IDLE = "host", "device", "idle"
 QUANTITIES = (HOST, DEVICE, IDLE)
 
 
-@dataclass(frozen=True)
-class FlameGraph:
+class FlameGraph(msgspec.Struct, frozen=True):
     """One quantity by stack."""
 
     quantity: str
@@ -44,8 +43,7 @@ class FlameGraph:
         return sum(self.weights)
 
 
-@dataclass(frozen=True)
-class FlameGraphs:
+class FlameGraphs(msgspec.Struct, frozen=True):
     """All flame graphs of some time of a trace."""
 
     steps: int | None

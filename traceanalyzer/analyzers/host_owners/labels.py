@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -34,8 +34,7 @@ _KINDS = {
 AUTOGRAD = "autograd"
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """One owner of host time."""
 
     kind: str

@@ -15,9 +15,9 @@ The segments of the timeline tile the steps that count: they follow the critical
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -28,8 +28,7 @@ from traceanalyzer.trace.table import I64, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class OwnerTimeline:
+class OwnerTimeline(msgspec.Struct, frozen=True):
     """The critical thread of the steps that count, cut into segments; arrays of one length, in the order of time."""
 
     start_ns: I64
@@ -40,8 +39,7 @@ class OwnerTimeline:
     """Number of the owner; -1 where none is known."""
 
 
-@dataclass(frozen=True)
-class OwnerIndex:
+class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
     """The owners of a trace and their time."""
 
     critical: Critical

@@ -7,9 +7,9 @@ times of stacks add up to the times of owners: over all stacks that end in an ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -25,8 +25,7 @@ UNKNOWN_OWNER = Owner("unknown", "[unknown]", None)
 """Stands where a thread has no owner; the name is what profilers of programs print for it."""
 
 
-@dataclass(frozen=True)
-class HostStack:
+class HostStack(msgspec.Struct, frozen=True):
     """A stack, the outermost frame first."""
 
     frames: tuple[Owner, ...]
@@ -35,8 +34,7 @@ class HostStack:
     """How many of the frames are owners; the first frames are."""
 
 
-@dataclass(frozen=True)
-class _Chains:
+class _Chains(msgspec.Struct, frozen=True):
     """Chains of slices from the outermost to an inner one; those with equal labels are one."""
 
     of_slice: I64
@@ -78,8 +76,7 @@ class _Chains:
         return found[::-1]
 
 
-@dataclass(frozen=True)
-class _Called:
+class _Called(msgspec.Struct, frozen=True):
     """Operators and runtime calls, nested, and the chains of those with one owner."""
 
     tree: Tree

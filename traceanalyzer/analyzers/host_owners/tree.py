@@ -7,8 +7,7 @@ that it calls does; operators and runtime calls are, where nothing else is aroun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -18,7 +17,7 @@ from traceanalyzer.analyzers.host_owners.critical import Critical
 from traceanalyzer.analyzers.host_owners.roles import own_roles
 from traceanalyzer.analyzers.phases.forest import mark_rows
 from traceanalyzer.analyzers.sums import sum_by
-from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -29,8 +28,7 @@ PASSED_ON = 0.9
 """A function of which so much is one function that it calls only passes the call on (own choice)."""
 
 
-@dataclass(frozen=True)
-class OwnerTree:
+class OwnerTree(msgspec.Struct, frozen=True):
     """Slices that own time, nested by thread."""
 
     tree: Tree
@@ -140,7 +138,7 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     low, high = found.window
     slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
     free = np.ones(len(slices), np.bool_)
-    for thread in np.unique(chosen.thread).tolist():
+    for thread in distinct(chosen.thread).tolist():
         own, here = chosen.thread == thread, slices.thread == thread
         owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
         free[here] = ~owned.contains(slices.start_ns[here])

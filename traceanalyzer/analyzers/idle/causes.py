@@ -7,11 +7,12 @@ the next event is launched, the device no longer waits for the host: such time i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
@@ -127,7 +128,7 @@ def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
         left = Intervals.union(gaps.start_ns[row : row + 1], gaps.end_ns[row : row + 1]) - earlier
         owner.append(np.full(len(left), row))
         pieces.append(replace(gaps.take(owner[-1]), start_ns=left.start, end_ns=left.end))
-    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in vars(gaps)}
+    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in Gaps.__struct_fields__}
     return Gaps(**joined), np.concatenate(owner)
 
 
@@ -257,8 +258,7 @@ def _activities(
     )
 
 
-@dataclass(frozen=True)
-class _Doing:
+class _Doing(msgspec.Struct, frozen=True):
     """Rows of the host, frame and launch tables, by what the host does in them."""
 
     loading_data: I64

@@ -5,8 +5,7 @@ A gap has few of the many causes, so times are kept as entries: a part of a gap,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -22,8 +21,7 @@ BETWEEN = -1
 """Step of what lies between two steps."""
 
 
-@dataclass(frozen=True)
-class DividedGaps:
+class DividedGaps(msgspec.Struct, frozen=True):
     """Parts of the gaps of a device, in the order of time, and the causes of each."""
 
     gaps: Gaps

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity
@@ -30,8 +29,7 @@ def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
     return by, entries(context.once(_frees), by, False)
 
 
-@dataclass(frozen=True)
-class _Drains:
+class _Drains(msgspec.Struct, frozen=True):
     """Calls of launching threads that wait until the device is done, in the order of their start."""
 
     row: I64

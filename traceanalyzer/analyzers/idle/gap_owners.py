@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -19,8 +18,7 @@ OF_OTHER_RULES = frozenset({*INPUTS, BUFFERS})
 """Roles of work that is a cause of its own."""
 
 
-@dataclass(frozen=True)
-class OwnedGaps:
+class OwnedGaps(msgspec.Struct, frozen=True):
     """Parts of gaps by owner; times in ns."""
 
     index: OwnerIndex

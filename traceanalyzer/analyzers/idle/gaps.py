@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.trace.intervals import Intervals
@@ -17,8 +17,7 @@ _BEGINNING = -(2**62)
 """Before every event."""
 
 
-@dataclass(frozen=True)
-class Gaps:
+class Gaps(msgspec.Struct, frozen=True):
     """Times within a window in which none of the given device events ran, ascending."""
 
     whole_start_ns: I64
@@ -46,7 +45,7 @@ class Gaps:
 
     def take(self, rows: I64 | Bool | slice) -> Gaps:
         """Some of the gaps."""
-        return Gaps(**{name: values[rows] for name, values in vars(self).items()})
+        return Gaps(**{name: values[rows] for name, values in msgspec.structs.asdict(self).items()})
 
     def cut(self, start_ns: I64, end_ns: I64) -> tuple[Gaps, I64]:
         """Cut gaps at the bounds of the given times, and leave out the parts outside of them.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -25,8 +23,7 @@ class IdleTime(msgspec.Struct, frozen=True):
     """Idle time of that cause in ns."""
 
 
-@dataclass(frozen=True)
-class Starvation:
+class Starvation(msgspec.Struct, frozen=True):
     """Gaps of the busiest device that ended late, because the host had not launched the next work."""
 
     start_ns: I64

@@ -1,7 +1,8 @@
 """How busy is each device in the steps that the program repeats, and does the host feed it kernel by kernel or not?
 
-`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count,
-and nothing after the last device event, where the recording ends. Gaps that the host could have prevented are divided
+`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count:
+typical steps of the program in which no device waits for code. Nothing after the last device event counts, where the
+recording ends. Gaps that the host could have prevented are divided
 by length: gaps up to `launching_limit_ns` are the time to launch one event after the other; in longer ones the host did
 something else. If stacks were recorded, Python code outside of operators counts as something else in every gap of 50 us
 or more, so that this time is in both figures.
@@ -12,17 +13,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import busy_times
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import causes, gap_owners, gaps, longest
+from traceanalyzer.analyzers.idle import after_waits, busy_parts, causes, gap_owners, gaps, longest
 from traceanalyzer.analyzers.idle.causes import CAUSES
 from traceanalyzer.analyzers.idle.divided import DividedGaps, divide, release
 from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 
@@ -41,8 +41,8 @@ _FEW_LAUNCHES = 10
 """Launches that one gap may take at the usual pace of the host (own choice)."""
 _SHORT_NS = 50_000
 """At least that long are gaps of launching: about ten launches at the 5 us that one takes."""
-_PARTS = 100
-"""Number of equal parts of the window that show whether a device is busy all the time."""
+_MOST = 0.5
+"""Share of a gap from which on waits explain it."""
 _GAPS = 200
 """How many of the longest gaps are examined one by one."""
 _SHOWN = 10
@@ -57,6 +57,13 @@ class StepCause(msgspec.Struct, frozen=True):
     """Time in ns for which the device did nothing in steady steps for this cause."""
     launching_ns: int
     """The part of that time in ns in gaps that are short enough to be the time between two launches."""
+    later_ns: int = 0
+    """The part of the time in ns in steady steps after the first recorded step."""
+    after_waits_ns: int = 0
+    """The part of the time in ns that would not be there if the host had never waited for the device: gaps after waits,
+    until they add up to the waiting."""
+    launching_after_waits_ns: int = 0
+    """The same part of `launching_ns`."""
 
 
 class HostGap(msgspec.Struct, frozen=True):
@@ -132,21 +139,29 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     own; null without a steady step."""
     owner_steps: int = 0
     """Number of steps that the times of `gap_owners` are about."""
+    launching_owners: tuple[GapOwner, ...] = ()
+    """Whose the time of launching gaps is, the most time first, at most ten."""
+    launching_gaps_after_waits: int = 0
+    """Number of launching gaps of which most would not be there if the host had never waited for the device."""
 
 
 class StepIdle(msgspec.Struct, frozen=True):
     """How busy each device is in the steps that the program repeats."""
 
     steps: int
-    """Number of steady steps, which the figures are about."""
+    """Number of steady steps, which the figures are about: typical steps in which no device waits for code."""
     warm_up_steps: int
     """Number of steps that were left out because a device waited for code to be loaded or compiled."""
     has_stacks: bool
     """Whether Python frames were recorded; they name what the host did, and slow it down."""
     steps_from: str | None
-    """How the steps were found: marked by the profiler, else suggested by annotations, else the whole trace."""
+    """What marks the steps, as in the analysis `recording`."""
     devices: tuple[DeviceInSteps, ...]
     """Every device that ran a kernel, by number."""
+    later_steps: int = 0
+    """Number of steady steps after the first recorded step."""
+    waits: int = 0
+    """Number of waits for a device that threads which launch begin in steady steps."""
 
 
 def missing(context: Context) -> Message | None:
@@ -158,17 +173,26 @@ def missing(context: Context) -> Message | None:
 
 
 def analyze(context: Context) -> StepIdle:
-    """Analyze every device that ran a kernel, in the steps in which none of them waits for code."""
+    """Analyze every device that ran a kernel, in the typical steps in which none of them waits for code."""
     steps = _steps(context)
     parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
-    steady = np.ones(len(steps), np.bool_)
+    ready = np.ones(len(steps), np.bool_)
     for part in parts.values():
         loading = np.bincount(part.step, weights=part.of_cause(causes.COMPILATION), minlength=len(steps))
-        steady &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+        ready &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+    steady = ready & program_steps(context).is_typical
     devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
     release(context)
     has_stacks = len(context.trace.frames) > 0
-    return StepIdle(int(steady.sum()), int((~steady).sum()), has_stacks, steps.found_by, devices)
+    return StepIdle(
+        int(steady.sum()),
+        int((~ready).sum()),
+        has_stacks,
+        steps.found_by,
+        devices,
+        later_steps=int(steady[1:].sum()),
+        waits=after_waits.count(context, steps, steady),
+    )
 
 
 def _devices(context: Context) -> I64:
@@ -178,8 +202,8 @@ def _devices(context: Context) -> I64:
 
 
 def _steps(context: Context) -> Steps:
-    """The marked or chosen steps, else those that annotations suggest."""
-    return context.steps if context.scope is not None else context.inferred_steps or context.steps
+    """The steps of the program."""
+    return program_steps(context).every
 
 
 def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
@@ -188,36 +212,45 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    sums, launching = part.by_cause(counts), part.by_cause(counts & short)
-    late = part.of_cause(causes.LAUNCH) + part.of_cause(causes.HOST) > 0
+    sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
+    waited = after_waits.shares(context, number, part)
+    behind = (after_waits.by_cause(part, waited, rows) for rows in (counts, counts & short))
+    of_launches = part.of_cause(causes.LAUNCH) + part.of_cause(causes.HOST)
+    late = of_launches > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
     owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
     # What comes before the first event of all counts if something recorded says what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
+    launched = gap_owners.divide(context, part.gaps, np.where(counts & short, of_launches, 0))
     events = context.trace.device.start_ns[context.trace.device.device == number]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
-    low, high = _busy_shares(context, steps, steady, number)
+    low, high = busy_parts.extremes(context, steps, steady, number)
     return DeviceInSteps(
         device=number,
         time_ns=time,
         busy_ns=time - int(sums.sum()),
         events=int(within.sum()),
-        causes=tuple(map(StepCause, CAUSES, sums.tolist(), launching.tolist())),
+        causes=tuple(map(StepCause, CAUSES, *(times.tolist() for times in (sums, launching, later, *behind)))),
         launching_limit_ns=limit,
         launching_gaps=int((counts & short & late).sum()),
         typical_host_gap_ns=_typical(part.step[long], other[long], steady),
         host_gaps=_host_gaps(context, number, part.gaps, np.flatnonzero(long), other),
         low_busy_share=low,
         high_busy_share=high,
-        gap_owners=tuple(
-            GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start)
-            for own, time, start in owned.largest(long, _SHOWN)
-        ),
+        gap_owners=_owners(owned, long),
         typical_other_gap_ns=_typical(part.step[long], rest[long], steady),
         owner_steps=owned.steps,
+        launching_owners=_owners(launched, counts & short),
+        launching_gaps_after_waits=int((counts & short & late & (waited > _MOST)).sum()),
     )
+
+
+def _owners(owned: gap_owners.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
+    """The owners with most time of some gaps."""
+    rows = owned.largest(chosen, _SHOWN)
+    return tuple(GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start) for own, time, start in rows)
 
 
 def _named(context: Context, part: DividedGaps) -> I64:
@@ -257,16 +290,3 @@ def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64)
         for doing, own in found.items()
     ]
     return tuple(sorted(summed, key=lambda row: (-row.time_ns, row.longest_start_ns))[:_SHOWN])
-
-
-def _busy_shares(context: Context, steps: Steps, steady: Bool, number: int) -> tuple[float | None, float | None]:
-    """How busy the least and the most busy parts of the window are."""
-    bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
-    start, end = bounds[:-1], bounds[1:]
-    inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
-    start, end = start[inside & (end > start)], end[inside & (end > start)]
-    if not len(start):
-        return None, None
-    busy = busy_times.of_device(context, number).within(start, end)
-    low, high = np.percentile(busy / (end - start), (5, 95)).tolist()
-    return low, high

@@ -253,7 +253,7 @@ def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
     launches = np.flatnonzero(graph_calls(context) & context.in_scope(trace.launches.start_ns))
     caller = trace.launches.name[context.links.launch[in_graph]]
     rows = []
-    for code in np.union1d(trace.launches.name[launches], caller).tolist():
+    for code in distinct(np.concatenate((trace.launches.name[launches], caller))).tolist():
         own = in_graph[caller == code]
         count = int((trace.launches.name[launches] == code).sum())
         rows.append(GraphCall(trace.names[code], count, len(own), int(device.dur_ns[own].sum())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 
 POINTS = 512
@@ -50,4 +51,4 @@ def _extremes(time: I64, level: I64, buckets: int) -> I64:
     order = np.lexsort((level, bucket))
     ends = np.flatnonzero(np.append(np.diff(bucket[order]), 1))
     starts = np.append(0, ends[:-1] + 1)
-    return np.unique(np.concatenate(([0, len(time) - 1], order[starts], order[ends])))
+    return distinct(np.concatenate(([0, len(time) - 1], order[starts], order[ends])))

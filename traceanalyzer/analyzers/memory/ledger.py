@@ -7,8 +7,7 @@ that loader workers hand over) is reported with totals of its own, which are not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -20,8 +19,7 @@ _HOST_TYPES = (0, 2, 5)
 """CPU, MKLDNN and IDEEP of `c10::DeviceType`; every other known type is an accelerator."""
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(msgspec.Struct, frozen=True):
     """The records of one device in the order of time."""
 
     device: str

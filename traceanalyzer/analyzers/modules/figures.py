@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -15,8 +14,7 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class ModuleTotals:
+class ModuleTotals(msgspec.Struct, frozen=True):
     """Sums over all modules within the chosen steps."""
 
     paths: Paths

@@ -6,8 +6,7 @@ to the module whose forward pass made it necessary, which flows or sequence numb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -20,8 +19,7 @@ _EVALUATION = "autograd::engine::evaluate_function: "
 _ACCUMULATION = "torch::autograd::AccumulateGrad"
 
 
-@dataclass(frozen=True)
-class ModuleOwners:
+class ModuleOwners(msgspec.Struct, frozen=True):
     """Owners of host nodes and launches, as positions in the host tree."""
 
     is_module: Bool

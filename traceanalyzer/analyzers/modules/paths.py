@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -12,8 +11,7 @@ from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(msgspec.Struct, frozen=True):
     """Places in the tree of modules, parents before their children, siblings in the order of their first call."""
 
     calls: I64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -102,8 +101,7 @@ def _until(context: Context) -> I64:
     return until
 
 
-@dataclass(frozen=True)
-class _Reduces:
+class _Reduces(msgspec.Struct, frozen=True):
     """All-reduces in the order in which they are called."""
 
     called: I64

@@ -8,8 +8,7 @@ recorded, a new one begins with a higher number than the one before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import host_activity, optimizers
@@ -21,8 +20,7 @@ from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True):
     """Operators of the forward pass that created a function of the graph, in the order of their start."""
 
     node: I64
@@ -32,8 +30,7 @@ class Graph:
     """Number of the function."""
 
 
-@dataclass(frozen=True)
-class Backward:
+class Backward(msgspec.Struct, frozen=True):
     """Backward passes in the order of their start."""
 
     start_ns: I64

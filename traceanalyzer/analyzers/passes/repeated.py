@@ -8,7 +8,6 @@ The profiler writes numbers of autograd on every operator, except where autograd
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -56,8 +55,7 @@ class RepeatedForward(msgspec.Struct, frozen=True):
     """Start of the first pass in ns since the first event."""
 
 
-@dataclass(frozen=True)
-class _Calls:
+class _Calls(msgspec.Struct, frozen=True):
     """Operators that the program calls itself on the thread that trains, in the order of their start."""
 
     node: I64

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -42,8 +40,7 @@ class UnusedForward(msgspec.Struct, frozen=True):
     """Start of the first unused call in ns since the first event."""
 
 
-@dataclass(frozen=True)
-class Roots:
+class Roots(msgspec.Struct, frozen=True):
     """Outermost calls of modules (or of wrappers of the whole model, where modules were not recorded)."""
 
     name: I32

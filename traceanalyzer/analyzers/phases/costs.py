@@ -5,8 +5,7 @@ Exclusive times of all marks add up, because each moment of a thread and each la
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import busy_times
@@ -21,8 +20,7 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Times of each mark in ns, exclusive ones without the marks inside."""
 
     host_self: I64

@@ -55,10 +55,11 @@ class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(context: Context, sums: Sums) -> list[TimesByName]:
     """The times of each group of marks."""
-    columns = [column.tolist() for column in vars(sums).values()]
+    columns = [column.tolist() for column in msgspec.structs.astuple(sums)]
     steps, on_device = context.once(windows).count, context.once(costs).device_ns > 0
     return [
-        times(dict(zip(vars(sums), row, strict=True)), steps, on_device=on_device) for row in zip(*columns, strict=True)
+        times(dict(zip(sums.__struct_fields__, row, strict=True)), steps, on_device=on_device)
+        for row in zip(*columns, strict=True)
     ]
 
 

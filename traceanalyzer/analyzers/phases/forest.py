@@ -6,8 +6,7 @@ thread belongs to the mark that is open, at its start, on the thread that trains
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -19,8 +18,7 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
-@dataclass(frozen=True)
-class Forest:
+class Forest(msgspec.Struct, frozen=True):
     """Marks, parents before their children and followed by them."""
 
     name: I64

@@ -8,8 +8,7 @@ backward pass that nothing of this interrupts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -30,8 +29,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 FORWARD, BACKWARD = marks.PASSES
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(msgspec.Struct, frozen=True):
     """When threads were in a phase; of one thread they do not overlap."""
 
     thread: I64

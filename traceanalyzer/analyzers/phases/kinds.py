@@ -6,10 +6,9 @@ are those of the outermost mark, and what the marks say counts in the order of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import msgspec
 import numpy as np
+from msgspec.structs import fields
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases.costs import costs
@@ -55,8 +54,7 @@ class StepKind(msgspec.Struct, frozen=True):
     """Time in ns in which no device works while the program is in the marks; null where unknown."""
 
 
-@dataclass(frozen=True)
-class _Said:
+class _Said(msgspec.Struct, frozen=True):
     """What a mark says, one value per step; `UNKNOWN` where it does not show it."""
 
     kind: I64

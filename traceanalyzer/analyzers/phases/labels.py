@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.phases.forest import Forest
@@ -24,8 +24,7 @@ _NUMBER = re.compile(r"\b(?=[a-z]*\d)[a-z0-9]{32,}\b|\d+")
 """A number, or a key such as torch.compile's of compiled graphs."""
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True):
     """What the rows are called."""
 
     names: tuple[str, ...]

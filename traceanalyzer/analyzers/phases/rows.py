@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -11,6 +10,7 @@ from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.analyzers.phases.forest import Forest, forest
 from traceanalyzer.analyzers.phases.labels import Labels, labels
 from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.analyzers.sums import group as grouped
 from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -19,8 +19,7 @@ DEEPEST = 32
 """Levels of the tree that are distinguished; a deeper mark counts where the mark around it does (own choice)."""
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True):
     """Times in ns of groups of marks, each column with one value per group."""
 
     calls: I64
@@ -56,12 +55,12 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
     """
     found, cost = context.once(forest), context.once(costs)
     end = found.start_ns + found.dur_ns
-    repeated = _inside(_pairs(group, found.thread), found.start_ns, end)
+    repeated = _inside(grouped(group, found.thread)[1], found.start_ns, end)
     outer = np.flatnonzero(~repeated)
     outermost = np.flatnonzero(~_inside(group, np.arange(len(found)), found.after))
     depth = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(depth, group, found.depth)
-    thread = np.unique(np.column_stack((group, found.thread)), axis=0)[:, 0]
+    thread = group[grouped(group, found.thread)[0]]
 
     def of(rows: I64, values: I64) -> I64:
         return sum_by(group[rows], values[rows], count)
@@ -84,13 +83,6 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
     )
 
 
-def _pairs(group: I64, other: Array) -> I64:
-    """One number for each pair of values."""
-    pairs = np.unique(np.column_stack((group, other)), axis=0, return_inverse=True)[1]
-    found: I64 = pairs.ravel()
-    return found
-
-
 def _inside(group: I64, start: I64, end: I64) -> Bool:
     """Which intervals lie within another of their group; of equal ones all but the first."""
     order = np.lexsort((-end, start, group))
@@ -103,8 +95,7 @@ def _inside(group: I64, start: I64, end: I64) -> Bool:
     return inside
 
 
-@dataclass(frozen=True)
-class MarkPaths:
+class MarkPaths(msgspec.Struct, frozen=True):
     """Places in the tree of names, parents before their children, siblings in the order of their first mark."""
 
     of_mark: I64

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -17,8 +16,7 @@ _NO_STEPS = (None, "whole-trace", "device-events", "host-annotations")
 """What the steps are found by where nothing marks or repeats one."""
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(msgspec.Struct, frozen=True):
     """Steps as the host ran through them."""
 
     start_ns: I64

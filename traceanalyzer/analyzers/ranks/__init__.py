@@ -10,6 +10,7 @@
 | `typical` | the typical steps of all ranks as one |
 | `stragglers` | how much longer a step is than without slow ranks |
 | `meetings`, `joint_program`, `joint_replay` | where ranks meet, what each does, and a replay |
+| `joint_run` | all of that for a run, or why it cannot be replayed |
 | `totals` | what the same analyses of one trace would say of all ranks |
 """
 

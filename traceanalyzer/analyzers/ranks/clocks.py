@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import count
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.matching import Matched
@@ -26,8 +26,7 @@ milliseconds."""
 _NORMAL_95 = 1.96
 
 
-@dataclass(frozen=True)
-class Offset:
+class Offset(msgspec.Struct, frozen=True):
     """The clock of a rank against that of a reference; positions of ranks."""
 
     reference: int
@@ -37,8 +36,7 @@ class Offset:
     collectives: int
 
 
-@dataclass(frozen=True)
-class _Link:
+class _Link(msgspec.Struct, frozen=True):
     """The clock of one rank against that of another."""
 
     ns: int

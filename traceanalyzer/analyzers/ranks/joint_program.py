@@ -71,22 +71,32 @@ def _work(facts: RankFacts, events: Events, meeting: I64) -> F64:
     return work
 
 
-def shorter(program: Program, position: I64) -> Shorter:
+def shorter(program: Program, position: I64, *, exactly: bool = False) -> Shorter:
     """What is saved if all operations take at most the median of their peers.
 
     Kernels that run during a collective count with those after it, up to the next start: how they are divided depends
     on how long the rank waits.
+
+    Args:
+        program: What the ranks do.
+        position: The position to which each event leads.
+        exactly: Whether operations that are faster than the median get longer, so that less than nothing is saved.
     """
     first, segment = group(program.member, _segments(program))
+    last = np.empty(len(first), np.int64)
+    last[segment] = np.arange(len(segment))  # of the rows of a segment, the last one written stays
     work = np.zeros((len(first), len(KINDS)))
     np.add.at(work, segment, program.work_ns)
     less = np.zeros_like(program.work_ns)
     for kind in (_HOST, _LOADER, _COMPUTE, _MEMORY):
-        less[:, kind] = program.work_ns[:, kind] * _excess(position[first], work[:, kind])[segment]
+        own = work[:, kind]
+        excess = _excess(position[first], own, exactly=exactly)
+        less[:, kind] = program.work_ns[:, kind] * _share(excess, own)[segment]
+        less[last, kind] += np.where(own > 0, 0.0, np.minimum(excess, 0.0))  # work that only its peers have
     transfer = np.zeros(len(program.member))
     ends = np.flatnonzero(~program.is_start & (program.meeting != UNKNOWN))
     place = _position_of_ends(program, position)[ends]
-    transfer[ends] = program.transfer_ns[ends] * _excess(place, program.transfer_ns[ends])
+    transfer[ends] = _excess(place, program.transfer_ns[ends], exactly=exactly)
     return Shorter(less, transfer)
 
 
@@ -104,8 +114,11 @@ def _position_of_ends(program: Program, position: I64) -> I64:
     return found
 
 
-def _excess(position: I64, values: F64) -> F64:
-    """For each value the share of it that is above the median of its position; of two values above the lower one."""
+def _excess(position: I64, values: F64, *, exactly: bool) -> F64:
+    """How far each value is above the median of its position; of two values above the lower one.
+
+    Values below it are not above it by less than nothing, unless `exactly`.
+    """
     if not len(values):
         return np.zeros(0)
     order = np.lexsort((values, position))
@@ -115,5 +128,11 @@ def _excess(position: I64, values: F64) -> F64:
     ordered = values[order]
     middle = (ordered[opens + (counts - 1) // 2] + ordered[opens + counts // 2]) / 2
     usual = np.where(counts == 2, ordered[opens], middle)[code]
-    found: F64 = np.divide(np.maximum(0.0, values - usual), values, out=np.zeros_like(values), where=values > 0)
+    excess: F64 = values - usual
+    return excess if exactly else np.maximum(0.0, excess)
+
+
+def _share(part: F64, whole: F64) -> F64:
+    """Each part as a share of its whole; 0 of nothing."""
+    found: F64 = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
     return found

@@ -9,15 +9,13 @@ One pass replays many scenarios, which differ in what work and what transfers ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.table import F64, I64, Bool
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """Events of all ranks: rank by rank, each in the order of time. The last event of a rank is its end."""
 
     member: I64
@@ -34,9 +32,8 @@ class Program:
     members: int
 
 
-@dataclass(frozen=True)
-class Shorter:
-    """What is saved: matrix of events by kinds, and transfers."""
+class Shorter(msgspec.Struct, frozen=True):
+    """What is saved: matrix of events by kinds, and transfers; less than 0 where something takes longer."""
 
     work_ns: F64
     transfer_ns: F64
@@ -64,6 +61,7 @@ class _Run:
         self._missing = program.sizes.tolist()
         self._leaving = program.sizes.tolist()
         self._total = program.work_ns.sum(axis=1).tolist()
+        self._changes: list[bool] = [*(shorter.work_ns != 0).any(axis=1).tolist()]
         self._less = shorter.work_ns.sum(axis=1).tolist()
 
     def end(self) -> F64 | None:
@@ -93,7 +91,7 @@ class _Run:
     def _work(self, member: int, event: int) -> None:
         now = self._now[member]
         now += self._total[event]
-        if self._less[event] > 0:
+        if self._changes[event]:
             less = self._shorter.work_ns[event]
             now[1] -= self._less[event]
             now[2 + member] -= self._less[event]
@@ -109,7 +107,7 @@ class _Run:
     def _leave(self, member: int, own: int, event: int) -> None:
         end = self._arrived[own] + self._program.transfer_ns[event]
         less = self._shorter.transfer_ns[event]
-        if less > 0:
+        if less:
             end[[1, 2 + member, -1]] -= less
         np.maximum(self._now[member], end, out=self._now[member])
         self._leaving[own] -= 1

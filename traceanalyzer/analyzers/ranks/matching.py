@@ -6,8 +6,7 @@ size) within the step that called it, where all ranks have equally many of the k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.table import RankTable
@@ -16,8 +15,7 @@ from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(msgspec.Struct, frozen=True):
     """Rows of collectives that several ranks have."""
 
     rows: I64

@@ -7,9 +7,10 @@ its counterpart. Of larger groups a trace does not show between which ranks a me
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.rank_facts import CollectiveKind, ProcessGroup
 from traceanalyzer.analyzers.ranks import clocks, matching
@@ -23,8 +24,7 @@ _MESSAGES = frozenset({"send", "recv", "send_recv"})
 _MESSAGE = "message"
 
 
-@dataclass(frozen=True)
-class Meetings:
+class Meetings(msgspec.Struct, frozen=True):
     """Rows of the table in which ranks meet; columns have one entry per row of the table, -1 where it meets nobody."""
 
     meeting: I64

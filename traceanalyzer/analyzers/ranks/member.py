@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from traceanalyzer.analyzers import idle, kernel_classes, rank_facts, recording, step_breakdown
 from traceanalyzer.analyzers.context import Context
@@ -19,8 +19,7 @@ ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle
 """Results of a saved report that `of_report` uses."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """What the report of a run needs of one rank."""
 
     source: ReportSource

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.clocks import Offset
@@ -27,8 +27,7 @@ MOST_GROUPS = 200
 _WORST = 5
 
 
-@dataclass(frozen=True)
-class RankRun:
+class RankRun(msgspec.Struct, frozen=True):
     """Everything that the rows are built from."""
 
     numbers: tuple[int, ...]

@@ -9,39 +9,19 @@ ranks the faster one counts, because the middle between them would hide half of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.rank_facts import RankFacts
-from traceanalyzer.analyzers.ranks import joint_program, joint_replay, meetings, typical
-from traceanalyzer.analyzers.ranks import table as tables
+from traceanalyzer.analyzers.ranks import joint_run
 from traceanalyzer.analyzers.ranks.joint_program import KINDS
-from traceanalyzer.analyzers.sums import count_by
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.table import F64, UNKNOWN
+from traceanalyzer.analyzers.ranks.joint_run import JointRun
+from traceanalyzer.report.message import Message
 
-MOST_EVENTS = 200_000
-"""Events of all ranks that are replayed, whole steps (own choice: some seconds)."""
 WORTH_NAMING = 0.01
 """Share of a step from which on a rank is named as late (own choice: a step varies by as much from run to run)."""
-_MOST_ERROR = 0.05
-"""Above this error the replay is not the run, as of the model of one rank."""
-
-_ONE_RANK = Text("skip-stragglers-one-rank", "one rank has no peers")
-_ON_HOST = Text(
-    "skip-stragglers-on-host", "the collectives run on the CPU, and the traces do not show what else ran meanwhile"
-)
-_NO_STEPS = Text("skip-stragglers-no-steps", "the ranks have no step in common")
-_OLD = Text("skip-stragglers-old", "a saved report of an older version does not contain what its rank did by itself")
-_NOTHING = Text("skip-stragglers-nothing-matched", "no collective was found on several ranks")
-_FEW = Text("skip-stragglers-few-ranks", "fewer than half of the ranks of a process group are included")
-_ORDER = Text("skip-stragglers-order", "the ranks reach their collectives in contradictory orders")
-_ERROR = Text(
-    "skip-stragglers-error",
-    "the replay of the recorded run is off by {share:share}; at most {most:share} is allowed",
-)
 
 
 class RankSlowdown(msgspec.Struct, frozen=True):
@@ -95,30 +75,12 @@ def analyze(facts: Mapping[int, RankFacts], world_size: int | None = None) -> St
     Returns:
         The slowdown, or why it is unknown.
     """
-    ranks = sorted(facts)
-    own = _in_common([facts[rank] for rank in ranks])
-    reason = _missing(own)
-    if reason is not None:
-        return reason
-    table = tables.build(own)
-    found = meetings.find(table)
-    if not found.count:
-        return _NOTHING()
-    if meetings.has_few(table, world_size):
-        return _FEW()
-    program, position = joint_program.build(own, found)
-    times = joint_replay.replay(program, joint_program.shorter(program, position))
-    if times is None:
-        return _ORDER()
-    steps = len(own[0].steps.name)
-    recorded = sum(sum(one.steps.duration_ns) for one in own) / len(own)
-    error = abs(float(times[0]) - recorded) / recorded if recorded else 0.0
-    if error > _MOST_ERROR:
-        return _ERROR(share=error, most=_MOST_ERROR)
-    return _result(ranks, times, steps, error)
+    run = joint_run.prepare(facts, world_size)
+    return _result(run) if isinstance(run, JointRun) else run
 
 
-def _result(ranks: Sequence[int], times: F64, steps: int, error: float) -> Stragglers:
+def _result(run: JointRun) -> Stragglers:
+    times, ranks, steps = run.times, run.ranks, run.steps
     step = float(times[0])
     slowdown = np.divide(step, times, out=np.ones_like(times), where=times > 0).tolist()
     alone = slowdown[2 : 2 + len(ranks)]
@@ -133,41 +95,5 @@ def _result(ranks: Sequence[int], times: F64, steps: int, error: float) -> Strag
         by_kind=tuple(map(KindSlowdown, KINDS, (*slowdown[-6:-2], slowdown[-1]))),
         step_ns=step / steps,
         steps=steps,
-        error_share=error,
+        error_share=run.error_share,
     )
-
-
-def _in_common(every: Sequence[RankFacts]) -> list[RankFacts]:
-    """The ranks with only the steps that all of them have, as many of the first as are replayed."""
-    if not every:
-        return []
-    common = frozenset.intersection(*(frozenset(_whole_steps(facts)) for facts in every))
-    names = [name for name in every[0].steps.name if name in common]
-    place = {name: number for number, name in enumerate(names)}
-    events = np.zeros(len(names), np.int64)
-    for facts in every:
-        own = [place.get(name, UNKNOWN) for name in facts.steps.name]
-        rows = [own[step] for step in facts.collectives.step if step is not None and own[step] != UNKNOWN]
-        events += 2 * count_by(np.array(rows, np.int64), len(names))
-    kept = max(1, int(np.searchsorted(np.cumsum(events), MOST_EVENTS, side="right")))
-    return [typical.only(facts, frozenset(names[:kept])) for facts in every]
-
-
-def _whole_steps(facts: RankFacts) -> tuple[str, ...]:
-    """The steps whose collectives are all listed."""
-    if not facts.left_out:
-        return facts.steps.name
-    listed = [step for step in facts.collectives.step if step is not None]
-    return facts.steps.name[: max(listed, default=0)]
-
-
-def _missing(own: Sequence[RankFacts]) -> Message | None:
-    if len(own) < 2:
-        return _ONE_RANK()
-    if not own[0].steps.name:
-        return _NO_STEPS()
-    if any(len(one.steps.compute_after_ns) < len(one.steps.name) for one in own):
-        return _OLD()
-    if any(one.is_on_host for one in own):
-        return _ON_HOST()
-    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -13,8 +12,7 @@ from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 
-@dataclass(frozen=True)
-class RankTable:
+class RankTable(msgspec.Struct, frozen=True):
     """Collectives as columns, rank by rank, each in the order of calls; -1 is unknown."""
 
     member: I64

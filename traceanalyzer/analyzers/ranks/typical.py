@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, compress
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.rank_facts import RankCollectives, RankFacts, RankSteps
 from traceanalyzer.analyzers.ranks.member import Member
@@ -119,7 +119,7 @@ def only(facts: RankFacts, names: frozenset[str]) -> RankFacts:
     columns = {field: tuple(compress(getattr(own, field), rows)) for field in RankCollectives.__struct_fields__}
     columns["step"] = tuple(None if step is None else place[step] for step in columns["step"])
     steps = RankSteps(*(tuple(compress(getattr(facts.steps, field), stays)) for field in RankSteps.__struct_fields__))
-    return msgspec.structs.replace(facts, steps=steps, collectives=RankCollectives(**columns))
+    return replace(facts, steps=steps, collectives=RankCollectives(**columns))
 
 
 def _kept(recordings: Sequence[Recording | None]) -> frozenset[str] | None:

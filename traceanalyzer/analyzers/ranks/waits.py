@@ -12,8 +12,7 @@ much every other has delayed it, and what ranks wait for is passed on to whoever
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.matching import Matched
@@ -24,8 +23,7 @@ _MOST_RANKS = 512
 """With more, the last rank of each collective is the cause (own choice: the matrix of delays has their square)."""
 
 
-@dataclass(frozen=True)
-class RankWaits:
+class RankWaits(msgspec.Struct, frozen=True):
     """Waits of each matched row, in the order of `Matched.rows`; times in ns."""
 
     wait: I64
@@ -40,8 +38,7 @@ class RankWaits:
     """Whether it was called within a step; means per step are over these."""
 
 
-@dataclass(frozen=True)
-class Blame:
+class Blame(msgspec.Struct, frozen=True):
     """Exposed waiting by the rank that caused it, in ns, summed over the ranks that wait."""
 
     by_step: F64

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
@@ -119,8 +118,7 @@ def _distinct(codes: I32) -> Iterator[tuple[int, int, int]]:
     yield from zip(present.tolist(), counts[present].tolist(), first[present].tolist(), strict=True)
 
 
-@dataclass
-class _Evidence:
+class _Evidence(msgspec.Struct):
     """What was found of one framework so far."""
 
     id: str

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -29,8 +29,7 @@ _STEPS = 3
 _BYTES = {"float": 4, "c10::Half": 2, "c10::BFloat16": 2}
 
 
-@dataclass(frozen=True)
-class Buckets:
+class Buckets(msgspec.Struct, frozen=True):
     """All-reduces that have the sizes of gradient buckets."""
 
     name: str

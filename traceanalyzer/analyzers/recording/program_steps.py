@@ -8,9 +8,9 @@ else the whole recording is one step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
@@ -41,8 +41,7 @@ _OVERLAP = 0.1
 flight."""
 
 
-@dataclass(frozen=True)
-class ProgramSteps:
+class ProgramSteps(msgspec.Struct, frozen=True):
     """Steps in the order of time, and which of them count as typical."""
 
     names: tuple[str, ...]
@@ -126,7 +125,7 @@ def _is_foreign(context: Context) -> bool:
     if not marked.any():
         return False
     process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
-    others = np.union1d(process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)])
+    others = np.concatenate((process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)]))
     return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
 
 

@@ -56,9 +56,13 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     hidden = {run.id: share for run in printed if (share := _hidden_share(run)) > _HIDDEN}
     in_total = [run.id for run in printed if run.annotations_in_total]
     stepless = [run.id for run in printed if run.steps_from is None]
+    calculated = [run.id for run in printed if run.totals_from_shares]
+    spans = [run.id for run in printed if run.has_event_spans]
     every = len(printed)
     return (
         *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
+        *_once("q-total-from-shares", "q-totals-from-shares", every, calculated),
+        *_once("q-event-spans-in-table", "q-event-spans-in-tables", every, spans),
         *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
         *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
         *throughput.doubts(printed, results["printed_throughput"]),

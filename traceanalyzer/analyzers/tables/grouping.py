@@ -7,8 +7,9 @@ shape) and are joined into one view; tables with other totals are another run, b
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from traceanalyzer.analyzers.tables import rows as joined
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -19,8 +20,7 @@ MOST_COMPARED = 4
 _RANK = re.compile(r"\brank[\s:=#_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class RunView:
+class RunView(msgspec.Struct, frozen=True, dict=True):
     """The tables of one run, joined into one view."""
 
     id: str

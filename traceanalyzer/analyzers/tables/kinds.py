@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
+from traceanalyzer.analyzers import host_activity
 from traceanalyzer.knowledge import marks
 from traceanalyzer.trace.document import TableRow
 
@@ -21,6 +23,8 @@ class RowKind(StrEnum):
     """A user range, on the host or projected onto the device."""
     RUNTIME = "runtime"
     """A call into the device's runtime."""
+    OVERHEAD = "overhead"
+    """Work of the profiler or of the driver, which CUPTI reports as overhead."""
 
 
 _COPY = re.compile(r"(Memcpy|Memset) ")
@@ -31,12 +35,26 @@ _KERNEL = re.compile(
 )
 _OPERATOR = re.compile(r"::|Backward\d*$|^\w+_$")
 _MARKS = ("ProfilerStep", "Optimizer.", "enumerate(", "nccl:", "gloo:", "[pl]", "## ", "DataParallel.", "Distributed")
-_SYNC = re.compile(r"(cuda|hip|aclrt|musa|xpu)\w*Synchronize$")
+_OVERHEADS = frozenset(
+    {
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Command Buffer Full",
+        "Driver Compiler",
+        "Instrumentation",
+        "Lazy Function Loading",
+        "Resource",
+        "Runtime Triggered Module Loading",
+        "UVM Activity Init",
+        "Unrecognized",
+    }
+)
+"""Names of CUPTI's kinds of overhead, as kineto prints them (`overheadKindString` in libkineto)."""
 
 
 def is_sync(name: str) -> bool:
     """Whether it is a runtime call in which the host waits for the device."""
-    return _SYNC.match(name) is not None
+    return host_activity.is_synchronization(name)
 
 
 def is_dataloader(row: TableRow) -> bool:
@@ -46,19 +64,34 @@ def is_dataloader(row: TableRow) -> bool:
     return marks.is_dataloader(row.name)
 
 
-def classify(rows: Iterable[TableRow], shaped: Collection[str] = ()) -> list[RowKind]:
+def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[RowKind]:
     """The kind of each row of one table.
 
     A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has
-    a host row of the same name or a name that no kernel has.
+    a host row of the same name or a name that no kernel has. A name that does not tell is a kernel's if exactly as
+    many calls of one operator took exactly as long on the device.
 
     Args:
         rows: All rows of the table.
-        shaped: Names that have shapes in another table of the same profile.
+        operators: Names that other columns or tables of the same profile show to be operators.
     """
     rows = list(rows)
-    on_host = {row.name for row in rows if not is_device_row(row)}
-    return [_kind(row, on_host, shaped) for row in rows]
+    on_host = {row.name: row for row in rows if not is_device_row(row)}
+    kinds = [_kind(row, on_host, operators) for row in rows]
+    launched = Counter(
+        _on_device(row)
+        for row, kind in zip(rows, kinds, strict=True)
+        if kind is RowKind.OPERATOR and row.self_device_ns
+    )
+    launched.subtract(_on_device(row) for row, kind in zip(rows, kinds, strict=True) if kind is RowKind.KERNEL)
+    for position, row in enumerate(rows):
+        if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name.startswith(_MARKS):
+            continue
+        host = on_host.get(row.name)
+        if launched[_on_device(row)] > 0 and (host is None or _on_device(host) == _on_device(row)):
+            launched[_on_device(row)] -= 1
+            kinds[position] = RowKind.KERNEL
+    return kinds
 
 
 def is_device_row(row: TableRow) -> bool:
@@ -66,9 +99,16 @@ def is_device_row(row: TableRow) -> bool:
     return not row.self_cpu_ns and not row.cpu_total_ns and bool(row.self_device_ns or row.device_total_ns)
 
 
-def _kind(row: TableRow, on_host: set[str], shaped: Collection[str]) -> RowKind:
+def _on_device(row: TableRow) -> tuple[int | None, int | None]:
+    """Self time on the device, and calls: what an operator and its only kernel have in common."""
+    return row.self_device_ns, row.calls
+
+
+def _kind(row: TableRow, on_host: Collection[str], operators: Collection[str]) -> RowKind:
     if _COPY.match(row.name):
         return RowKind.COPY
+    if row.name in _OVERHEADS:
+        return RowKind.OVERHEAD
     if row.name.startswith(_MARKS):
         return RowKind.ANNOTATION
     if is_device_row(row):
@@ -76,6 +116,8 @@ def _kind(row: TableRow, on_host: set[str], shaped: Collection[str]) -> RowKind:
         return RowKind.KERNEL if is_kernel else RowKind.ANNOTATION
     if _RUNTIME.match(row.name):
         return RowKind.RUNTIME
-    # Until torch 1.7 operators had no namespace; a row with shapes is an operator, whatever its name.
-    has_shapes = row.input_shapes not in (None, "[]", "") or row.name in shaped
-    return RowKind.OPERATOR if _OPERATOR.search(row.name) or has_shapes else RowKind.ANNOTATION
+    # Until torch 1.7 operators had no namespace; a row with shapes is an operator, whatever its name. Only what
+    # launches kernels itself has self time on the device: an operator, a function of autograd, a generated kernel.
+    has_shapes = row.input_shapes not in (None, "[]", "") or row.name in operators
+    is_operator = _OPERATOR.search(row.name) or has_shapes or row.self_device_ns
+    return RowKind.OPERATOR if is_operator else RowKind.ANNOTATION

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence
-from traceanalyzer.analyzers.recording.workload import WorkloadEvidence
+from traceanalyzer.analyzers.recording.workload import FEW_KERNELS, HARDLY_ANY_NS, STARTUP_SHARE, WorkloadEvidence
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge import marks
@@ -15,14 +15,23 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.trace.document import TableRow
 
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d{0,2}\Z|_backward")
+_ALL = 0.99
+"""Share of the device's time in printed kernels and copies from which on these are all there are (own choice)."""
+_MOSTLY_HIDDEN = 0.5
+"""Own choice: with most of the time in rows that are not printed, what is not there proves nothing."""
+_PARTLY_HIDDEN = 0.1
+"""Own choice: with so much time in rows that are not printed, an optimizer may be among them."""
 _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
 
 def analyze(view: RunView, run: PrintedRun) -> Recording:
     """What the rows of one run show; a table has no timeline, so it has no window and no steps one by one."""
     rows = [row for row, _ in view.by_name]
+    startup, whole = run.startup_ns or 0, (run.wall_estimate_ns_per_step or 0) * run.steps
     frameworks = tuple(_frameworks(rows))
-    kind, evidence = _workload(rows, frameworks)
+    kind, evidence = _workload(rows, frameworks, max(run.cpu_hidden_share or 0, run.device_hidden_share or 0))
+    if whole and startup >= STARTUP_SHARE * whole:
+        kind, evidence = "start-up", (WorkloadEvidence("loading", time_ns=startup),)
     named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in {f.id for f in frameworks}), None)
     return Recording(
         workload=kind,
@@ -35,10 +44,20 @@ def analyze(view: RunView, run: PrintedRun) -> Recording:
         all_steps_count=False,
         typical_step_ns=run.wall_estimate_ns_per_step,
         typical=None,
-        has_hardly_any_work=False,
+        has_hardly_any_work=is_hardly_any(run),
         device_busy_ns=run.device_ns or 0,
-        startup_ns=0,
+        startup_ns=startup,
     )
+
+
+def is_hardly_any(run: PrintedRun) -> bool:
+    """Whether the device did too little to say what bounds the program; unknown where kernels are not printed."""
+    kernels = sum(kernel.calls or 0 for kernel in run.kernels)
+    printed = sum(row.device_self_ns or 0 for row in run.kernels) + sum(copy.device_ns or 0 for copy in run.copies)
+    if not run.device_ns or not kernels or printed < _ALL * run.device_ns:
+        return False
+    is_step = run.steps_from is not None and kernels >= FEW_KERNELS
+    return kernels == 1 or (run.device_ns < HARDLY_ANY_NS and not is_step)
 
 
 def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
@@ -51,8 +70,16 @@ def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
             yield FrameworkEvidence(known.id, "mark", found[0].name, events, len({row.name for row in found}))
 
 
-def _workload(rows: list[TableRow], found: tuple[FrameworkEvidence, ...]) -> tuple[str, tuple[WorkloadEvidence, ...]]:
-    """The kind of program and why; without a backward pass it is inference."""
+def _workload(
+    rows: list[TableRow], found: tuple[FrameworkEvidence, ...], hidden: float
+) -> tuple[str, tuple[WorkloadEvidence, ...]]:
+    """The kind of program and why. Without a backward pass it is inference, but rows that are not printed may have one.
+
+    Args:
+        rows: The rows of a run.
+        found: Frameworks of which they show signs.
+        hidden: Share of the time in rows that are not printed.
+    """
     roles = {known.id: known.role for known in FRAMEWORKS}
     for framework in found:
         if roles[framework.id] == "serving":
@@ -60,9 +87,11 @@ def _workload(rows: list[TableRow], found: tuple[FrameworkEvidence, ...]) -> tup
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
     if backward is None and optimizer is None:
+        if hidden >= _MOSTLY_HIDDEN:
+            return "fragment", (WorkloadEvidence("hidden-rows"),)
         return "inference", (WorkloadEvidence("no-backward"),)
     trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
-    if not trains:
+    if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
     reasons = []
     if optimizer is not None:

@@ -6,6 +6,7 @@ several rows. What is asked by name must not depend on that: such rows are added
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from traceanalyzer.trace.document import ProfilerTable, TableRow
 
 _DETAILS = frozenset({"input_shapes", "source_location", "overload_name"})
 """Columns of tables that are grouped by more than the name."""
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _SUMS = (
     "self_cpu_share",
     "self_cpu_ns",
@@ -36,8 +38,14 @@ _SUMS = (
 def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, RowKind]]:
     """Each event once; cut names may stand for several, and stay apart."""
     rows = _joined(_distinct(_coarsest(tables)), with_shapes=False)
-    shaped = {row.name for table in tables for row in table.rows if row.input_shapes not in (None, "[]", "")}
-    return list(zip(rows, classify(rows, shaped), strict=True))
+    named = {row.name for table in tables for row in table.rows if _is_operator(row, table)}
+    return list(zip(rows, classify(rows, named), strict=True))
+
+
+def _is_operator(row: TableRow, table: ProfilerTable) -> bool:
+    """Whether its table shows that a row is an operator, whatever its name: by shapes, or by the release of torch."""
+    has_shapes = row.input_shapes not in (None, "[]", "")
+    return has_shapes or (table.has_plain_names and _PLAIN_NAME.fullmatch(row.name) is not None)
 
 
 def by_shape(tables: Sequence[ProfilerTable]) -> list[TableRow]:

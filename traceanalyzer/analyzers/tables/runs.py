@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from traceanalyzer.analyzers.tables import printed_steps, shape_costs
+from traceanalyzer.analyzers.tables import event_spans, host_parts, printed_steps, printed_totals, shape_costs
 from traceanalyzer.analyzers.tables.grouping import RunView
-from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader, is_sync
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.trace.document import TableRow
 
@@ -62,9 +62,11 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """The row whose calls are the number of steps, or a loop of the program above the table, such as `range(100)`; null
     where none was found."""
     cpu_ns: int | None
-    """Self CPU time of all events in ns, summed over threads; null where it is not printed."""
+    """Self CPU time of all events in ns, summed over threads: as printed, or from the shares of rows; null where it is
+    unknown."""
     device_ns: int | None
-    """Self device time of all kernels, copies and fills in ns, as printed; null where it is not printed."""
+    """Self device time of all kernels, copies and fills in ns: as printed, or from the shares of rows; null where it is
+    unknown."""
     wall_estimate_ns_per_step: float | None
     """Estimated duration of a step in ns: max(host, device) per step. Too low where host time lies outside of
     operators, too high where threads overlap; null where no total is printed."""
@@ -74,7 +76,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     dataloader_ns: int | None
     """Self CPU time of waits for batches in ns; null where no row shows any."""
     sync_ns: int | None
-    """Self CPU time in ns in runtime calls that wait for the device; null where no row shows any."""
+    """Self CPU time in ns in runtime calls that wait for the device, copies that last included; null where no row shows
+    any."""
     copies: tuple[PrintedCopy, ...]
     """Copies and fills as printed."""
     allocated_bytes: int | None
@@ -83,8 +86,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     cpu_hidden_share: float | None
     """Share of the host time (0 to 1) in rows that are not printed (row_limit); null without a total."""
     device_hidden_share: float | None
-    """Share of the device time (0 to 1) in kernels, copies and fills that are not printed (row_limit); null without a
-    total."""
+    """Share of the device time (0 to 1) that is neither in printed kernels, copies and fills nor in printed operators
+    (row_limit); null without a total."""
     annotations_in_total: bool | None
     """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; null where
     it cannot be told."""
@@ -101,6 +104,16 @@ class PrintedRun(msgspec.Struct, frozen=True):
     batch_size: int | None = None
     """Length of the first axis that all tensors of three and more axes have in common, if they are not operands of
     batched products only; null where there is none, or where no table has shapes."""
+    totals_from_shares: bool = False
+    """Whether a total is not printed, and was calculated from the time and the share of a row."""
+    startup_ns: int | None = None
+    """Self CPU time in ns of loading device code, and of allocations and first uses that do not recur; null where no
+    row shows any."""
+    profiler_ns: int | None = None
+    """Self CPU time in ns of the profiler itself; null where no row shows any."""
+    has_event_spans: bool = False
+    """Whether the printed device times are spans between events, which include waits for the host, so that the
+    device's time is unknown."""
 
 
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
@@ -130,11 +143,15 @@ def _is_about(a: int | None, b: int | None) -> bool:
 def analyze(view: RunView) -> PrintedRun:
     """Compute the figures of one run."""
     rows = view.by_name
-    cpu = _first(table.totals.self_cpu_ns for table in view.tables)
-    device = _first(table.totals.self_device_ns for table in view.tables)
+    totals = printed_totals.of_run(view)
+    cpu, device = totals.cpu_ns, totals.device_ns
+    are_spans = event_spans.hide_the_hosts_time(view, cpu, device)
+    device = None if are_spans else device
     steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
+    parts = host_parts.divide(rows, steps, is_device_known=bool(device))
     largest = max((value for value in (cpu, device) if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    of_operators = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
     spans = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.ANNOTATION and not row.self_cpu_ns)
     return PrintedRun(
         id=view.id,
@@ -146,23 +163,22 @@ def analyze(view: RunView) -> PrintedRun:
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
         device_share_at_most=_share(device, largest),
         dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
-        sync_ns=_sum(row.self_cpu_ns for row, kind in rows if kind is RowKind.RUNTIME and is_sync(row.name)),
+        sync_ns=parts.waits_ns,
         copies=_copies(rows),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
-        device_hidden_share=_hidden(device, shown_device),
+        device_hidden_share=_hidden(device, max(shown_device or 0, of_operators or 0)),
         annotations_in_total=_annotations_in_total(device, shown_device, spans),
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
         shape_costs=shape_costs.analyze(view.by_shape),
         tables=view.positions,
         batch_size=_batch_size(view.by_shape),
+        totals_from_shares=totals.from_shares,
+        startup_ns=parts.startup_ns,
+        profiler_ns=parts.profiler_ns,
+        has_event_spans=are_spans,
     )
-
-
-def _first(totals: Iterable[int | None]) -> int | None:
-    """The first total that is printed; None if none is."""
-    return next((total for total in totals if total is not None), None)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

@@ -7,7 +7,6 @@ same in every typical step. What follows from less than that is not told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -56,8 +55,7 @@ class Samples(msgspec.Struct, frozen=True):
     the loader's setting); null where they are known."""
 
 
-@dataclass(frozen=True)
-class _Batch:
+class _Batch(msgspec.Struct, frozen=True):
     """One batch of the loader on its way to the first layer."""
 
     size: int | None

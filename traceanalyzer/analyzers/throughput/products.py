@@ -7,8 +7,8 @@ left out of the question; of the others, those count as covered whose operator's
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers import roofline
@@ -43,8 +43,7 @@ _PLAIN_TRITON = re.compile(r"triton_(poi|per|red|for)_")
 """Functions of autograd that repeat a part of the forward pass before they differentiate it."""
 
 
-@dataclass(frozen=True)
-class ProductCalls:
+class ProductCalls(msgspec.Struct, frozen=True):
     """Calls with equal work on equal units."""
 
     work: Work
@@ -56,8 +55,7 @@ class ProductCalls:
     device_ns: int
 
 
-@dataclass(frozen=True)
-class Products:
+class Products(msgspec.Struct, frozen=True):
     """Products of the typical steps."""
 
     calls: tuple[ProductCalls, ...]

@@ -7,8 +7,8 @@ when the device begins.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -23,8 +23,7 @@ _PHASES = frozenset({"prefill", "decode", "mixed"})
 """Phases in which tokens are worked on."""
 
 
-@dataclass(frozen=True)
-class ServedStep:
+class ServedStep(msgspec.Struct, frozen=True):
     """A typical step that a server marked."""
 
     phase: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.context import Context
@@ -15,8 +14,7 @@ WHOLE = frozenset({None, "whole-trace", "device-events", "host-annotations"})
 """What is said to mark steps where nothing does: the whole recording is no step of the program."""
 
 
-@dataclass(frozen=True)
-class TypicalSteps:
+class TypicalSteps(msgspec.Struct, frozen=True):
     """Typical steps in the order of time; none where the program's steps are not known."""
 
     start_ns: I64

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 NOT_NAMED = frozenset({"compiler", "benchmark", "runtime"})
 """Roles that are evidence of how a program runs, and never the framework that a report names."""
@@ -13,8 +14,7 @@ NUMBER = "([0-9]{1,18})"
 """A count in a mark; longer ones are none, and would cost time to read."""
 
 
-@dataclass(frozen=True)
-class StepMark:
+class StepMark(msgspec.Struct, frozen=True):
     """What a framework's own mark says of a step; None where it does not show it."""
 
     phase: str | None
@@ -29,8 +29,7 @@ class StepMark:
     """Requests that generate tokens."""
 
 
-@dataclass(frozen=True)
-class Framework:
+class Framework(msgspec.Struct, frozen=True):
     """One line in the table of frameworks."""
 
     id: str

@@ -7,17 +7,17 @@ counted. Sequences of different lengths in one tensor (`cum_seq`) have no model:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+
+import msgspec
 
 from traceanalyzer.knowledge.op_models.call import Call, Family, Tensor, Work, read_bytes, size, total
 
 Mask = Literal["none", "top-left", "bottom-right"]
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(msgspec.Struct, frozen=True):
     """Positions of arguments in a signature of ATen/native/native_functions.yaml (or of flash-attn)."""
 
     query: int

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from traceanalyzer.knowledge.op_models.call import Call, Family, Tensor, Work, is_complex, read_bytes, size, total
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(msgspec.Struct, frozen=True):
     """Positions of arguments in a signature of ATen/native/native_functions.yaml."""
 
     stride: int

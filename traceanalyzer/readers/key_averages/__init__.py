@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 from traceanalyzer.readers.key_averages.cleaning import decode
+from traceanalyzer.readers.key_averages.drawn import redraw
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.loops import read_loops
 from traceanalyzer.readers.key_averages.openings import next_opening
@@ -26,8 +27,7 @@ def sniff(text: str | bytes) -> bool:
 
     Tables often stand at the end of a long text: give all of it where it is at hand; it takes linear time.
     """
-    lines = unwrap(Lines.of(decode(text) if isinstance(text, bytes) else text))
-    return next_opening(lines, 0) is not None
+    return next_opening(_lines(decode(text) if isinstance(text, bytes) else text), 0) is not None
 
 
 def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
@@ -41,7 +41,7 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     Returns:
         The tables in their order, and what was lost on the way.
     """
-    lines = unwrap(Lines.of(text))
+    lines = _lines(text)
     tables, losses, spans = read_tables(lines)
     tables = [replace(table, loops=own) for table, own in zip(tables, read_loops(lines, spans), strict=True)]
     rates, beyond = read_rates(lines, spans)
@@ -59,3 +59,12 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
         losses=tuple(Loss(loss, counts[loss], first[loss].params) for loss in sorted(counts)),
         rates=rates,
     )
+
+
+def _lines(text: str) -> Lines:
+    """The lines of a text; drawn tables are those of the profiler only where no table stands as it was printed.
+
+    Beside printed tables they are somebody's summary of them.
+    """
+    lines = unwrap(Lines.of(text))
+    return lines if next_opening(lines, 0) is not None else redraw(lines)

@@ -68,6 +68,8 @@ class Header:
 
     columns: tuple[PrintedColumn, ...]
     device: str | None
+    is_plain: bool = False
+    """The words are those of torch before 1.7, when names of operators had no namespace."""
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -86,7 +88,7 @@ def parse_header(line: str) -> Header | None:
     measured = sum(kind in {ValueKind.TIME, ValueKind.BYTES} for kind in kinds)
     # Lists of packages have a Name and a Version; tables in Markdown have as many bars as names.
     is_profile = measured and len(kinds) >= 3 and 2 * len(kinds) > len(header.found)
-    return Header(tuple(header.found), header.device) if is_profile else None
+    return Header(tuple(header.found), header.device, "Self CPU total" in line) if is_profile else None
 
 
 class _Columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from traceanalyzer.readers.key_averages.cleaning import clean, split_lines
 
@@ -27,6 +27,11 @@ class Lines:
 
     def __getitem__(self, index: int) -> str:
         return clean(self.raw[index])
+
+    def replaced(self, texts: Mapping[int, Sequence[str]]) -> Lines:
+        """The same lines, with others in the place of some, by index; these keep the number of the line."""
+        parts = [(self.number(index), texts.get(index, (line,))) for index, line in enumerate(self.raw)]
+        return Lines([text for _, lines in parts for text in lines], [number for number, lines in parts for _ in lines])
 
     def number(self, index: int) -> int:
         """1-based line of the file."""

@@ -66,6 +66,7 @@ def _table(lines: Lines, opening: TableOpening, body: _Body, headings: Headings)
         rows=rows,
         totals=totals,
         top_level_only=headings.top_level_only,
+        has_plain_names=opening.header.is_plain,
         complete=complete,
         losses=tuple(Loss(loss, losses[loss], {"line": line}) for loss in sorted(losses) if losses[loss]),
     )
@@ -106,12 +107,12 @@ class _Body:
                     self.closed = True
                     self._accept(index, strangers)
                     return
+            if is_total(line):
+                self._accept(index - 1, strangers)
+                return
             if self._take(index, text):
                 self._accept(index, strangers)
                 strangers = 0
-            elif is_total(line):
-                self._accept(index - 1, strangers)
-                return
             elif strangers == _STRANGERS or self._is_beyond(line):
                 return
             else:

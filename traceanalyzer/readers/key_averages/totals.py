@@ -8,7 +8,7 @@ from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.values import ValueKind, read_value
 from traceanalyzer.trace.document import TableTotals
 
-_TOTAL = re.compile(r"(?<!\S)(Self )?(\w+) time total: *([^\s<\"'\\|]*)")
+_TOTAL = re.compile(r"(?<![^\s+])(Self )?(\w+) time total: *([^\s<\"'\\|]*)")
 
 
 def is_total(line: str) -> bool:
@@ -31,19 +31,20 @@ def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[Tab
     values: dict[str, int] = {}
     steps: dict[str, int] = {}
     device = None
-    seen = set()
+    seen: set[str] = set()
     while (at := lines.filled(start)) is not None and " time total:" in (line := lines[at]):
-        match = _TOTAL.search(line)
-        if not match or match[2] in seen:
+        found = list(_TOTAL.finditer(line))
+        if not found or found[0][2] in seen:
             break
-        seen.add(match[2])
-        if match[2] == "CPU":
-            field = "self_cpu_ns"
-        else:
-            device = match[2]
-            field = "self_device_ns" if match[1] or has_self_device else "device_total_ns"
-        value = read_value(ValueKind.TIME, match[3])
-        if value and isinstance(value.value, int) and value.step:
-            values[field], steps[field] = value.value, value.step
+        seen.update(match[2] for match in found)
+        for match in found:
+            if match[2] == "CPU":
+                field = "self_cpu_ns"
+            else:
+                device = match[2]
+                field = "self_device_ns" if match[1] or has_self_device else "device_total_ns"
+            value = read_value(ValueKind.TIME, match[3])
+            if value and isinstance(value.value, int) and value.step:
+                values[field], steps[field] = value.value, value.step
         start = at + 1
     return TableTotals(**values, resolution=steps), device, start

@@ -21,6 +21,7 @@ from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.parts import Part, join
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
 from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
@@ -241,7 +242,7 @@ def _compact(raw: bytes) -> str:
 def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
     """The described devices, and those that only events know of."""
     known = {d.id for d in described}
-    seen = set(np.unique(used).tolist()) - {UNKNOWN} - known
+    seen = set(distinct(used).tolist()) - {UNKNOWN} - known
     return (*described, *(Device(id=number) for number in sorted(seen)))
 
 

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array
 
 _COMMA, _POINT, _MINUS, _ZERO = b",.-0"
@@ -65,7 +66,7 @@ def nanoseconds(texts: Iterable[bytes], length: int) -> I64:
     whole = np.minimum(points[np.searchsorted(points, starts)] - starts, sizes)  # digits before the point
     form = sizes * _FORM + np.minimum(whole, _FORM - 1)
     out = np.empty(length, np.int64)
-    for value in np.unique(form).tolist():
+    for value in distinct(form).tolist():
         rows = np.flatnonzero(form == value)
         size, before = divmod(value, _FORM)
         tokens = np.lib.stride_tricks.sliding_window_view(joined, size + 1)[starts[rows], :size]

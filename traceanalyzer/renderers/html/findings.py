@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from markupsafe import Markup
+
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.renderers import finding_texts, several_runs
 from traceanalyzer.renderers.cards import Card, card
 from traceanalyzer.renderers.html.detail import PageDetail
 from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean, shorten
+from traceanalyzer.renderers.names import clean, code_parts, shorten
 from traceanalyzer.renderers.sections.findings import ORDER
 from traceanalyzer.renderers.several_runs import FindingsOnce
 from traceanalyzer.report.message import Text
@@ -25,6 +27,8 @@ _MORE = Text(
 )
 _RUN = Text("html-run", "{id}: {title}", "id is run-1; title is a heading in a text")
 _WORD = re.compile(r"[^a-z0-9-]+")
+_INLINE = Markup("<code>{}</code>")
+"""Escapes what it is given."""
 _PROSE = 4000
 _TITLE = 80
 
@@ -47,7 +51,7 @@ class CardFix:
     """One fix of the combined bound, with the address of its finding."""
 
     id: str | None
-    title: str
+    title: Markup
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,10 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) 
     )
 
 
-def prose(text: str) -> str:
-    """A text as one paragraph, whatever the names in it."""
-    return shorten(clean(text), _PROSE)
+def prose(text: str) -> Markup:
+    """A text as one paragraph, whatever the names in it; what stands between backticks is code."""
+    parts = code_parts(shorten(clean(text), _PROSE))
+    return Markup("").join(_INLINE.format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -135,10 +140,10 @@ def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield link, clean(f"{parts.netloc}{parts.path}").rstrip("/")
 
 
-def _title(fix: Relief, once: FindingsOnce, language: Language) -> str:
+def _title(fix: Relief, once: FindingsOnce, language: Language) -> Markup:
     """Title of a finding without a card; the id of its rule if the report does not have it."""
     known = 0 <= fix.finding < len(once.position)
-    return prose(language.say(once.findings[once.position[fix.finding]].title)) if known else clean(fix.rule)
+    return prose(language.say(once.findings[once.position[fix.finding]].title) if known else fix.rule)
 
 
 def _together(

@@ -49,6 +49,7 @@ _PATH_TONES = {
     "communication": "communication",
     "device_gap": "waiting",
     "wake_up": "waiting",
+    "asleep": "waiting",
 }
 PATH_LABELS = {
     "cpu_exec": Text("waterfall-operator-host", "Operator, host", "what a colour means; host is time of the CPU"),

@@ -110,7 +110,7 @@ class PageSection:
 
     id: str
     title: str | None
-    messages: tuple[str, ...]
+    messages: tuple[Markup, ...]
     facts: tuple[tuple[str, str], ...]
     charts: tuple[PagePicture, ...]
     grids: tuple[PageTable, ...]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from traceanalyzer.analyzers.gpu import GpuMetrics
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.renderers import finding_texts, several_runs
@@ -58,7 +60,7 @@ class SummaryOpening:
     """What bounds one run, with figures."""
 
     run: str | None
-    text: str
+    text: Markup
     step: str
     resources: tuple[Meter, ...]
 
@@ -91,7 +93,7 @@ class Summary:
     """Everything on the first screen of the page."""
 
     headlines: tuple[SummaryOpening, ...]
-    messages: tuple[str, ...]
+    messages: tuple[Markup, ...]
     doubts: str | None
     parts: tuple[Piece, ...]
     facts: tuple[tuple[str, str], ...]
@@ -100,7 +102,7 @@ class Summary:
     why_other: str | None
     """Why the GPUs' utilization is another than the headline's; None where it is about the same."""
     best: tuple[HtmlCard, ...]
-    no_findings: str | None
+    no_findings: Markup | None
 
 
 def build(report: Report, shown: Iterable[Section], findings: Findings, language: Language) -> Summary:
@@ -145,9 +147,9 @@ def _why_other(report: Report, language: Language) -> str | None:
     return language.text(_EARLIER if is_late else _TYPICAL, share=share)
 
 
-def _silence(advice: Section, language: Language) -> str:
+def _silence(advice: Section, language: Language) -> Markup:
     """Why there is no finding, as one paragraph."""
-    return " ".join(prose(language.say(message)) for message in advice.messages)
+    return Markup(" ").join(prose(language.say(message)) for message in advice.messages)
 
 
 def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.markdown.detail import DocumentDetail
 from traceanalyzer.renderers.markdown.findings import Advised
-from traceanalyzer.renderers.markdown.texts import code, escape, fenced, raw, span
+from traceanalyzer.renderers.markdown.texts import code, fenced, prose, raw, span
 from traceanalyzer.renderers.names import clipped
 from traceanalyzer.renderers.templates import environment
 from traceanalyzer.report.message import Message, Text
@@ -75,7 +75,7 @@ class Page:
         return clipped(text if isinstance(text, str) else self.language.text(text), self.detail.prose)
 
     def _say(self, text: str | Text | Message) -> str:
-        return escape(self._plain(text))
+        return prose(self._plain(text))
 
     def _fact(self, fact: Fact) -> str:
         return self._say(self.language.labelled(fact.label, self.language.quantity(fact.value, fact.unit)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from traceanalyzer.renderers.names import clean, clean_code
+from traceanalyzer.renderers.names import clean, clean_code, code_parts
 
 _ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>#|~&@!$"})
 _FIRST = re.compile(r"^(?:[-+](?=\s|$)|/|\d+(?=[.)](?:\s|$))|[-=]+$)")
@@ -25,12 +25,22 @@ _TICKS = re.compile(r"`+")
 
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, and GitHub and GitLab neither link nor take for a mention."""
-    return _FIRST.sub(_guarded, _inert(clean(text)).translate(_ESCAPES))
+    return _FIRST.sub(_guarded, _plain(clean(text)))
+
+
+def prose(text: str) -> str:
+    """Escape a sentence, but for the code in it."""
+    parts = code_parts(clean(text))
+    return _FIRST.sub(_guarded, "".join(span(part) if i % 2 else _plain(part) for i, part in enumerate(parts)))
 
 
 def raw(text: str) -> str:
     """Text within a line of HTML, where Markdown's escapes are not escapes."""
     return html.escape(_inert(clean(text)), quote=False)
+
+
+def _plain(text: str) -> str:
+    return _inert(text).translate(_ESCAPES)
 
 
 def _inert(text: str) -> str:

@@ -48,6 +48,11 @@ _RESOURCES = {
     "device_gap": Text("path-device-gap", "Between kernels", "pauses between kernels, which the GPU itself needs"),
     "wake_up": Text("path-wake-up", "From end to host", "time until a host that waits for the GPU goes on"),
     "unrecorded": Text("path-unrecorded", "Not recorded", "work that was launched before the recording"),
+    "asleep": Text(
+        "path-asleep",
+        "Sleep and waits of the program",
+        "the program waits for a clock, a lock, a process, a file or the network",
+    ),
 }
 _RESOURCE = SectionColumn(Text("path-resource", "The step waits for"), "")
 _TIME = SectionColumn(Text("path-per-step", "Time/step"), "ns")

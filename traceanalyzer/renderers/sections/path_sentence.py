@@ -22,6 +22,7 @@ _CHAINS = {
     "wake_up": "host",
     "communication": "communication",
     "unrecorded": "unrecorded",
+    "asleep": "asleep",
 }
 """What a resource is in a sentence; all others are the GPU's."""
 _PIECES = {
@@ -33,6 +34,11 @@ _PIECES = {
     ),
     "unrecorded": Text(
         "path-time-unrecorded", "work that was not recorded {time:ns}", "part of a sentence: first A, then B, then C"
+    ),
+    "asleep": Text(
+        "path-time-asleep",
+        "sleep and waits {time:ns}",
+        "the program waits for a clock, a lock, a process, a file or the network; part of a sentence: first A, then B",
     ),
 }
 _THEN = Text("path-then", "{before}, then {next}", "each is a part of a step and its time, such as: host 40 ms")

@@ -51,6 +51,7 @@ _EVIDENCE = {
         "evidence-backward-without-optimizer",
         "a backward pass ({name}) without an optimizer, a loader or marked steps",
     ),
+    "hidden-rows": Text("evidence-hidden-rows", "most of the time is in rows that are not printed"),
     "removed-events": Text("evidence-removed-events", "{time_ns:ns} whose events were removed"),
     "foreign-steps": Text("evidence-foreign-steps", "steps of a different process than all other events"),
     "no-device-events": Text("evidence-no-device-events", "a sign of a device ({name}), but no device events"),

@@ -39,6 +39,27 @@ DOUBTS = (
         "{run}: no row shows the number of steps, so everything counts as one step.",
     ),
     Text(
+        "q-event-spans-in-table",
+        "{run}: the printed device times are spans between events (torch before 1.8, torch.utils.bottleneck). They "
+        "include waits for the host, so it is unknown how long the device works.",
+    ),
+    Text(
+        "q-event-spans-in-tables",
+        "In {count:count} of {all:count} tables, the printed device times are spans between events (torch before 1.8, "
+        "torch.utils.bottleneck). They include waits for the host, so it is unknown how long the device works.",
+        note="always two or more",
+    ),
+    Text(
+        "q-total-from-shares",
+        "{run}: a total is missing below the table; it was calculated from the time and the share of a row.",
+    ),
+    Text(
+        "q-totals-from-shares",
+        "In {count:count} of {all:count} tables, a total is missing; it was calculated from the time and the share of "
+        "a row.",
+        note="always two or more",
+    ),
+    Text(
         "q-tables-truncated",
         "In {count:count} of {all:count} tables, up to {share:share} of the time is in rows that are not printed "
         "(row_limit).",

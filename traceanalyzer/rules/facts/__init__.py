@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
@@ -16,6 +19,7 @@ from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.recording import is_hardly_any
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
@@ -45,8 +49,7 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class OperatorFact:
+class OperatorFact(msgspec.Struct, frozen=True):
     """All calls of one operator (of one list of shapes where it has shapes); sums over all steps."""
 
     name: str
@@ -63,9 +66,8 @@ class OperatorFact:
     """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
 
 
-@dataclass(frozen=True)
-class KernelFact:
-    """All launches of one kernel; sums over all steps."""
+class KernelFact(msgspec.Struct, frozen=True):
+    """All launches of one kernel without those from before the recording; sums over all steps."""
 
     name: str
     calls: int
@@ -147,9 +149,11 @@ class Facts:
 
     @property
     def tells_little(self) -> bool:
-        """Whether the device did hardly anything, or most of the recording was removed."""
+        """Whether the device did hardly anything, or most of the recording was removed, or a table is of start-up."""
+        if self.table is not None:
+            return is_hardly_any(self.table) or self.is_startup
         recording = self.find("recording", Recording)
-        if recording is None or self.table is not None:
+        if recording is None:
             return False
         removed = any(reason.kind in ("removed-events", "foreign-steps") for reason in recording.evidence)
         return recording.has_hardly_any_work or removed
@@ -176,14 +180,29 @@ class Facts:
         return total_ns / self.steps
 
     def gpu_per_step(self, total_ns: float) -> float:
-        """Device time of the whole recording, per step: its share of the time in which the device works in a step.
+        """Device time of the whole recording, per step: its share of the time in which the device computes in a step.
 
-        So what ran outside of the steps, or at the same time on several streams, does not count twice.
+        So what ran outside of the steps, or at the same time on several streams, does not count twice; but beside
+        collectives, which wait rather than work, it counts in full.
         """
         busy, total = self.resources.gpu_ns, self.gpu_total_ns
         if busy is None or not total:
             return total_ns / self.steps
-        return min(total_ns / self.steps, busy * total_ns / total, busy)
+        computing, computed = self._without_communication(busy, total)
+        return min(total_ns / self.steps, computing * total_ns / computed, busy)
+
+    def communication_per_step(self, total_ns: float) -> float:
+        """Time of collectives on devices of the whole recording, per step; never more than the step has of it."""
+        most = self.resources.communication_ns
+        return total_ns / self.steps if most is None else min(total_ns / self.steps, most)
+
+    def _without_communication(self, busy: float, total: int) -> tuple[float, float]:
+        """Time per step in which the device does more than communicate, and the sum of what it does then."""
+        own = self.step_resources
+        if own is None or not own.communication_ns:
+            return busy, total
+        computed = total - own.communication_ns * self.steps
+        return (busy - (own.exposed_communication_ns or 0.0), computed) if computed > 0 else (busy, total)
 
     @cached_property
     def gpu_total_ns(self) -> int:
@@ -225,8 +244,14 @@ class Facts:
     @property
     def is_startup(self) -> bool:
         """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
-        startup = self.idle_per_step("compilation", "allocation")
-        return self.step_ns > 0 and startup >= STARTUP_SHARE * self.step_ns
+        return self.step_ns > 0 and self.startup_per_step >= STARTUP_SHARE * self.step_ns
+
+    @property
+    def startup_per_step(self) -> float:
+        """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
+        if self.table is not None:
+            return (self.table.startup_ns or 0) / self.steps
+        return self.idle_per_step("compilation", "allocation")
 
     def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
         """Printed rows of one kind; none of a trace."""
@@ -277,7 +302,11 @@ class Facts:
             )
         else:
             ran = self.need("kernels", kernels.Kernels).rows
-            found = tuple(KernelFact(row.name, row.calls, row.total_ns, row.tensor_cores) for row in ran)
+            found = tuple(
+                KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
+                for row in ran
+                if row.calls > row.earlier_calls
+            )
         if not found:
             raise Missing(_NO_KERNELS())
         return found

@@ -30,9 +30,10 @@ def facts(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...
         return ()
     typical = recording.typical if isinstance(recording, Recording) else None
     found = mean if typical is None else typical.resources
-    communication = found.communication_ns
+    is_cpu = found.gpu_ns is None
+    communication = found.exposed_communication_ns if is_cpu else found.communication_ns
     if communication is not None:
-        communication = max(0.0, communication - (ranks.wait_ns or 0.0))
+        communication = max(0.0, communication - ((ranks.exposed_wait_ns if is_cpu else ranks.wait_ns) or 0.0))
     host = None if typical is not None and is_partial(typical) else found.host_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
     reasons = {"communication": _NO_COLLECTIVES(), "passes": _ALONE()}

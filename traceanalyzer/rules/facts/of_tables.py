@@ -29,9 +29,9 @@ def facts(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | None 
 
 
 def _resources(run: PrintedRun, step_ns: float) -> Resources:
-    """Time per step of each resource; host time is what remains without the loader and the waits for the device."""
-    loader, waits = run.dataloader_ns or 0, run.sync_ns or 0
-    host = None if run.cpu_ns is None else max(0, run.cpu_ns - loader - waits) / run.steps
+    """Time per step of each resource; host time is what remains without loader, waits for the device, and profiler."""
+    loader, waits, profiler = run.dataloader_ns or 0, run.sync_ns or 0, run.profiler_ns or 0
+    host = None if run.cpu_ns is None else max(0, run.cpu_ns - loader - waits - profiler) / run.steps
     return Resources(
         step_ns=step_ns,
         gpu_ns=None if run.device_ns is None else run.device_ns / run.steps,

@@ -30,7 +30,8 @@ def facts(
         return ()
     found = recording.typical.resources
     host = None if is_partial(recording.typical) else found.host_ns
-    resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, found.communication_ns)
+    communication = found.exposed_communication_ns if found.gpu_ns is None else found.communication_ns
+    resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
     steps = len(recording.steps)
     return (Facts(resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model),)
 

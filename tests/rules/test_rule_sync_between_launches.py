@@ -1,0 +1,50 @@
+"""sync-between-launches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import findings, report, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.sync_between_launches import fires, trap_slow_launches
+
+RULE = "sync-between-launches"
+
+
+def test_without_the_waits_the_host_launches_while_the_gpu_works() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert low == 0
+    time = finding.summary.params["time"]
+    assert isinstance(time, float)
+    # 40 launches every 25 us: 20 us of the operator and 5 us of the call, of which the kernel takes 5 us
+    assert time > 40 * 20_000
+    assert high == pytest.approx(time, rel=0.1)
+    assert [place.name for place in finding.evidence[0].where] == ["aten::item > aten::_local_scalar_dense"]
+    assert finding.evidence[0].where[0].value == 21
+
+
+def test_these_gaps_are_not_those_of_launches_too() -> None:
+    rules = {entry.rule for entry in report(fires()).findings}
+    assert RULE in rules
+    assert "launch-bound-small-kernels" not in rules
+    slow = {entry.rule for entry in report(trap_slow_launches()).findings}
+    assert RULE not in slow
+    assert "launch-bound-small-kernels" in slow
+
+
+def test_a_table_has_no_gaps() -> None:
+    assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_gap_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"gap_share": share}) == []
+    assert findings(fires(), RULE, {"gap_share": share - 1e-9})
+
+
+def test_edge_events() -> None:
+    events = 4 * (1 + 1 + 40 + 20)  # the long kernel, its value, the small kernels and twenty values
+    assert findings(fires(), RULE, {"events": events})
+    assert findings(fires(), RULE, {"events": events + 1}) == []

@@ -1,0 +1,88 @@
+"""What would it be worth to load batches in worker processes, at least and at most?
+
+At most, all waiting in which nothing else runs goes away. At least, one worker loads beside the rest of the step, which
+it makes longer (`knowledge.loader_workers`). Rules and predictions ask here, so that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from traceanalyzer.analyzers.dataloader import Loader
+from traceanalyzer.analyzers.step_breakdown import Average
+from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
+from traceanalyzer.trace.capture_facts import CaptureFacts, Host
+
+WORTH_NS = 1_000_000
+"""Waiting per step in ns below which nothing is promised (own choice: a batch from a worker takes about as long to be
+fetched)."""
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Whether cores are free for workers."""
+
+    cores: int | None
+    """Hardware threads that the program may use; None if unknown."""
+    busy: int
+    """Of them, those that the program keeps busy."""
+    is_free: bool
+    """Whether a worker has a core of its own. Two hardware threads of one core share its units, so half of them count.
+    Without a figure: a program on a GPU leaves cores free, one on the CPU uses all of them."""
+
+
+def room(host: Host | None, *, is_on_host: bool) -> Room:
+    """Cores and busy threads, by a capture.
+
+    Args:
+        host: What a capture recorded of the machine; None without one.
+        is_on_host: Whether the program computes on the CPU.
+    """
+    cores, threads = (host.cpus, host.threads) if host else (None, None)
+    if cores is None:
+        return Room(None, 1, not is_on_host)
+    busy = (threads or cores) if is_on_host else 1
+    return Room(cores, min(busy, cores), 2 * (busy + 1) <= cores)
+
+
+def asleep_share(loaders: Sequence[Loader]) -> float:
+    """Share of the waits in which the process itself only waits, as far as stacks tell."""
+    known = [loader for loader in loaders if loader.asleep_ns is not None]
+    total = sum(loader.total_ns for loader in known)
+    return sum(loader.asleep_ns or 0 for loader in known) / total if total else 0.0
+
+
+def fewest_workers(capture: CaptureFacts | None) -> int | None:
+    """Number of worker processes of the loader with the fewest, by a capture; None if unknown."""
+    loaders = capture.loaders if capture else None
+    return min((each.workers for each in loaders or () if each.workers is not None), default=None)
+
+
+def are_workers(loaders: Sequence[Loader], capture: CaptureFacts | None) -> bool | None:
+    """Whether workers prepare the batches that are waited for longest: by a capture, or by the name of the iterator."""
+    known = fewest_workers(capture)
+    if known is not None:
+        return known > 0
+    found = max(loaders, key=lambda loader: loader.exposed_ns, default=None)
+    return None if found is None or found.in_process is None else not found.in_process
+
+
+def saving(parts: Average, loaders: Sequence[Loader], own: Room, share: float = 1.0) -> tuple[float, float]:
+    """Time in ns by which workers make a step shorter, at least and at most.
+
+    A worker that has no core of its own may cost as much as it saves; waiting (for a network, asleep) needs no core.
+
+    Args:
+        parts: Means over the steps.
+        loaders: The loaders.
+        own: Room for workers.
+        share: Share of the waiting that goes away.
+    """
+    exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
+    rest, waiting = parts.duration_ns - exposed, min(full, asleep_share(loaders) * full)
+    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, full)))
+    lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
+    if not own.is_free:
+        saved = min(saved, waiting)
+    return (max(0.0, saved - lost) if exposed >= WORTH_NS else 0.0), exposed

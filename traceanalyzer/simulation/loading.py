@@ -1,0 +1,86 @@
+"""Edits that make waits for the loader shorter, by what workers would take away."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from traceanalyzer.analyzers import dataloader, loading_in_workers, recording
+from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.simulation.applying import loader_waits
+from traceanalyzer.simulation.edits import Edit, Loader
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.trace.intervals import Intervals
+
+_ALL = 0.99
+"""Share of the exposed waiting from which on all of it is meant (own choice: less than its uncertainty)."""
+
+
+class LoaderTime:
+    """Waiting for the loader in the steps of a model, and edits that take some of it away."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._steps = len(model.bounds.part)
+
+    def shorter(self, ns: float, gone_ns: float = 0.0) -> Loader:
+        """Waits become shorter, all by the same share; if a device no longer waits at all, neither does the host.
+
+        Args:
+            ns: Time in ns per step that goes away.
+            gone_ns: Time in ns per step that other edits have taken away.
+        """
+        if ns + gone_ns >= _ALL * self._exposed_ns:
+            return Loader(factor=0.0)
+        left = self._all_ns - gone_ns
+        return Loader(factor=max(0.0, 1.0 - ns / left) if left > 0 else 1.0)
+
+    def share_above(self, floor_ns: int) -> float:
+        """Share of the waiting that goes away if no wait takes longer than some time in ns."""
+        _, length = loader_waits(self._model.graph.host)
+        total = int(length.sum())
+        return float(np.maximum(length - floor_ns, 0).sum()) / total if total else 0.0
+
+    @cached_property
+    def _all_ns(self) -> float:
+        """Time in ns per step in which the host waits for the loader."""
+        return float(loader_waits(self._model.graph.host)[1].sum()) / self._steps
+
+    @cached_property
+    def _exposed_ns(self) -> float:
+        """Time in ns per step in which the host waits for the loader and no device works."""
+        context = self._model.context
+        host, device = context.trace.host, context.trace.device
+        rows = context.kind == NodeKind.DATALOADER
+        waits = self._model.judged & Intervals.union(host.start_ns[rows], host.end_ns[rows])
+        return (waits - Intervals.union(device.start_ns, device.end_ns)).length / self._steps
+
+
+def at_most(model: Model, floor_ns: int) -> tuple[list[Edit], list[Edit], list[Edit]]:
+    """Edits so that no wait takes longer than some time: with what workers cost at most, half of that, and nothing.
+
+    Args:
+        model: The model.
+        floor_ns: What a wait takes at most, in ns.
+    """
+    time, most = LoaderTime(model), Loader(floor_ns)
+    saved = _saved(model.context, time.share_above(floor_ns))
+    if saved is None or saved[0] >= saved[1]:
+        return [most], [most], [most]
+    low, middle = ([time.shorter(ns)] if ns > 0 else [] for ns in (saved[0], sum(saved) / 2))
+    return [*low], [*middle], [most]
+
+
+def _saved(context: Context, share: float) -> tuple[float, float] | None:
+    """What workers save in ns per step if a share of the waiting goes away: least and most; None if unknown."""
+    typical = recording.analyze(context).typical
+    if typical is None or dataloader.missing(context) is not None:
+        return None
+    capture = context.trace.info.capture
+    loaders = dataloader.analyze(context).loaders
+    if loading_in_workers.are_workers(loaders, capture):
+        return 0.0, typical.parts.dataloader_ns * share
+    own = loading_in_workers.room(capture.host if capture else None, is_on_host=typical.resources.gpu_ns is None)
+    return loading_in_workers.saving(typical.parts, loaders, own, share)
