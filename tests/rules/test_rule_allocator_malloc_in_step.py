@@ -40,7 +40,7 @@ def test_steps_that_are_left_out_do_not_allocate_for_all() -> None:
     (finding,) = findings(looping(step, steps=6), RULE)
     assert finding.summary.params["time"] == 100_000
     assert finding.saving is not None
-    assert finding.saving.wall_ns_per_step == pytest.approx((100_000, 100_000), rel=0.03)
+    assert finding.saving.wall_ns_per_step == pytest.approx((100_000, 100_000), rel=0.05)
 
 
 def test_one_step_may_be_the_first() -> None:
