@@ -237,7 +237,7 @@ def _member(file: FoundFile, reading: _Reading) -> Member:
         raise UnusableInputError(f"{file.location}: {file.failure}")
     content = opening.read(file.location, reading.progress(file.location), reading.jobs)
     if isinstance(content, TableDocument):
-        raise UnusableInputError(f"{file.location}: holds printed tables, which cannot be compared between ranks")
+        raise UnusableInputError(f"{file.location}: contains printed tables, which cannot be compared between ranks")
     if isinstance(content, Trace):
         member = measure_rank(content, reading.steps)
     else:
@@ -269,7 +269,7 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
     numbered = [(rank, name) for run in found for rank, name in run.ranks if rank is not None]
     if len(found) > 1 and not (is_one and len({rank for rank, _ in numbered}) == len(numbered)):
         raise UsageError(
-            f"{given}: holds {len(found)} runs ({named(run.name for run in found)}); name the files of one"
+            f"{given}: contains {len(found)} runs ({named(run.name for run in found)}); name the files of one"
         )
     unknown = [f"{name}: its rank is not known" for name in sorted(by_name.keys() - {name for _, name in numbered})]
     return {rank: by_name[name] for rank, name in numbered}, unknown

@@ -117,7 +117,7 @@ def _analyze(
     if isinstance(measured, Trace):
         return _analyze_trace(measured, steps, config, beside, jobs)
     if beside.compile_logs:
-        raise UsageError(f"{measured.name}: holds printed tables; a compile log explains only a trace")
+        raise UsageError(f"{measured.name}: contains printed tables; a compile log explains only a trace")
     if beside.captures.named:
         raise UsageError(f"{measured.name}: printed tables launch no graphs; captures are joined with traces")
     if steps is not None and not steps.is_everything:

@@ -13,6 +13,7 @@ from traceanalyzer.renderers import render
 from traceanalyzer.renderers.html import waterfall
 from traceanalyzer.renderers.html.detail import stages
 from traceanalyzer.renderers.language import Language
+from traceanalyzer.renderers.sections import path_sentence
 from traceanalyzer.renderers.sections.accelerators import build
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.section import Section
@@ -87,3 +88,9 @@ def test_the_chart_colours_waiting_unlike_work() -> None:
     assert drawn is not None
     lane = next(lane for lane in drawn.data["lanes"] if lane["label"] == "NPU 1, stream 5")
     assert [drawn.data["tones"][tone] for tone in lane["tone"]] == ["waiting", "memcpy", "communication"]
+
+
+def test_waiting_for_such_a_device_is_not_said_to_be_host_time() -> None:
+    found = analyze(read_built(mtia()))
+    assert found.headlines[0].resources.host_ns is None
+    assert not list(path_sentence.of_report(found))

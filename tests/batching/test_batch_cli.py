@@ -32,7 +32,7 @@ def test_failures_are_one_line_each(tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[0] == "part_0/000_empty.json: is empty (0 bytes)"
     assert any(line.startswith("part_1/001_cut_in_header.json: ") for line in lines)
-    assert any("002_words.json: holds neither" in line for line in lines)
+    assert any("002_words.json: contains neither" in line for line in lines)
     assert call("batch", source, "-o", tmp_path / "out", "--allow-failures", *JSON).code == 0
 
 
@@ -44,7 +44,7 @@ def test_quiet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("{in}", "-o", "{out}", "--memory", "lots"), "is not a size"),
+        (("{in}", "-o", "{out}", "--memory", "lots"), "not a size"),
         (("{in}/missing", "-o", "{out}"), "no such file or folder"),
         (("{in}/*.png", "-o", "{out}"), "no file matches"),
         (("{in}",), "'-o'"),

@@ -118,7 +118,7 @@ def test_reports_are_not_taken_for_traces(tmp_path: Path) -> None:
 
 def test_nothing_found(tmp_path: Path) -> None:
     write(tmp_path / "in" / "config.json", b"{}")
-    with pytest.raises(UnusableInputError, match="holds no trace"):
+    with pytest.raises(UnusableInputError, match="contains no trace"):
         batch(tmp_path / "in", tmp_path / "out")
     with pytest.raises(UnusableInputError, match="no such file"):
         batch(tmp_path / "missing", tmp_path / "other")

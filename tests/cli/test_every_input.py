@@ -16,7 +16,7 @@ WORDS = (
     "is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a saved "
     "report (report -o x.json)."
 )
-NOTHING = "holds no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
+NOTHING = "contains no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
 COMMANDS = ("report", "ranks", "batch", "diff")
 KINDS = (
     "file", "folder", "pattern", "url of a file", "url of a folder", "saved report", "folder of saved reports",
@@ -154,7 +154,7 @@ def test_a_pattern_with_several_runs_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((FIXTURES / "synthetic" / "cpu_only.json").read_bytes())
     answer = call("report", f"{tmp_path}/*.json")
     assert answer.code == 2
-    assert "holds 2 runs (a.json, b.json), and report takes one" in answer.err
+    assert "contains 2 runs (a.json, b.json), and report takes one" in answer.err
 
 
 def test_a_folder_called_trace_makes_no_json_a_trace(tmp_path: Path) -> None:

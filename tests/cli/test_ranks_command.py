@@ -142,7 +142,7 @@ def test_several_runs_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", "rank{}.json")
     write(tmp_path / "b", "rank{}.json")
     line = assert_one_line(call("ranks", tmp_path, "-q"))
-    assert "holds 2 runs (a/rank" in line or "holds 2 runs (a/" in line
+    assert "contains 2 runs (a/rank" in line or "contains 2 runs (a/" in line
 
 
 def test_named_files_are_one_run_wherever_they_lie(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_named_files_are_one_run_wherever_they_lie(tmp_path: Path) -> None:
 
 def test_the_same_rank_twice_is_refused(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a", "x{}.json"), write(tmp_path / "b", "other{}.json")
-    assert "holds 2 runs" in assert_one_line(call("ranks", first[0], second[0], "-q"))
+    assert "contains 2 runs" in assert_one_line(call("ranks", first[0], second[0], "-q"))
 
 
 def test_what_is_no_rank(tmp_path: Path) -> None:
@@ -164,7 +164,9 @@ def test_what_is_no_rank(tmp_path: Path) -> None:
     alone.collective("all_reduce", 50, 10, at=5, nelems=8)
     alone.write(tmp_path / "empty.json")
     assert "no rank is known" in assert_one_line(call("ranks", tmp_path / "empty.json", "-q"))
-    assert "holds no trace (.json, .json.gz), no text" in assert_one_line(call("ranks", empty_folder(tmp_path), "-q"))
+    assert "contains no trace (.json, .json.gz), no text" in assert_one_line(
+        call("ranks", empty_folder(tmp_path), "-q")
+    )
 
 
 def test_steps_cannot_be_chosen_of_a_report(traces: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_what_is_larger_than_any_report_is_one_line(
 ) -> None:
     monkeypatch.setattr(saved_reports, "_LARGEST", 5000)
     second = (TRAINING,) if command == "diff" else ()
-    assert "is larger than any report" in assert_one_line(call(command, folder / "report.json", *second, "-q"))
+    assert "is too large for a report" in assert_one_line(call(command, folder / "report.json", *second, "-q"))
 
 
 def test_the_two_kinds_are_told_apart(folder: Path) -> None:

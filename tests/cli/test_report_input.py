@@ -93,7 +93,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_directory_is_named(tmp_path: Path) -> None:
     line = assert_one_line(call("report", tmp_path))
     assert str(tmp_path) in line
-    assert "holds no trace" in line
+    assert "contains no trace" in line
 
 
 def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:

@@ -128,14 +128,14 @@ def test_a_folder_with_several_runs_names_batch_and_ranks(tmp_path: Path) -> Non
         trace().write(tmp_path / name)
     ranks_in(tmp_path / "run")
     line = assert_one_line(call("report", tmp_path))
-    assert "holds 3 runs (a.json, b.json, run/" in line
+    assert "contains 3 runs (a.json, b.json, run/" in line
     assert f"`traceanalyzer batch {tmp_path} -o reports/`" in line
     assert "traceanalyzer ranks" in line
 
 
 def test_a_folder_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no table in here")
-    assert "holds no trace (.json, .json.gz), no text with a profiler table and no saved report" in assert_one_line(
+    assert "contains no trace (.json, .json.gz), no text with a profiler table and no saved report" in assert_one_line(
         call("report", tmp_path)
     )
 
@@ -143,7 +143,7 @@ def test_a_folder_without_a_trace(tmp_path: Path) -> None:
 def test_a_table_is_not_made_of_a_run(tmp_path: Path) -> None:
     ranks_in(tmp_path / "run")
     line = assert_one_line(call("report", tmp_path / "run", "-q", "-o", tmp_path / "x.txt"))
-    assert "holds several ranks, and a table (.txt) is made of one trace; name the file of one" in line
+    assert "contains several ranks, but a table (.txt) is made of one trace; name the file of one rank" in line
 
 
 def test_an_empty_name_is_no_folder() -> None:

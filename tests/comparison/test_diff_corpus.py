@@ -98,5 +98,5 @@ def test_before_and_after_of_a_document(corpus: Path) -> None:
 
 def test_a_document_with_one_run_has_nothing_to_compare(corpus: Path) -> None:
     path = next((corpus / "documents").glob("000_*.txt"))
-    with pytest.raises(UsageError, match="holds one run"):
+    with pytest.raises(UsageError, match="contains one run"):
         diff(path)

@@ -133,11 +133,11 @@ def refused(tmp_path: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     (tmp_path / "later.json").write_text('{"schema_version": 999, "generator": {"name": "traceanalyzer"}}')
     return {
         "missing": ((str(tmp_path / "no.json"), trace), "no such file"),
-        "folder without traces": ((str(tmp_path / "empty"), trace), "holds no trace"),
+        "folder without traces": ((str(tmp_path / "empty"), trace), "contains no trace"),
         "several runs": ((notes, single), "notes.md#run-3"),
         "unknown run": ((f"{notes}#run-9", single), "no run run-9"),
-        "three runs alone": ((notes,), "holds 3 runs"),
-        "one run alone": ((single,), "holds one run"),
+        "three runs alone": ((notes,), "contains 3 runs"),
+        "one run alone": ((single,), "contains one run"),
         "trace alone": ((trace,), "needs something to compare with"),
         "run of a trace": ((f"{trace}#run-1", trace), "only documents"),
         "trace and table": ((trace, single), "report -o table.txt"),

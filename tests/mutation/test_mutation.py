@@ -18,7 +18,7 @@ from tests.mutation.verdicts import SPARE_BYTES, SPARE_S, TIMES, costs, problems
 
 CASES = 3000 if os.environ.get("TRACEANALYZER_FULL") == "1" else 40
 REPORTED = Command(("report", "x.json"))
-REFUSED = "traceanalyzer: x.json: holds no event\n"
+REFUSED = "traceanalyzer: x.json: contains no event\n"
 
 
 def outcome(code: int = 0, err: str = "", out: bytes = b"", cpu_s: float = 0, memory: int = 0) -> Outcome:
@@ -56,7 +56,7 @@ def test_a_case_is_always_the_same(tmp_path: Path) -> None:
         (outcome(0, "x.py:1: RuntimeWarning: overflow\n"), "warning of Python: x.py:1: RuntimeWarning: overflow"),
         (outcome(2, ""), "is refused in 0 lines"),
         (outcome(2, REFUSED + "And more.\n"), "is refused in 2 lines"),
-        (outcome(2, "x.json: holds no event\n"), "is refused in 1 lines"),
+        (outcome(2, "x.json: contains no event\n"), "is refused in 1 lines"),
         (outcome(2, f"traceanalyzer: {'x' * 600}\n"), "is refused in a line of 615 characters"),
         (outcome(2, REFUSED, b"report"), "is refused after something was printed"),
     ],

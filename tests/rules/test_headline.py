@@ -227,6 +227,20 @@ def test_host_time_that_is_not_printed_may_be_waits_for_the_device() -> None:
     assert (found.message.id, found.share) == ("headline-table-host", 1)
 
 
+def test_of_host_time_that_is_not_printed_printed_waits_leave_less() -> None:
+    """Hidden are 60 ms; the device works for 40 ms, of which 30 ms are waited for in a printed row."""
+    wait = ("cudaDeviceSynchronize", "30.000ms", "0.000us")
+    found = printed(wait, ("aten::mm", "10.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
+    assert (found.message.id, found.share) == ("headline-table-host-at-least", 0.6)
+
+
+def test_a_loader_that_certainly_takes_longest_bounds_a_table_with_hidden_rows() -> None:
+    """The loader takes 40 ms; of the other 60 ms of the host 50 are hidden, and the device works for 30."""
+    loader = ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "40.000ms", "0.000us")
+    found = printed(loader, ("aten::mm", "10.000ms", "30.000ms"), cpu="100.000ms", device="30.000ms")
+    assert (found.bound, found.share) == ("input", 0.4)
+
+
 def test_a_table_that_is_mostly_loading_is_start_up() -> None:
     found = printed(("cudaFree", "30.000ms", "0.000us"), ("aten::mm", "5.000ms", "9.000ms"), device="9.000ms")
     assert found.bound == "start-up"

@@ -9,6 +9,8 @@ from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import report, skipped
 from tests.rules.situations.comm_straggler import always, over_gloo
+from traceanalyzer.renderers import sections
+from traceanalyzer.simulation.critical_path import CriticalPath
 
 KERNEL = "ampere_sgemm_128x64_nn"
 
@@ -140,8 +142,15 @@ def test_a_recording_without_half_of_its_events(hole: int, told: bool) -> None:
         start, ident = (10 * number, number + 1) if number < 100 else (10 * number + hole, number + 500)
         trace.launch("cudaLaunchKernel", start, 2, correlation=ident)
         trace.kernel(KERNEL, start + 3, 7, correlation=ident)
-    (headline,) = report(trace).headlines
+    found = report(trace)
+    (headline,) = found.headlines
     assert (headline.message.id == "headline-removed-events") is told
+    owners = next(section for section in sections.build(found, 10) if section.id == "host-owners")
+    assert "owners-silent" not in [message.id for message in owners.messages], "nobody knows what the host did"
+    path = found.result("critical_path", CriticalPath)
+    assert path is not None
+    unknown = next(part.ns_per_step for part in path.parts if part.resource == "unrecorded")
+    assert unknown == pytest.approx(hole * 1000, rel=0.02)
     assert (f"for {hole:,} of {2000 + hole:,} us" in headline.message.text) is told
 
 

@@ -57,6 +57,6 @@ def _evaluations(context: Context) -> _Evaluations:
     evaluations, forward = forward_nodes(context)
     number = np.full(len(tree) + 1, NO_PARENT, np.int64)
     number[evaluations] = np.arange(len(evaluations))
-    around = entries(tree.nearest(modules.is_evaluation), np.arange(-1, len(tree)), NO_PARENT)
+    around = entries(modules.evaluation, np.arange(-1, len(tree)), NO_PARENT)
     inside = number[around]  # of each node from -1 on
     return _Evaluations(forward, inside[forward + 1], inside[modules.launch_node + 1])

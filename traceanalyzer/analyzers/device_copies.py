@@ -214,7 +214,7 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
 def _made_ns(context: Context, asking: I64) -> I64:
     """Per call: its duration with what is only there to make it."""
     tree = context.host.tree
-    evaluation = tree.nearest(context.once(owners).is_evaluation)[asking]
+    evaluation = context.once(owners).evaluation[asking]
     converts = context.trace.names.where(lambda name: name.endswith(_OF_COPIES))[context.host.name]
     outer = np.where(entries(converts, evaluation, False), evaluation, asking)
     siblings = np.flatnonzero(entries(tree.parent, tree.after, -2) == tree.parent)

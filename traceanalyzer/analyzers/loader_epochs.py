@@ -102,7 +102,7 @@ def _turns(context: Context) -> tuple[I64, I64]:
     gap = until - since
     own = host_activity.operator_rows(context)
     work = Intervals.union(host.start_ns[own], host.end_ns[own]).within(since, np.maximum(since, until))
-    launched = np.diff(np.searchsorted(np.sort(context.trace.launches.start_ns), np.stack((since, until))), axis=0)[0]
+    launched = np.diff(np.searchsorted(context.trace.launches.start_ns, np.stack((since, until))), axis=0)[0]
     found = np.flatnonzero((gap >= _LEAST_NS) & (work <= _WORK * gap) & (launched <= 0))
     return found, found + 1
 

@@ -106,7 +106,7 @@ def _stacks_ns(context: Context, nodes: I64) -> int:
         return 0
     before, calls = _time_before_work(context)
     is_evaluation, tree = context.once(owners).is_evaluation, context.host.tree
-    inside = entries(is_evaluation, tree.nearest(is_evaluation), missing=False)
+    inside = entries(is_evaluation, context.once(owners).evaluation, missing=False)
     operator = np.flatnonzero(inside & calls & ~is_evaluation & ~entries(is_evaluation, tree.parent, missing=False))
     usual = int(np.median(before[operator])) if len(operator) else 0
     outer = calls[nodes]

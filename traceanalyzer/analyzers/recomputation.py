@@ -127,7 +127,7 @@ def _called(context: Context) -> tuple[I64, I64]:
     adds[nodes] = True
     around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
     nodes = nodes[around == NO_PARENT]
-    evaluation = tree.nearest(own.is_evaluation)[nodes]
+    evaluation = own.evaluation[nodes]
     return nodes, evaluation
 
 
@@ -156,7 +156,7 @@ def _device_ns(context: Context, found: _Segments) -> int | None:
     if not device.any():
         return None
     node = context.once(owners).launch_node
-    evaluation = tree.nearest(context.once(owners).is_evaluation)
+    evaluation = context.once(owners).evaluation
     around = np.where(node == NO_PARENT, NO_PARENT, evaluation[node])
     end = np.full(len(tree), -1, np.int64)
     end[found.evaluation] = found.end_ns

@@ -17,7 +17,8 @@ def sum_by(groups: Array, values: I64, count: int) -> I64:
 
     `bincount` adds in float64, which is exact up to 2**53 (104 days in nanoseconds) and ten times faster.
     """
-    if int(np.abs(values).sum(dtype=np.float64)) < _EXACT_IN_FLOAT:
+    most = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    if most * len(values) < _EXACT_IN_FLOAT or int(np.abs(values).sum(dtype=np.float64)) < _EXACT_IN_FLOAT:
         return np.bincount(groups, weights=values, minlength=count).astype(np.int64)
     sums = np.zeros(count, np.int64)
     np.add.at(sums, groups, values)

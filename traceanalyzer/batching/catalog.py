@@ -1,6 +1,6 @@
 """The files of a batch and their states, in a scratch database, so that memory does not grow with their number.
 
-The database lives as long as the batch. What must outlive it are the records beside the reports.
+The database is deleted when the batch ends. Permanent results are stored as records beside the reports.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ class Pending:
     size: int
     fingerprint: str
     estimate: int
-    """Most bytes of memory that its analysis takes."""
+    """Upper bound of the memory of its analysis in bytes."""
     may_be_nothing: bool
-    """True for a text found in a folder: it only counts if it holds a table."""
+    """True for a text found in a folder, which counts only if it contains a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many files ended in which way."""
+    """Number of files by outcome."""
 
     done: int
     recalled: int
-    """Number of those that an earlier run had done already."""
+    """Number of finished files that an earlier run analyzed."""
     failed: int
     left_out: int
 
@@ -80,7 +80,7 @@ class Catalog:
         database.executescript(_SCHEMA)
 
     def add(self, found: FoundFile, fingerprint: str) -> int | None:
-        """Add a file that was found. Returns its number, or None if it is known already."""
+        """Add a file that was found. Returns its number, or None if it was added before."""
         added = self.database.execute(
             "INSERT OR IGNORE INTO files (identity, location, name, size, fingerprint, state)"
             " VALUES (?, ?, ?, ?, ?, 'found')",
@@ -89,29 +89,29 @@ class Catalog:
         return added.lastrowid if added.rowcount else None
 
     def wait(self, file: int, estimate: int, *, may_be_nothing: bool) -> None:
-        """Mark a file as waiting for analysis, which takes at most this many bytes of memory."""
+        """Mark a file as waiting for analysis; `estimate` bounds its memory in bytes."""
         self._set(file, state="pending", estimate=estimate, may_be_nothing=may_be_nothing)
 
     def fail(self, file: int, reason: str) -> None:
-        """Mark a file as failed; its name may still tell which rank of which run it was."""
+        """Mark a file as failed; its name may still show its run and rank."""
         (name,) = self.database.execute("SELECT name FROM files WHERE id = ?", (file,)).fetchone()
         self._set(file, state="failed", reason=reason, folder=rank_groups.folder_of(RankFile(name)))
 
     def leave_out(self, file: int) -> None:
-        """Mark a file as no input of this program."""
+        """Mark a file as not an input of this program."""
         self._set(file, state="left out")
 
     def set_aside(self, file: int, estimate: int) -> None:
-        """Mark a saved report that was found in a folder: it counts if nothing else does."""
+        """Mark a saved report that was found in a folder; it counts only if no other file does."""
         self._set(file, state="aside", estimate=estimate)
 
     def settle_saved(self) -> None:
-        """Let the saved reports that were set aside wait if no other file counts; else leave them out."""
+        """Queue the saved reports that were set aside if no other file counts, or else leave them out."""
         state = "pending" if self.is_empty else "left out"
         self.database.execute("UPDATE files SET state = ? WHERE state = 'aside'", (state,))
 
     def finish(self, file: int, data: bytes, *, recalled: bool = False) -> bool:
-        """Mark a file as done, with the row in its record. Returns False if the record cannot be read."""
+        """Mark a file as done, and store the row of its record. Returns False if the record cannot be read."""
         done = record.decode(data)
         if done is None:
             return False
@@ -132,13 +132,13 @@ class Catalog:
         return True
 
     def suspect(self, file: int) -> bool:
-        """Let a file whose worker died wait until it can run alone. Returns False if that happened before."""
+        """Queue a file whose worker died, to run alone. Returns False if its worker has died before."""
         self.database.execute("UPDATE files SET state = 'suspect', crashes = crashes + 1 WHERE id = ?", (file,))
         (crashes,) = self.database.execute("SELECT crashes FROM files WHERE id = ?", (file,)).fetchone()
         return bool(crashes == 1)
 
     def take(self, limit: int = _EVERYTHING, *, state: str = "pending") -> Pending | None:
-        """Take the largest waiting file that needs no more memory than the limit."""
+        """Take the largest waiting file that needs at most `limit` bytes of memory, or None if there is none."""
         found = self.database.execute(
             "SELECT id, location, name, size, fingerprint, estimate, may_be_nothing FROM files"
             " WHERE state = ? AND estimate <= ? ORDER BY estimate DESC, id LIMIT 1",
@@ -151,7 +151,7 @@ class Catalog:
         return Pending(number, os.fsdecode(location), name, size, fingerprint, estimate, bool(may_be_nothing))
 
     def waiting(self) -> tuple[int, int]:
-        """Number of waiting files, and their size in bytes."""
+        """Number of waiting files, and their total size in bytes."""
         files, size = self.database.execute(
             "SELECT count(*), sum(size) FROM files WHERE state IN ('pending', 'suspect')"
         ).fetchone()
@@ -159,14 +159,14 @@ class Catalog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file counts at all."""
+        """Whether the batch has no file that counts."""
         return (
             self.database.execute("SELECT 1 FROM files WHERE state NOT IN ('left out', 'aside') LIMIT 1").fetchone()
             is None
         )
 
     def counts(self) -> Counts:
-        """How many files have ended in which way so far."""
+        """Number of files by outcome so far."""
         found = self.database.execute(
             "SELECT sum(state = 'done'), sum(state = 'done' AND recalled), sum(state = 'failed'),"
             " sum(state = 'left out') FROM files"
@@ -174,7 +174,7 @@ class Catalog:
         return Counts(*(int(value or 0) for value in found))
 
     def failures(self) -> Iterator[tuple[str, str]]:
-        """Name and reason of each failed file, in the order of names."""
+        """Name and error of each failed file, in the order of names."""
         yield from self.database.execute("SELECT name, reason FROM files WHERE state = 'failed' ORDER BY name")
 
     def left_out(self, most: int) -> Iterator[str]:

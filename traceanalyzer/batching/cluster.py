@@ -1,8 +1,7 @@
 """Runs the files of a batch on the workers of a Dask cluster (https://distributed.dask.org).
 
-A worker analyzes a file exactly as a process of this machine does: it reads the input, writes the reports and the
-record itself, and sends the record back. So a worker that is lost loses only the file that it was busy with, and
-the scheduler gives that file to another one.
+A worker does the same as a local worker process: it reads the input, writes the reports and the record, and sends
+the record back. When a worker is lost, only its current file is affected, and the scheduler gives it to another one.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class _Slots:
 
     threads: int
     largest: int
-    """Bytes that one file may need on the worker with most memory."""
+    """Memory in bytes that one file may use on the largest worker."""
     memory: int
 
 
@@ -38,7 +37,7 @@ def run(queue: Dispatch, address: str) -> None:
 
     Raises:
         MissingDependencyError: dask.distributed is not installed.
-        UsageError: There is no scheduler at the address, no worker, or workers with another version of this program.
+        UsageError: No scheduler answers, it has no worker, or a worker has another version of this program.
     """
     try:
         distributed = import_module("distributed")
@@ -88,7 +87,7 @@ def _analyze(task: Job) -> JobOutcome:
 
 
 def _work_through(distributed: Any, client: Any, queue: Dispatch, address: str) -> None:
-    """Keep the workers busy, but send no more than fits into their memory at the same time."""
+    """Analyze all files, and never send more at a time than fits into the memory of the workers."""
     running: dict[Any, tuple[Job, int]] = {}
     ended = distributed.as_completed(loop=client.loop)
     while True:
@@ -110,7 +109,7 @@ def _work_through(distributed: Any, client: Any, queue: Dispatch, address: str) 
 
 
 def _slots(client: Any) -> _Slots:
-    """Count threads (at least one) and memory of the connected workers; the scheduler keeps jobs while all are gone."""
+    """Threads (at least one) and memory of the connected workers; the scheduler keeps jobs while there is none."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     shares = [int((worker["memory_limit"] or 1 << 62) * _USABLE) for worker in workers]
     return _Slots(max(1, sum(worker["nthreads"] for worker in workers)), max(shares, default=0), sum(shares))
@@ -119,7 +118,7 @@ def _slots(client: Any) -> _Slots:
 def _outcome(future: Any, address: str) -> JobOutcome:
     try:
         error = future.exception()
-    except Exception as lost:  # cancelled: nobody is left who knows of it
+    except Exception as lost:  # cancelled because the scheduler is gone
         raise UsageError(f"{address}: the scheduler was lost ({lost}); run the same command again to resume") from None
     if error is None:
         return future.result()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Hands out waiting files as jobs, and books how each of them ended."""
+"""Hands out waiting files as jobs, and records their outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traceanalyzer.batching.request import Request
 
 
 class Dispatch:
-    """Stands between the catalog and those who analyze: local processes or the workers of a cluster."""
+    """Connects the catalog with the workers, which are local processes or those of a cluster."""
 
     def __init__(self, catalog: Catalog, request: Request, output: str, progress: Progress) -> None:
         self._catalog, self._request, self._output, self._progress = catalog, request, output, progress
@@ -19,20 +19,20 @@ class Dispatch:
         self._read: Counter[int] = Counter()
 
     def take(self, limit: int) -> tuple[Job, int] | None:
-        """Take the largest waiting file that fits into this many bytes. Returns it with the bytes that it needs."""
+        """Take the largest waiting file that fits into `limit` bytes. Returns its job and the bytes that it needs."""
         return self._task(self._catalog.take(limit))
 
     def take_any(self) -> tuple[Job, int] | None:
-        """Take the largest waiting file, or one whose worker died; nothing else may run beside it."""
+        """Take the largest waiting file, or one whose worker died; it must run alone."""
         return self._task(self._catalog.take() or self._catalog.take(state="suspect"))
 
     def read(self, file: int, size: int) -> None:
-        """Report that this many more bytes of a file have been read."""
+        """Report that `size` more bytes of a file have been read."""
         self._read[file] += size
         self._progress.read(size)
 
     def finish(self, file: int, outcome: JobOutcome) -> None:
-        """Book how the analysis of a file ended."""
+        """Record the outcome of the analysis of a file."""
         pending = self._pending.pop(file)
         failure = None
         if outcome.end is JobEnd.LEFT_OUT:
@@ -44,7 +44,7 @@ class Dispatch:
         self._progress.end(pending.name, failure)
 
     def crash(self, file: int, how: str) -> None:
-        """Book that a worker died of a file: it runs once more, alone, and fails if that happens again."""
+        """Record that a worker died during a file: it is tried once more, alone, and fails if that worker dies too."""
         self._progress.read(-self._read.pop(file, 0))
         if self._catalog.suspect(file):
             del self._pending[file]

@@ -1,4 +1,4 @@
-"""The index of a batch as HTML and Markdown: runs by wasted GPU time, what they share, and what failed."""
+"""The index of a batch as HTML and Markdown: runs by wasted GPU time, common findings, and failed files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from traceanalyzer.report.message import Text
 HTML, MARKDOWN = "index.html", "index.md"
 PAGES = (HTML, MARKDOWN)
 _LEFT_OUT = 20
-"""Files that were left out and are named; a folder may hold any number of them."""
+"""Most left-out files that are named; a folder may contain any number of them."""
 
 SHOWN = 1000
-"""Most rows of a table; a longer page is slow to open, and the summary has them all."""
+"""Most rows of a table, because longer pages open slowly; the summary contains all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class IndexTable:
     title: str
     note: str
     columns: tuple[tuple[str, bool], ...]
-    """Titles of the columns, and whether they stand above numbers."""
+    """Titles of the columns, and whether their values are numbers."""
     rows: Iterable[tuple[IndexCell, ...]]
     more: str
-    """Sentence to show if there are more rows than are shown; empty for none."""
+    """Sentence to show if rows were cut off; empty for none."""
 
 
 def write(catalog: Catalog, folder: Folder, language: Language) -> None:
@@ -94,7 +94,7 @@ def _facts(catalog: Catalog, language: Language) -> list[tuple[str, str]]:
 
 
 def _tables(catalog: Catalog, language: Language) -> list[IndexTable]:
-    """The tables that have rows, in the order of the page."""
+    """The nonempty tables in the order of the page."""
     sums, counts = overview.totals(catalog), catalog.counts()
     tables = []
     if counts.failed:
@@ -245,7 +245,7 @@ def _bound(bound: str | None, language: Language) -> str:
 
 
 def _ranks(row: RunRow, language: Language) -> str:
-    """How many of all ranks have a file, and which do not."""
+    """Number of ranks that have a file, of how many, and the missing ones."""
     if row.world_size is None or row.world_size < 2:
         return str(row.files)
     if not row.missing:

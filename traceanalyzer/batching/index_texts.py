@@ -1,4 +1,4 @@
-"""The texts that users read in the index of a batch."""
+"""User-visible texts of the index of a batch."""
 
 from __future__ import annotations
 

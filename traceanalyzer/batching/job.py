@@ -1,4 +1,4 @@
-"""What is sent to a worker and back: plain data that needs nothing else of this program."""
+"""Messages between parent and worker: plain data without imports from the rest of the program."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class JobEnd(Enum):
     DONE = "done"
     FAILED = "failed"
     LEFT_OUT = "left out"
-    """Its name and first bytes looked like a table, but it holds none."""
+    """The name and first bytes of the file looked like a table, but it contains none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker must know to analyze one file."""
+    """All that a worker needs to analyze one file."""
 
     id: int
     location: str
@@ -27,7 +27,7 @@ class Job:
     size: int
     fingerprint: str
     may_be_nothing: bool
-    """True for a text found in a folder that mentions a table's columns: it only counts if it holds a table."""
+    """True for a text found in a folder that mentions a table's columns; it counts only if it contains a table."""
     output: str
     """Path or URL of the folder of the reports."""
     force: bool

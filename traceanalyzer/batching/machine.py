@@ -1,4 +1,4 @@
-"""Cores and memory that this process may use; a container may allow less than the machine has."""
+"""Cores and memory that this process may use; in a container they can be less than the machine has."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 _UNLIMITED = 1 << 60
-"""Version 1 of cgroups says "no limit" with a number near 2^63."""
+"""Version 1 of cgroups encodes "no limit" as a number near 2^63."""
 
 _MOST_OF_A_FILE = 8
-"""Processes for one file; more of them would wait for the one that reads it and puts all parts together."""
+"""Most processes for one file; more would wait for the process that reads it and joins all parts."""
 
 _SHARE_BYTES = 512 << 20
-"""Free memory for each process; decoding takes a tenth of it, the analyses of a gigabyte of trace nearly all."""
+"""Free memory required per process in bytes; decoding takes a tenth of it, the analysis of a 1 GB trace nearly all."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -36,11 +36,11 @@ def processes_of_a_file() -> int:
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroups: Path = _CGROUPS) -> int | None:
-    """Bytes that can be used without swapping; None where the system does not say."""
+    """Bytes that can be used without swapping; None if the system does not report it."""
     known = [size for size in (_free(meminfo), _free_in_cgroup(cgroups)) if size is not None]
     if known:
         return min(known)
-    try:  # no Linux: half of all memory, since nothing says how much of it is free
+    try:  # not Linux: half of all memory, because the free part is unknown
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
         return None
@@ -55,7 +55,7 @@ def _free(meminfo: Path) -> int | None:
 
 
 def _free_in_cgroup(root: Path) -> int | None:
-    """What is left of the tightest memory limit of this process's group and the groups above it."""
+    """Bytes left below the tightest memory limit of this process's cgroup and its parents; None without a limit."""
     second = [_left(f, "memory.max", "memory.current", "inactive_file") for f in _own_groups(root, "")]
     first = [
         _left(f, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -65,7 +65,7 @@ def _free_in_cgroup(root: Path) -> int | None:
 
 
 def _own_groups(root: Path, controller: str) -> list[Path]:
-    """Folders of this process's group and of all above it; in a container the root is the group itself."""
+    """Folders of this process's cgroup and its parents; in a container the root is the cgroup itself."""
     path = ""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -88,7 +88,7 @@ def _left(folder: Path, limit: str, used: str, reclaimable: str) -> int | None:
 
 
 def _cpu_quota(root: Path) -> int | None:
-    """Whole processors of the tightest quota (version 2), at least one; None without one."""
+    """Number of whole cores of the tightest CPU quota (cgroup version 2), at least one; None without a quota."""
     quotas = []
     for folder in _own_groups(root, ""):
         with contextlib.suppress(OSError, ValueError):

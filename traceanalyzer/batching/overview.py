@@ -1,4 +1,4 @@
-"""What the files of a batch say together: runs by wasted GPU time, bottlenecks, and rules over all files."""
+"""Summarizes all files of a batch: runs by wasted GPU time, bottlenecks, and findings by rule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run as a row; sums and means are over its files that could be analyzed."""
+    """Summary of one run; sums and means are over its analyzed files."""
 
     name: str
     files: int
@@ -42,7 +42,7 @@ class RunRow:
     busy_share: float | None
     wasted_ns: int | None
     outputs: tuple[Output, ...]
-    """Reports of all ranks together, or of the only file."""
+    """Reports of the whole run, or of its only file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,20 @@ class Bottleneck:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """One rule with its findings over all files."""
+    """Summary of one rule over all files."""
 
     rule: str
     title: Message
-    """Title of the finding in the file in which it is worth most."""
+    """Title of its finding in the file in which it saves most."""
     files: int
     runs: int
     low_ns: float | None
-    """Least saving over all steps of all files in ns; None if no file shows it."""
+    """Lower bound of the saving in ns, summed over all steps of all files; None if no file has one."""
     high_ns: float | None
 
 
 def assign_runs(catalog: Catalog) -> None:
-    """Group done and failed files into runs, folder by folder, so that few of them are in memory."""
+    """Group done and failed files into runs, one folder at a time to bound memory."""
     database = catalog.database
     database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
     database.execute(
@@ -91,7 +91,7 @@ def assign_runs(catalog: Catalog) -> None:
 
 
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
-    """Runs, the one that wastes most GPU time first; then runs with hardly any work, and runs without figures."""
+    """Runs by wasted GPU time, largest first; then runs with hardly any GPU work, and runs without figures."""
     query = (
         "SELECT name, world_size, missing, wasted, outputs FROM runs"
         " ORDER BY wasted IS NULL, hollow, wasted DESC, name LIMIT ?"
@@ -118,7 +118,7 @@ def files(catalog: Catalog, limit: int | None = None) -> Iterator[File]:
 
 
 def everything(catalog: Catalog) -> Iterator[tuple[str, str | None, str | None, File | None]]:
-    """Name, run, reason and row of every file that counts, in the order of names; a failed one has no row."""
+    """Name, run, error and row of every file that counts, in the order of names; failed files have no row."""
     query = "SELECT name, run, reason, record FROM files WHERE state IN ('done', 'failed') ORDER BY name"
     for name, run, reason, data in catalog.database.execute(query):
         done = record.decode(data) if data is not None else None
@@ -136,7 +136,7 @@ def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
 
 
 def rules(catalog: Catalog) -> list[RuleRow]:
-    """Rules over all files, the one that is worth most first, then the most frequent."""
+    """Rules over all files, largest saving first, then most frequent first."""
     query = (
         "SELECT rule, count(DISTINCT file), count(DISTINCT run), sum(low), sum(high) FROM advice"
         " JOIN files ON files.id = advice.file GROUP BY rule"
@@ -164,11 +164,11 @@ class BatchTotals:
     """Sum over all files of the window times the number of GPUs, in ns."""
     wasted_ns: int | None
     hollow: int
-    """Files with GPUs that had hardly any work, which count in neither."""
+    """Number of files whose GPUs had hardly any work; they are not part of the sums."""
 
 
 def totals(catalog: Catalog) -> BatchTotals:
-    """Sums over all files; a sum is None where no file knows the figure.
+    """Sums over all files; a sum is None if no file has the figure.
 
     Files with hardly any work are left out: an hour in which a GPU got one kernel would outweigh all others.
     """
@@ -185,7 +185,7 @@ def totals(catalog: Catalog) -> BatchTotals:
 
 
 class _Mean:
-    """An aggregate function of the database: the mean of the values that are known."""
+    """An SQLite aggregate function: the mean of the known values."""
 
     def __init__(self) -> None:
         self._sum, self._count = 0.0, 0

@@ -11,14 +11,14 @@ from traceanalyzer.batching.worker import Read, Ready, Worker
 from traceanalyzer.errors import UsageError
 
 _RESERVE_SHARE = 0.2
-"""Share of the available memory that is left for everything else that runs."""
+"""Share of the available memory that is left to other programs."""
 
 _UNKNOWN_MEMORY = 4 << 30
-"""Bytes to assume where the system does not report its memory."""
+"""Bytes of memory to assume if the system does not report it."""
 
 
 def budget(limit: str | None) -> int:
-    """Bytes that all workers together may use.
+    """Memory in bytes that all workers together may use.
 
     Raises:
         UsageError: The limit is not a size.
@@ -30,7 +30,7 @@ def budget(limit: str | None) -> int:
 
 
 def processes(jobs: int | None, memory: int) -> int:
-    """Number of workers: no more than would fit into memory with small files."""
+    """Number of workers; at most as many as fit into memory with small files."""
     return max(1, min(jobs or machine.cores(), memory // estimate.PROCESS_BYTES))
 
 
@@ -58,10 +58,10 @@ class WorkerPool:
                 worker.stop()
 
     def _start(self) -> bool:
-        """Start every file that fits into memory. Returns False when nothing is left to wait for.
+        """Start every file that fits into memory. Returns False if no file is running.
 
-        The largest file that fits goes first, so that a large one is not left for the end. A file larger than all
-        memory, and one that a worker died of, waits until it can be alone.
+        The largest file that fits starts first, so that no large file is left for the end. A file larger than all
+        memory, and a file whose worker died, waits until it can run alone.
         """
         while len(self._busy()) < self._jobs and (found := self._queue.take(self._room())):
             self._give(*found)
@@ -74,7 +74,7 @@ class WorkerPool:
         return [worker for worker in self._workers if worker.busy_with is not None]
 
     def _room(self) -> int:
-        """Bytes that are free for one more file, which takes an idle worker if there is one."""
+        """Bytes of memory that are free for one more file; an idle worker is used if there is one."""
         idle = len(self._workers) - len(self._busy())
         return self._memory - sum(w.reserved for w in self._busy()) - max(0, idle - 1) * estimate.IDLE_BYTES
 
@@ -113,7 +113,7 @@ class WorkerPool:
             self._drop(worker)
 
     def _require_ready(self, worker: Worker) -> None:
-        """Stop the batch if a worker died before its first file: the next one would die as well."""
+        """Stop the batch if a worker died before its first file, because the next one would die too."""
         if not worker.is_ready:
             raise UsageError(f"a worker process {worker.ending()} before its first file; see above") from None
 

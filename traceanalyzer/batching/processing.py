@@ -15,10 +15,10 @@ from traceanalyzer.trace.document import TableDocument
 
 
 def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
-    """Analyze a file, write its reports, and last its record. Any error becomes a reason, never an exception.
+    """Analyze a file, write its reports, and then its record. Errors are returned as a reason; none is raised.
 
     Args:
-        task: What to do.
+        task: The file and the options.
         progress: Called with the number of input bytes after each read.
     """
     try:
@@ -31,7 +31,7 @@ def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
         return JobOutcome(JobEnd.FAILED, reason=_reason(task, str(error)))
     except MemoryError:
         return JobOutcome(JobEnd.FAILED, reason="does not fit into the memory that a worker may use")
-    except Exception as error:  # a mistake of ours costs one file, not the batch
+    except Exception as error:  # a bug costs one file, not the batch
         return JobOutcome(JobEnd.FAILED, reason=f"cannot be analyzed: {type(error).__name__}: {error}")
     return JobOutcome(JobEnd.DONE, record=done)
 
@@ -42,7 +42,7 @@ def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes
     is_saved = isinstance(content, Report)
     choice = None if isinstance(content, TableDocument) else StepChoice(skip_warmup=options.skip_warmup)
     report = report_on(content, task.location, choice, options.config)
-    del content  # the texts of the reports take its place
+    del content  # free its memory for the texts of the reports
     outputs = reports.write(folder, task.name, report, options)
     rank = rank_reports.keep(folder, task.name, report)
     entry = summary_row.record(task.name, task.fingerprint, outputs, rank, report, is_saved=is_saved)
@@ -52,7 +52,7 @@ def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes
 
 
 def _reason(task: Job, message: str) -> str:
-    """The text of an error without the file's name, which the line begins with already."""
+    """The text of an error without the file's name, because the line already begins with it."""
     for name in (task.location, task.location.rpartition("/")[2], task.name.rpartition("/")[2]):
         message = message.removeprefix(f"{name}: ")
     return " ".join(message.split())

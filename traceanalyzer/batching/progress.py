@@ -1,4 +1,4 @@
-"""The interface for following a batch: the command line shows the progress, tests count it."""
+"""The interface that receives the progress of a batch, for the command line and tests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ class Progress(Protocol):
     """Receives every event of a batch, always from the same thread."""
 
     def found(self, files: int) -> None:
-        """Called when this many files have been looked at."""
+        """Called when this many files have been checked."""
 
     def begin(self, files: int, size_bytes: int) -> None:
-        """Called when this many files wait to be analyzed."""
+        """Called when the number and size of the files to analyze is known."""
 
     def read(self, size_bytes: int) -> None:
-        """Called when this many more bytes have been read, or turn out not to be needed."""
+        """Called when this many more bytes have been read or skipped."""
 
     def end(self, name: str, failure: str | None) -> None:
-        """Called when a file has ended, with the reason if it failed."""
+        """Called when a file is done, or has failed for a reason."""
 
     def note(self, text: str) -> None:
         """Called with a line that the user should see."""

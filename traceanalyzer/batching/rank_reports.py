@@ -1,7 +1,7 @@
-"""Writes a report of each run of several ranks, from what the workers kept of each rank.
+"""Writes a report of each run of several ranks, from the results that the workers stored for each rank.
 
-A worker keeps the few results that comparing ranks needs (some kilobytes a rank), so that nothing is read twice and
-a run of many ranks fits into memory, whatever the formats of the reports are.
+A worker stores the few results needed to compare ranks (some kilobytes per rank), so that no file is read twice and
+a run of many ranks fits into memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from traceanalyzer.report.model import Report
 
 
 def keep(folder: Folder, name: str, report: Report) -> Output | None:
-    """Write what the report of the run needs of a rank. Returns None if the file is not a rank of a larger run."""
+    """Store the results of a rank for the report of its run. Returns None if the file is not a rank of a larger run."""
     summary = report.trace
     if summary is None or member.of_report(report) is None:
         return None
@@ -53,7 +53,7 @@ def write(catalog: Catalog, folder: Folder, options: ReportOptions, progress: Pr
 def _join(
     run: str, ranks: list[tuple[int, str, Output | None]], folder: Folder, options: ReportOptions
 ) -> tuple[Output, ...]:
-    """Write the reports of a run, named after the file of the lowest rank; none if the files say too little."""
+    """Write the reports of a run, named after the file of the lowest rank; none with fewer than two readable ranks."""
     members = dict(_members(folder, ranks))
     if len(members) < 2:
         return ()
@@ -68,7 +68,7 @@ def _runs(catalog: Catalog) -> list[str]:
 
 
 def _ranks(catalog: Catalog, run: str) -> Iterator[tuple[int, str, Output | None]]:
-    """Rank, file name and kept facts of each rank of a run."""
+    """Rank, file name and stored results of each rank of a run."""
     query = "SELECT rank, name, record FROM files WHERE run = ? AND state = 'done' AND rank IS NOT NULL ORDER BY rank"
     for rank, name, data in catalog.database.execute(query, (run,)):
         done = record.decode(data)

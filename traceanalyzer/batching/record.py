@@ -1,4 +1,4 @@
-"""What a batch stores of each analyzed file: the list of its reports, and its row of the summary."""
+"""The data that a batch stores for each analyzed file: its reports, and its row of the summary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traceanalyzer.report.model import Generator
 RECORD_VERSION = 2
 
 LEAST_WORK_NS = 1_000_000
-"""Own choice: a recording with less work of its GPUs says nothing about how a program uses them."""
+"""Own choice: with less GPU work in total, a recording does not show how a program uses its GPUs."""
 
 
 class RowAdvice(msgspec.Struct, frozen=True):
@@ -21,16 +21,16 @@ class RowAdvice(msgspec.Struct, frozen=True):
     severity: str
     title: Message
     wall_ns: tuple[float, float] | None
-    """What it saves over all steps of the trace, at least and at most; null where nothing can be said."""
+    """Lower and upper bound of its saving over all steps of the trace in ns; null if unknown."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One file in the summary; null is unknown."""
+    """One row of the summary, for one file; null is unknown."""
 
     name: str
-    """Relative to the folder of the inputs."""
+    """Path relative to the folder of the inputs."""
     format: str
-    """What the file holds: `kineto` or `key_averages`."""
+    """Format of the file: `kineto` or `key_averages`."""
     size_bytes: int | None
     rank: int | None
     world_size: int | None
@@ -60,13 +60,13 @@ class Row(msgspec.Struct, frozen=True):
     """Findings in a few words, in the order of the report."""
     warnings: int
     kernels: int | None = None
-    """How many ran, on all GPUs."""
+    """Number of kernels on all GPUs."""
     has_typical_step: bool | None = None
-    """Whether some part of the recording is a step of the program; null where it is not known."""
+    """Whether any part of the recording is a step of the program; null if unknown."""
 
     @property
     def is_hollow(self) -> bool:
-        """There were GPUs, but hardly any work for them, or no step of a program: nothing was wasted there."""
+        """Whether GPUs had hardly any work, or the recording contains no step, so that no time counts as wasted."""
         if not self.devices or self.window_ns is None or self.idle_ns is None:
             return False
         if self.has_typical_step is False:
@@ -85,7 +85,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A file that is done; the record is written after its reports, so it proves that they are complete."""
+    """The record of a finished file; it is written after the reports, so its existence shows that they are complete."""
 
     schema_version: int
     generator: Generator
@@ -94,7 +94,7 @@ class Record(msgspec.Struct, frozen=True):
     outputs: tuple[Output, ...]
     row: Row
     rank: Output | None = None
-    """What a report of the whole run needs of this rank; null of a file that is not a rank of a larger run."""
+    """Results for a report of the whole run; null for a file that is not a rank of a larger run."""
 
     is_saved: bool = False
     """Whether the file is a saved report, which was only rendered again."""
@@ -116,7 +116,7 @@ def encode(done: Record) -> str:
 
 
 def decode(data: bytes) -> Record | None:
-    """Decode a record; None if it is of another version, or cut short."""
+    """Decode a record; None if it has another version or is cut off."""
     try:
         done = msgspec.json.decode(data, type=Record)
     except (msgspec.DecodeError, UnicodeDecodeError):

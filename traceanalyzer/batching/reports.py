@@ -1,4 +1,4 @@
-"""Writes reports as files of the output folder."""
+"""Writes reports as files in the output folder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _rendering = threading.Lock()
 
 
 def write(folder: Folder, name: str, report: Report, options: ReportOptions) -> tuple[Output, ...]:
-    """Write a report in every format that was asked for.
+    """Write a report in every requested format.
 
     Args:
         folder: Folder of the reports.
-        name: What the report is of: a file, or a run.
+        name: Name of the file or run.
         report: The report.
         options: Formats and language.
 

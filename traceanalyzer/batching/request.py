@@ -1,4 +1,4 @@
-"""What the user asked a batch to do."""
+"""The options of a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traceanalyzer.config import Config
 from traceanalyzer.renderers import FORMATS
 
 _WANTED = ("json", "html")
-"""Formats that are written by default, as far as this version has them."""
+"""Formats that are written by default if this version supports them."""
 
 
 def formats() -> tuple[str, ...]:
@@ -27,26 +27,26 @@ def default_formats() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Options that decide the bytes of a report, besides the input file."""
+    """The options that determine the bytes of a report together with the input file."""
 
     formats: tuple[str, ...] = field(default_factory=default_formats)
     top: int | None = None
     """Number of rows of each ranking."""
     skip_warmup: int = 0
-    """Number of steps at the start that do not count."""
+    """Number of steps to leave out at the start."""
     config: Config = field(default_factory=Config)
     language: str = "en"
     """Code of the language of the reports."""
 
     def fingerprint(self, name: str, size: int, version: str) -> str:
-        """Identify the input, the options and the version of this program; equal only if all are equal.
+        """Hash of the input, the options and the version of this program, which differs whenever one of them does.
 
         Args:
-            name: Of the file, relative.
-            size: In bytes.
-            version: Of the file: time of its last change, or the tag of a store.
+            name: Relative path of the file.
+            size: Size of the file in bytes.
+            version: Version of the file: the time of its last change, or the tag of an object store.
         """
-        settings = replace(self.config, origin="", options=frozenset())  # where they stand changes no report
+        settings = replace(self.config, origin="", options=frozenset())  # the location of settings changes no report
         what = (__version__, name, size, version, replace(self, config=settings))
         return hashlib.sha256(msgspec.json.encode(what, order="deterministic")).hexdigest()
 
@@ -61,9 +61,9 @@ class Request:
     """Path or URL of the folder of the reports."""
     options: ReportOptions = field(default_factory=ReportOptions)
     jobs: int | None = None
-    """Most processes to use; None for as many as there are processors."""
+    """Most processes to use; None for one per core."""
     memory: str | None = None
-    """Memory that all processes may use, such as `8G` or `50%`; None for what is available, less a reserve."""
+    """Memory that all processes may use, such as `8G` or `50%`; None for the available memory less a reserve."""
     cluster: str | None = None
     """Address of a Dask scheduler that runs the jobs instead of local processes; None for none."""
     force: bool = False

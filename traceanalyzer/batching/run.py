@@ -19,7 +19,7 @@ from traceanalyzer.batching.pool import WorkerPool, budget, processes
 from traceanalyzer.batching.progress import Progress, Silent
 from traceanalyzer.batching.request import ReportOptions, Request, default_formats
 from traceanalyzer.batching.request import formats as known_formats
-from traceanalyzer.batching.triage import look_at
+from traceanalyzer.batching.triage import check_files
 from traceanalyzer.config import Config
 from traceanalyzer.errors import MissingDependencyError, OutputError, UnusableInputError, UsageError
 from traceanalyzer.inputs import discovery
@@ -36,11 +36,11 @@ _PAGES = (*index.PAGES, *spreadsheet.PAGES)
 
 @dataclass(frozen=True)
 class BatchResult:
-    """How a batch ended."""
+    """The outcome of a batch."""
 
     counts: Counts
     pages: tuple[str, ...]
-    """Paths of the pages that were written besides the reports, relative to the folder."""
+    """Paths of the other pages that were written, relative to the folder of the reports."""
 
 
 def batch(
@@ -58,24 +58,24 @@ def batch(
     force: bool = False,
     progress: Progress | None = None,
 ) -> BatchResult:
-    """Write a report on each of many traces, an index over all of them, and a summary as a table.
+    """Write a report for each of many traces, an index of all of them, and a summary table.
 
     Args:
         inputs: Traces, texts with tables, saved reports, folders, patterns, URLs.
-        output: Folder of the reports, or its URL.
-        formats: Of the reports, such as `html`; the usual ones if empty.
+        output: Path or URL of the folder of the reports.
+        formats: Formats of the reports, such as `html`; the default ones if empty.
         top: Number of rows of each ranking.
-        skip_warmup: Number of steps at the start of each trace that do not count.
+        skip_warmup: Number of steps to leave out at the start of each trace.
         language: Code of the language of the reports: `en`, `ru` or `zh`.
-        config: Settings of a project; `traceanalyzer.config.load` reads them.
-        jobs: Most processes to use; None for as many as there are processors.
-        memory: What all processes may use, such as `8G` or `50%`; None for most of what is available.
+        config: Settings of a project, from `traceanalyzer.config.load`.
+        jobs: Most processes to use; None for one per core.
+        memory: Memory that all processes may use, such as `8G` or `50%`; None for most of the available memory.
         cluster: Address of a Dask scheduler that runs the jobs instead of local processes.
         force: Whether to overwrite files that this program did not write.
-        progress: Who is told how far the batch is.
+        progress: Receives the progress of the batch.
 
     Raises:
-        As `run`; and UsageError for a format or a language that does not exist.
+        The errors of `run`, and UsageError for an unknown format or language.
     """
     known = known_formats()
     for form in formats:
@@ -97,20 +97,20 @@ def run(request: Request, progress: Progress) -> BatchResult:
     """Run a batch. Files that an earlier run analyzed and that have not changed are not analyzed again.
 
     Raises:
-        UnusableInputError: Nothing was found.
-        UsageError: The request makes no sense.
-        OutputError: The folder cannot be written, or holds files of others under the names of our pages.
-        MissingDependencyError: A URL or a cluster whose library is not installed.
+        UnusableInputError: No input was found.
+        UsageError: An option is not valid.
+        OutputError: The folder cannot be written, or another program wrote files under the names of our pages.
+        MissingDependencyError: The library for a URL or for the cluster is not installed.
     """
     folder = open_folder(request.output, force=request.force)
     memory = budget(request.memory)
     found = discovery.find(request.inputs, folder.location)
-    first = next(found, None)  # an argument that leads nowhere must not leave a folder behind
+    first = next(found, None)  # check the arguments before the folder is created
     if first is None:
         raise _nothing(request)
     with folder.alone(), catalogs.opened() as catalog:
         _claim(folder, force=request.force)
-        look_at(_chain(first, found), catalog, folder, request.options, progress)
+        check_files(_chain(first, found), catalog, folder, request.options, progress)
         if catalog.is_empty:
             raise _nothing(request)
         progress.begin(*catalog.waiting())
@@ -121,7 +121,7 @@ def run(request: Request, progress: Progress) -> BatchResult:
             WorkerPool(queue, processes(request.jobs, memory), memory, worker.context(request.options.formats)).run()
         overview.assign_runs(catalog)
         rank_reports.write(catalog, folder, request.options, progress)
-        return BatchResult(catalog.counts(), _tell(catalog, folder, request))
+        return BatchResult(catalog.counts(), _write_summary(catalog, folder, request))
 
 
 def _chain(first: discovery.FoundFile, others: Iterator[discovery.FoundFile]) -> Iterator[discovery.FoundFile]:
@@ -134,7 +134,7 @@ def _nothing(request: Request) -> UnusableInputError:
 
 
 def _claim(folder: Folder, *, force: bool) -> None:
-    """Mark the folder's pages as ours, after checking that no other program wrote them."""
+    """Mark the folder as written by this program, after checking that its pages are."""
     if folder.read(_MARK) is not None:
         return
     for page in _PAGES:
@@ -146,9 +146,9 @@ def _claim(folder: Folder, *, force: bool) -> None:
     folder.write(_MARK, msgspec.json.encode(mark).decode() + "\n")
 
 
-def _tell(catalog: Catalog, folder: Folder, request: Request) -> tuple[str, ...]:
+def _write_summary(catalog: Catalog, folder: Folder, request: Request) -> tuple[str, ...]:
     index.write(catalog, folder, languages.of(request.options.language))
     pages = [*index.PAGES, spreadsheet.write_csv(catalog, folder)]
-    with suppress(MissingDependencyError):  # an extra that nobody asked for here; docs/batch.md names it
+    with suppress(MissingDependencyError):  # an optional extra, which docs/batch.md names
         pages.append(spreadsheet.write_parquet(catalog, folder))
     return tuple(pages)

@@ -1,4 +1,4 @@
-"""The summary of a batch as a table for other programs: CSV, and Parquet where pyarrow is installed."""
+"""The summary of a batch as a table for other programs: CSV, and Parquet if pyarrow is installed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LEADING = ("file", "run", "status", "error")
 
 
 def write_csv(catalog: Catalog, folder: Folder) -> str:
-    """One row per file, in the order of names; an unknown value is empty.
+    """Write one row per file, in the order of names; unknown values are empty.
 
     Returns:
         The name of the page.
@@ -68,7 +68,7 @@ def write_csv(catalog: Catalog, folder: Folder) -> str:
 
 
 def write_parquet(catalog: Catalog, folder: Folder) -> str:
-    """Write the same rows as Parquet; an unknown value is null.
+    """Write the rows of the CSV file as Parquet; unknown values are null.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
@@ -83,7 +83,7 @@ def write_parquet(catalog: Catalog, folder: Folder) -> str:
     rows = _rows(catalog)
     with folder.creating(PARQUET) as file, parquet.ParquetWriter(file, schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
-            # By way of JSON, because arrays from Python's lists make pyarrow import pandas.
+            # Through JSON, because building arrays from Python lists makes pyarrow import pandas.
             lines = b"\n".join(msgspec.json.encode(dict(zip(schema.names, row, strict=True))) for row in group)
             writer.write_table(
                 json.read_json(
@@ -113,4 +113,4 @@ def _inert(value: Any) -> Any:
     """Make a name harmless in spreadsheets (owasp.org, CSV Injection) and terminals; numbers stay as they are."""
     if not isinstance(value, str):
         return value
-    return names.inert(names.visible(value)).replace("\r", " ")  # which the writer does not quote, but readers split at
+    return names.inert(names.visible(value)).replace("\r", " ")  # readers split at "\r", which is not quoted

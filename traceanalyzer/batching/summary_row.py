@@ -1,4 +1,4 @@
-"""Condenses a report to its row of the summary."""
+"""Creates the summary row of a report."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def record(
     *,
     is_saved: bool = False,
 ) -> Record:
-    """The record of a file whose reports have been written."""
+    """Create the record of a file whose reports have been written."""
     generator = Generator("traceanalyzer", __version__)
     return Record(RECORD_VERSION, generator, fingerprint, outputs, row(name, report), rank, is_saved)
 
 
 def row(name: str, report: Report) -> Row:
-    """Condense a report to one row of the summary."""
+    """Create the summary row of a report."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     window = breakdown.window if breakdown else None
     steps = len(breakdown.steps) if breakdown else None
@@ -61,7 +61,7 @@ def row(name: str, report: Report) -> Row:
 
 
 def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
-    """GPU time that did no work, in ns; null unless there were GPUs and a window."""
+    """Columns of GPU time without work, in ns; null unless there are GPUs and a window."""
     metrics = report.result("gpu", GpuMetrics)
     if metrics is None or not metrics.devices or not window_ns:
         nothing = ("devices", "busy_share", "idle_ns", "exposed_communication_ns", "wasted_ns")
@@ -79,7 +79,7 @@ def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
 
 
 def _exposed(communication: Communication | None) -> int:
-    """Exposed communication in ns; 0 where there were no collectives."""
+    """Exposed communication in ns; 0 without collectives."""
     if communication is None:
         return 0
     return sum(device.window.exposed_ns for device in communication.devices if device.window)

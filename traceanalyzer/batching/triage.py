@@ -1,4 +1,4 @@
-"""Sorts the files that were found: analyzed before, still to be analyzed, or no input of this program."""
+"""Sorts the files that were found into those analyzed before, those to be analyzed, and those that are no input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from traceanalyzer.inputs.sniffing import FileKind, Peek
 from traceanalyzer.inputs.storage import Folder, is_url
 
 _REQUESTS = 16
-"""Number of requests to a store at the same time."""
+"""Number of concurrent requests to an object store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,23 @@ class _New:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What is known of a file before it is analyzed; exactly one field is set."""
+class _Check:
+    """The result of checking a file before its analysis; exactly one field is set."""
 
     recalled: bytes | None = None
-    """Its record, if it was analyzed before and its reports are still there."""
+    """The record of the file, if it was analyzed before and its reports still exist."""
     peek: Peek | None = None
     failure: str | None = None
 
 
-def look_at(
+def check_files(
     found: Iterable[FoundFile], catalog: Catalog, folder: Folder, options: ReportOptions, progress: Progress
 ) -> None:
-    """Book every file in the catalog; those that wait get an estimate of their memory."""
+    """Add every file to the catalog, with an estimate of the memory of those to be analyzed."""
     new = _new(found, catalog, options)
-    look = partial(_look, folder=folder)
-    for count, (file, seen) in enumerate(_in_order(new, look, is_url(folder.location)), 1):
-        _book(catalog, file, seen)
+    check = partial(_check, folder=folder)
+    for count, (file, seen) in enumerate(_in_order(new, check, is_url(folder.location)), 1):
+        _record(catalog, file, seen)
         progress.found(count)
         if seen.failure is not None:
             progress.note(f"{file.found.name}: {seen.failure}")
@@ -62,15 +62,15 @@ def _new(found: Iterable[FoundFile], catalog: Catalog, options: ReportOptions) -
             yield _New(file, number, fingerprint)
 
 
-def _in_order(files: Iterable[_New], look: partial[_Look], is_far: bool) -> Iterator[tuple[_New, _Look]]:
-    """Look at files in their order; at several at the same time where each answer takes a while."""
-    waiting: deque[tuple[_New, Future[_Look]]] = deque()
+def _in_order(files: Iterable[_New], check: partial[_Check], is_far: bool) -> Iterator[tuple[_New, _Check]]:
+    """Check files and yield the results in order; files in remote stores are checked concurrently."""
+    waiting: deque[tuple[_New, Future[_Check]]] = deque()
     with ThreadPoolExecutor(_REQUESTS) as threads:
         for file in files:
             if not is_far and not is_url(file.found.location) and not waiting:
-                yield file, look(file)
+                yield file, check(file)
                 continue
-            waiting.append((file, threads.submit(look, file)))
+            waiting.append((file, threads.submit(check, file)))
             if len(waiting) >= 2 * _REQUESTS:
                 first, answer = waiting.popleft()
                 yield first, answer.result()
@@ -78,24 +78,24 @@ def _in_order(files: Iterable[_New], look: partial[_Look], is_far: bool) -> Iter
             yield file, answer.result()
 
 
-def _look(file: _New, folder: Folder) -> _Look:
+def _check(file: _New, folder: Folder) -> _Check:
     if file.found.failure is None and (recalled := _recall(file, folder)) is not None:
-        return _Look(recalled=recalled)
+        return _Check(recalled=recalled)
     seen = sniffing.sniff(file.found)
-    return _Look(peek=seen.peek, failure=seen.failure)
+    return _Check(peek=seen.peek, failure=seen.failure)
 
 
 def _recall(file: _New, folder: Folder) -> bytes | None:
-    """The record of a file that has not changed and whose reports are as they were written; else None."""
+    """The record of a file that has not changed and whose reports exist in their recorded sizes, or None."""
     data = folder.read(record.name_of(file.found.name))
     done = record.decode(data) if data else None
     if done is None or done.fingerprint != file.fingerprint or (done.is_saved and not file.found.is_named):
-        return None  # a saved report may no longer count, because traces have come to lie beside it
+        return None  # a saved report counts no longer if traces were added beside it
     are_there = all(folder.size(output.name) == output.size_bytes for output in done.files)
     return data if are_there else None
 
 
-def _book(catalog: Catalog, file: _New, seen: _Look) -> None:
+def _record(catalog: Catalog, file: _New, seen: _Check) -> None:
     if seen.recalled is not None and catalog.finish(file.number, seen.recalled, recalled=True):
         return
     if seen.peek is None:

@@ -1,4 +1,4 @@
-"""A process that analyzes files for a batch: the parent's end, the worker's end, and the pipe between them."""
+"""A process that analyzes files for a batch: the parent side, the worker side, and the pipe between them."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from traceanalyzer.processes import no_interrupts
 
 _RECYCLE_TASKS = 200
 _RECYCLE_BYTES = 384 << 20
-"""Peak memory beyond which a worker is replaced, because a process hardly gives memory back."""
+"""Peak memory in bytes beyond which a worker is replaced, because a process rarely returns memory to the system."""
 
 _TELL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Message of the worker: bytes that it has read since its last message."""
+    """Message of the worker: number of bytes read since its last message."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Message of the worker that it has started; if it dies from now on, its file is the cause."""
+    """Message of the worker that it has started; if it dies later, its file is the cause."""
 
 
 def context(formats: Sequence[str]) -> BaseContext:
-    """How worker processes start: forked from a server that has imported all modules, so that a new one is cheap.
+    """The start method of workers: they are forked from a server that has imported all modules, which is fast.
 
-    The server starts here, beside what the caller does next.
+    The server starts here, in parallel with the caller.
 
     Args:
-        formats: Of the reports that workers write.
+        formats: Formats of the reports that workers write.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -61,7 +61,7 @@ def context(formats: Sequence[str]) -> BaseContext:
 
 @contextmanager
 def _no_main() -> Iterator[None]:
-    """Let processes that start here not run the script of the caller again: a worker needs nothing of it."""
+    """Keep processes that start here from running the caller's main script again, because workers do not need it."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -71,7 +71,7 @@ def _no_main() -> Iterator[None]:
 
 
 class Worker:
-    """The parent's end of a worker: the process, and the file that it analyzes."""
+    """The parent side of a worker: its process and its current file."""
 
     def __init__(self, how: BaseContext) -> None:
         self.connection, theirs = how.Pipe()
@@ -82,10 +82,10 @@ class Worker:
         self.is_ready = False
         self.busy_with: int | None = None
         self.reserved = 0
-        """Bytes of memory that its file may need."""
+        """Bytes of memory reserved for its file."""
 
     def give(self, task: Job, reserved: int) -> bool:
-        """Let it analyze a file. Returns False if it has died since its last one."""
+        """Send it a file to analyze. Returns False if it has died since its last file."""
         try:
             self.connection.send(task)
         except OSError:
@@ -94,18 +94,18 @@ class Worker:
         return True
 
     def take(self) -> Ready | Read | tuple[JobOutcome, bool]:
-        """Its next message: that it has started, bytes read, or an outcome, and whether it should be replaced.
+        """Receive its next message: started, bytes read, or an outcome with whether the worker should be replaced.
 
         Raises:
-            EOFError: It died.
+            EOFError: The worker died.
         """
         try:
             return self.connection.recv()  # type: ignore[no-any-return]
-        except OSError:  # in the middle of a message
+        except OSError:  # it died while it sent a message
             raise EOFError from None
 
     def ending(self) -> str:
-        """One line that says how the process died."""
+        """How the process died, in one line."""
         self.process.join()
         code = self.process.exitcode or 0
         with contextlib.suppress(ValueError):
@@ -113,15 +113,15 @@ class Worker:
         return f"ended with exit code {code}"
 
     def stop(self) -> None:
-        """Kill the process whatever it is doing; files are written completely or not at all."""
+        """Kill the process at once, which is safe because files are written atomically."""
         self.connection.close()
         self.process.kill()
         self.process.join()
 
 
 def _serve(connection: Connection) -> None:
-    """The worker's loop: analyze one file after another until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    """Main loop of the worker: analyze one file after another until the parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from traceanalyzer.batching import processing  # noqa: PLC0415 - only the worker needs numpy
 
@@ -130,22 +130,22 @@ def _serve(connection: Connection) -> None:
         connection.send(Ready())
         while True:
             task = connection.recv()
-            tell = _Teller(connection)
+            tell = _ReadReporter(connection)
             outcome = processing.process(task, tell.read)
             done += 1
             connection.send((outcome, done >= _RECYCLE_TASKS or _peak_bytes() > _RECYCLE_BYTES))
 
 
 def _end_with_parent() -> None:
-    """Make the worker end when the parent is killed, which cannot tell it."""
+    """Make the worker end when the parent is killed without notice."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
 
 
-class _Teller:
-    """Tells the parent how much has been read, but not after every single read."""
+class _ReadReporter:
+    """Reports to the parent how much has been read, at limited frequency."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -160,7 +160,7 @@ class _Teller:
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process has had; 0 where the system does not say."""
+    """Peak memory of this process in bytes; 0 if the system does not report it."""
     try:
         import resource  # noqa: PLC0415 - not on Windows
     except ImportError:

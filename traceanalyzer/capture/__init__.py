@@ -1,6 +1,6 @@
-"""Records traces: `profile`, `ThroughputMeter` and `annotate` in code, `traceanalyzer capture` without any.
+"""Records traces: `profile`, `ThroughputMeter` and `annotate` for use in code, `traceanalyzer capture` without code.
 
-It only writes trace files and meets the analysis through their format. torch is imported when something is recorded.
+This package writes trace files and shares only their format with the analysis. torch is imported when recording starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HOMES = {"ThroughputMeter": "throughput", "annotate": "annotation", "profile": 
 
 
 def __getattr__(name: str) -> Any:
-    """Import on demand, because the modules of the agent must not need any of this."""
+    """Import public names on demand, because the modules of the agent must load without them."""
     from importlib import import_module  # noqa: PLC0415
 
     if name not in _HOMES:

@@ -21,7 +21,7 @@ def annotate(name: str) -> Iterator[None]:
         def augment(images): ...
 
     Args:
-        name: As the trace shall show it.
+        name: Name of the range in the trace.
 
     Raises:
         MissingDependencyError: torch is not installed.

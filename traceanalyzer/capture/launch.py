@@ -1,4 +1,4 @@
-"""Starts a program with the capture in it, passes signals on, and collects what its processes have recorded."""
+"""Starts a program with the capture in it, forwards signals, and collects the recordings of its processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOOTSTRAP = Path(__file__).parent / "agent" / "bootstrap"
 _PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 _LOOK_FOR_TORCH = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 86)"
 _FROM_THE_KERNEL = 128
-"""`si_code` of a signal that the terminal sent, which the program has got, too."""
+"""`si_code` of a signal that the terminal sent, and that the program has received too."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -50,12 +50,12 @@ class Note(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """How the program ended, and what it left behind."""
+    """How the program ended, and the traces that it wrote."""
 
     code: int
-    """Exit code of the program; 128 and the number of the signal that ended it."""
+    """Exit code of the program; 128 plus the signal number if a signal ended it."""
     traces: tuple[Path, ...]
-    """Paths of the traces, in the order of ranks."""
+    """Paths of the traces, ordered by rank."""
     warnings: tuple[str, ...]
 
 
@@ -64,11 +64,11 @@ def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
 
     Args:
         command: The program and its arguments.
-        settings: What to record; `folder` is made if it is not there.
+        settings: What to record; `folder` is created if it does not exist.
 
     Raises:
         UsageError: The program cannot be started.
-        MissingDependencyError: It is a Python without torch.
+        MissingDependencyError: The program is a Python interpreter without torch.
         OutputError: The folder cannot be created.
     """
     _require_torch(command)
@@ -81,7 +81,7 @@ def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
 
 
 def _require_torch(command: Sequence[str]) -> None:
-    """Refuse a Python that has no torch; other programs may start one that has."""
+    """Refuse a Python interpreter without torch; other programs may start one that has it."""
     if not Path(command[0]).name.startswith("python") or shutil.which(command[0]) is None:
         return
     look = subprocess.run([command[0], "-c", _LOOK_FOR_TORCH], capture_output=True, check=False)  # noqa: S603 - what the user asked for
@@ -91,7 +91,7 @@ def _require_torch(command: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Make a hidden folder for this run; the folder that was made for the traces is removed if it stays empty."""
+    """Create a hidden folder for this run; a folder created for the traces is removed if it stays empty."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     scratch = folder.resolve() / f".capture-{secrets.token_hex(8)}"
     try:
@@ -114,7 +114,7 @@ def _environment(settings: Settings) -> Mapping[str, str]:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the program to its end, with our terminal and streams; signals to us are passed to it."""
+    """Run the program to its end on this terminal, and forward signals to it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with _signals() as (child_mask, pass_on):
@@ -134,7 +134,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess.Popen[bytes]], None]]]:
-    """Keep signals until they are passed on; those of the terminal reach the program anyway."""
+    """Collect signals to forward; those that the terminal sends reach the program anyway."""
     if not hasattr(signal, "sigtimedwait"):
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -147,7 +147,7 @@ def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess
 
     def pass_on(process: subprocess.Popen[bytes]) -> None:
         while process.poll() is None:
-            arrived = signal.sigtimedwait(awaited, 1.0)  # a second, in case the end of a child goes unnoticed
+            arrived = signal.sigtimedwait(awaited, 1.0)  # wake up every second, in case the end of the child was missed
             if arrived is None or arrived.si_signo == signal.SIGCHLD or arrived.si_code == _FROM_THE_KERNEL:
                 continue
             process.send_signal(arrived.si_signo)
@@ -155,7 +155,7 @@ def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess
     try:
         yield lambda: _set_mask(mask), pass_on
     finally:
-        while signal.sigtimedwait(awaited, 0) is not None:  # was for the program, which is gone
+        while signal.sigtimedwait(awaited, 0) is not None:  # the signal was for the program, which has ended
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -195,11 +195,11 @@ def _remove(trace: Path) -> None:
 def _cut_short(note: Note) -> str:
     who = "" if note.rank is None else f"rank {note.rank}: "
     why = "started its own profiler" if note.profiles_itself else "ended"
-    return f"{who}the program {why} after {note.steps or 0} of {note.wanted} recorded steps; the trace holds those"
+    return f"{who}the program {why} after {note.steps or 0} of {note.wanted} recorded steps, which the trace contains"
 
 
 def _whole_runs(notes: list[Note], scratch: Path, settings: Settings) -> tuple[list[Path], str]:
-    """Take recordings of everything, of the ranks if there are any, if no process made enough steps."""
+    """Publish whole-run recordings (those of ranks, if any) if no process made enough steps."""
     found = [note for note in notes if note.whole_run]
     found = [note for note in found if note.rank is not None] or found
     traces = []
@@ -220,10 +220,10 @@ def _why_whole(found: list[Note], settings: Settings) -> str:
     if steps:
         return (
             f"the program ended after {steps} steps, before those to record began ({needed} are needed); the trace "
-            f"holds its start{cut}; ask for fewer with --warmup and --steps"
+            f"contains its start{cut}; ask for fewer with --warmup and --steps"
         )
     return (
-        "found no steps (no optimizer stepped, no DataLoader was read): the trace holds the whole run as one step"
+        "found no steps (no optimizer stepped, no DataLoader was read): the trace contains the whole run as one step"
         f"{cut}; mark steps with traceanalyzer.capture.profile and prof.step()"
     )
 

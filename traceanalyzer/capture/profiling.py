@@ -1,4 +1,4 @@
-"""`profile`: records some steps of a training, with facts that the trace alone cannot know."""
+"""`profile` records some steps of a program, with facts that a trace lacks."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
                 ...
                 prof.step()
 
-    As a decorator it does so in every call of the function. Where `prof.step()` is never called, steps end where an
-    optimizer has stepped; without optimizers, where the next batch is asked for; without both, the block is one step.
-    A block that ends early, also by an exception, leaves what was recorded so far.
+    As a decorator it records in every call of the function. If `prof.step()` is never called, a step ends after an
+    optimizer step; without optimizers, before the next batch; without both, the whole block is one step.
+    If the block ends early, even by an exception, the steps recorded so far are saved.
 
     Args:
-        out_dir: The folder for the files; it is made if it is not there. Nothing in it is overwritten.
-        steps: Steps to record.
-        warmup: Steps before them that are not recorded; the profiler is on in the last one, and throws away.
-        wait: Steps before the warm-up.
-        record_shapes: Shapes and types of the operators' inputs.
-        with_stack: Frames of Python; slows the program down a lot.
-        profile_memory: Every allocation.
-        with_modules: Modules of TorchScript models. (Those of others come with stacks.)
-        with_flops: Floating-point operations of convolutions and matrix products.
+        out_dir: Folder for the files; created if it does not exist. Nothing in it is overwritten.
+        steps: Number of steps to record.
+        warmup: Number of steps before them that are not recorded; the profiler is on in the last one and discards it.
+        wait: Number of steps before the warm-up.
+        record_shapes: Record shapes and types of the operators' inputs.
+        with_stack: Record Python stack frames; this slows the program down a lot.
+        profile_memory: Record every allocation.
+        with_modules: Record modules of TorchScript models. (Other modules come with stacks.)
+        with_flops: Record floating-point operations of convolutions and matrix products.
         limit_s: Most seconds to record while no steps have been detected.
 
     Raises:
         MissingDependencyError: torch is not installed.
         OutputError: The folder cannot be created.
-        UsageError: A number of steps that makes no sense.
+        UsageError: A number of steps is out of range.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
             limit_s=limit_s,
         )
         self.trace: Path | None = None
-        """The trace, once it is written."""
+        """Path of the trace; None until it is written."""
         self._run: _Run | None = None
 
     def __enter__(self) -> profile:
@@ -99,13 +99,13 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         self.trace = run.close(endings.EXIT if error is None else endings.EXCEPTION)
 
     def step(self) -> None:
-        """A step has ended, the next begins."""
+        """End a step and begin the next."""
         if self._run is None:
-            raise UsageError("prof.step() is called within `with profile(...) as prof:`")
+            raise UsageError("call prof.step() inside `with profile(...) as prof:`")
         self.trace = self._run.step()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function, recorded in every call."""
+        """Wrap a function so that every call is recorded."""
 
         @functools.wraps(function)
         def recorded(*args: P.args, **kwargs: P.kwargs) -> R:

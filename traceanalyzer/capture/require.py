@@ -1,4 +1,4 @@
-"""Imports torch, which recording needs and nothing else does."""
+"""Imports torch, which only recording needs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from traceanalyzer.errors import MissingDependencyError
 
 
 def torch() -> Any:
-    """The module torch; a clear error if it is not installed.
+    """Import and return torch.
 
     Raises:
-        MissingDependencyError: It is not installed; the message says how to install it.
+        MissingDependencyError: torch is not installed; the message says how to install it.
     """
     try:
         return import_module("torch")
     except ModuleNotFoundError as error:
-        if error.name != "torch":  # installed, and something that it needs is not
+        if error.name != "torch":  # torch is installed, and one of its dependencies is missing
             raise
         raise MissingDependencyError("torch", extra="capture") from None

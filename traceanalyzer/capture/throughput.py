@@ -1,4 +1,4 @@
-"""Measures samples and steps per second, with the profiler and without."""
+"""Measures samples and steps per second with and without the profiler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traceanalyzer.capture.agent import facts
 
 @dataclass(frozen=True)
 class Throughput:
-    """What was measured with the profiler on, or with it off."""
+    """Samples, steps and seconds, measured either with or without the profiler."""
 
     steps: int
     samples: int
@@ -35,7 +35,7 @@ class Throughput:
 
 
 class ThroughputMeter:
-    """Counts samples per second, apart for steps in which a profiler is on and steps in which none is.
+    """Measures samples per second, separately for steps with and without a profiler.
 
         meter = ThroughputMeter(warmup=3)
         for images, labels in loader:
@@ -43,10 +43,10 @@ class ThroughputMeter:
             meter.step(len(images))
         print(meter)
 
-    The devices are waited for where the state changes and where a number is asked for, not at every step.
+    It waits for the devices only when a profiler starts or stops and when a number is read, not at every step.
 
     Args:
-        warmup: Steps at the beginning that do not count.
+        warmup: Number of steps at the beginning that are not counted.
 
     Raises:
         MissingDependencyError: torch is not installed.
@@ -67,14 +67,14 @@ class ThroughputMeter:
         self._close()
 
     def step(self, samples: int = 0) -> None:
-        """Note that a step with this many samples has ended."""
+        """Record that a step with this many samples has ended."""
         state = self._is_profiled()
         if self._left > 0:
             self._left -= 1
             if not self._left:
                 self._start()
             return
-        if state != self._state:  # the step in which the profiler was switched belongs to neither
+        if state != self._state:  # a step in which the profiler was switched on or off counts for neither
             self._close()
             self._start()
             return
@@ -84,13 +84,13 @@ class ThroughputMeter:
 
     @property
     def plain(self) -> Throughput:
-        """What was measured without a profiler."""
+        """Throughput of the steps without a profiler."""
         self._close()
         return self._sums[False]
 
     @property
     def profiled(self) -> Throughput:
-        """What was measured while a profiler was on."""
+        """Throughput of the steps with a profiler."""
         self._close()
         return self._sums[True]
 
@@ -107,7 +107,7 @@ class ThroughputMeter:
         self._since = time.perf_counter()
 
     def _close(self) -> None:
-        """Add the time in which the devices catch up to the steps before."""
+        """Wait for the devices, and add that time to the steps before."""
         if self._sums[self._state].steps:
             begin = time.perf_counter()
             facts.synchronize(self._torch)

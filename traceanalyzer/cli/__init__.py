@@ -103,6 +103,9 @@ def _run(arguments: list[str], completion: str | None) -> None:
             return
         if arguments[0] != "capture":  # the program that it runs keeps its environment
             os.environ.setdefault(*ONE_THREAD)
+            from traceanalyzer.cli import freed_memory  # noqa: PLC0415 - imports ctypes
+
+            freed_memory.keep()
         from traceanalyzer.cli.program import run  # noqa: PLC0415 - imports click
 
         run(arguments)

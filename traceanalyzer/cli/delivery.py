@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 from urllib.parse import quote
 
 import click
@@ -137,6 +137,30 @@ class Delivery:
             path = assets.folder / asset.name
             self._put(path, asset.data)
             yield DocumentPicture(asset.section, asset.text, _link(path, document.parent))
+
+
+def deliver_texts(
+    wanted: Sequence[Target], render: Callable[[str], str], show: Callable[[TextIO], None], *, force: bool, quiet: bool
+) -> None:
+    """Write what is no report to every target.
+
+    Args:
+        wanted: Where to.
+        render: From a format to the text in it.
+        show: Draws on a terminal.
+        force: Whether files that are not ours are overwritten.
+        quiet: Whether nobody is told what was written.
+    """
+    for target in wanted:
+        if target.path != SCREEN:
+            output.write(Path(target.path), render(target.form), force=force)
+            if not quiet:
+                click.echo(f"Wrote {one_line(target.path)}", err=True)
+        elif target.form == "terminal":
+            with standard_output.guarded():
+                show(sys.stdout)
+        else:
+            standard_output.put(render(target.form))
 
 
 def _make(folder: Path) -> None:

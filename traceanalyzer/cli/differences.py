@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import click
-
-from traceanalyzer import output
-from traceanalyzer.cli import one_line, standard_output
-from traceanalyzer.cli.delivery import SCREEN, Target
+from traceanalyzer.cli import delivery
+from traceanalyzer.cli.delivery import Target
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import difference as formats
 from traceanalyzer.renderers.language import Language
@@ -40,18 +35,10 @@ class DifferenceDelivery:
 
     def deliver(self, found: Difference, wanted: Sequence[Target]) -> None:
         """Write a difference to every target; `check` has passed them."""
-        for target in wanted:
-            if target.path == SCREEN:
-                self._print(found, target.form)
-                continue
-            text = formats.render(found, target.form, self.top, self.language)
-            output.write(Path(target.path), text, force=self.force)
-            if not self.quiet:
-                click.echo(f"Wrote {one_line(target.path)}", err=True)
-
-    def _print(self, found: Difference, form: str) -> None:
-        if form != "terminal":
-            standard_output.put(formats.render(found, form, self.top, self.language))
-            return
-        with standard_output.guarded():
-            formats.show(found, sys.stdout, self.top, self.language)
+        delivery.deliver_texts(
+            wanted,
+            lambda form: formats.render(found, form, self.top, self.language),
+            lambda stream: formats.show(found, stream, self.top, self.language),
+            force=self.force,
+            quiet=self.quiet,
+        )

@@ -46,7 +46,7 @@ def chosen(given: str) -> FolderInput:
         return FolderInput((files[0].found.location,), captures=tuple(file.found.location for file in captures))
     if len(runs) > 1:
         raise UsageError(
-            f"{given}: holds {len(runs)} runs ({named(run.name for run in runs)}), and report takes one: "
+            f"{given}: contains {len(runs)} runs ({named(run.name for run in runs)}), and report takes one: "
             f"{typed('batch', given, '-o', 'reports/')} reports on each; "
             f"{typed('ranks')} and the files of one compares its ranks"
         )

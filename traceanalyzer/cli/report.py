@@ -211,9 +211,11 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     chosen = folder.chosen(given)
     if chosen.is_run:
         if asked.compile_logs:
-            raise UsageError(f"{given}: holds several ranks, and a compile log explains one; name its file")
+            raise UsageError(
+                f"{given}: contains several ranks, but a compile log is of one; name the file of that rank"
+            )
         if asked.captures:
-            raise UsageError(f"{given}: holds several ranks, and a capture is joined with one; name the file of one")
+            raise UsageError(f"{given}: contains several ranks, but a capture is of one; name the file of that rank")
         from traceanalyzer import multirank  # noqa: PLC0415
 
         with reading_each(quiet=quiet) as each:
@@ -242,11 +244,11 @@ def _traced(measured: Trace | TableDocument | Report | None, given: str, what: s
         UsageError: It is not one trace.
     """
     if measured is None:
-        raise UsageError(f"{given}: holds several ranks, and {what} is made of one trace; name the file of one")
+        raise UsageError(f"{given}: contains several ranks, but {what} is made of one trace; name the file of one rank")
     if isinstance(measured, Report):
         raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
     if not isinstance(measured, Trace):
-        raise UsageError(f"{given}: holds printed tables, and {what} is made of a trace")
+        raise UsageError(f"{given}: contains printed tables, but {what} is made of a trace")
     return measured
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import click
 
-from traceanalyzer import config, multirank, output, renderers
-from traceanalyzer.cli import delivery, one_line, parameters, standard_output
-from traceanalyzer.cli.delivery import SCREEN
+from traceanalyzer import config, multirank, renderers
+from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.cli.parameters import ParamType
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.errors import UsageError
@@ -166,16 +163,13 @@ def command(
     )
     for line in measured.summary if isinstance(measured, MeasuredRun) else ():
         click.echo(one_line(line), err=True)
-    for target in targets:
-        if target.path != SCREEN:
-            output.write(Path(target.path), formats.render(found, target.form, top, spoken), force=force)
-            if not quiet:
-                click.echo(f"Wrote {one_line(target.path)}", err=True)
-        elif target.form == "terminal":
-            with standard_output.guarded():
-                formats.show(found, sys.stdout, top, spoken)
-        else:
-            standard_output.put(formats.render(found, target.form, top, spoken))
+    delivery.deliver_texts(
+        targets,
+        lambda form: formats.render(found, form, top, spoken),
+        lambda stream: formats.show(found, stream, top, spoken),
+        force=force,
+        quiet=quiet,
+    )
 
 
 def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bool) -> Trace | MeasuredRun:
@@ -191,6 +185,6 @@ def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bo
     with reading(given[0], quiet=quiet) as advance:
         trace = opening.read(given[0], advance, jobs)
     if not isinstance(trace, Trace):
-        what = "holds printed tables" if hasattr(trace, "runs") else "is a saved report"
+        what = "contains printed tables" if hasattr(trace, "runs") else "is a saved report"
         raise UsageError(f"{given[0]}: {what}, which have no events to replay; name the trace")
     return trace

@@ -51,7 +51,7 @@ def diff(
         jobs: As of `load`; files are read one after another.
 
     Raises:
-        UnusableInputError: A side holds nothing that can be compared.
+        UnusableInputError: A side contains nothing that can be compared.
         UsageError: The sides are of different kinds, or no run was named where there are several.
     """
     reading = Reading(config or Config(), steps or StepChoice(), progress or silent, jobs)
@@ -72,7 +72,7 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
     if base.is_printed != head.is_printed:
         trace, table = (head, base) if base.is_printed else (base, head)
         raise UsageError(
-            f"{trace.name} is a trace and {table.name} holds printed tables: their figures are of different kinds; "
+            f"{trace.name} is a trace and {table.name} contains printed tables: their figures cannot be compared; "
             "compare two traces, or print a table of the trace (report -o table.txt) and compare two tables"
         )
     if base.is_printed:

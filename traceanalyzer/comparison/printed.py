@@ -29,7 +29,7 @@ def choose(report: Report, wanted: str | None) -> PrintedRun:
         return found[0]
     named = [run for run in found if wanted is not None and wanted in (run.id, run.id.rpartition("-")[2])]
     if not named:
-        problem = "holds several runs; name one of them" if wanted is None else f"has no run {wanted}; it has"
+        problem = "contains several runs; name one of them" if wanted is None else f"has no run {wanted}; it has"
         raise UsageError(f"{report.source.name}: {problem}: {listing(report)}")
     return named[0]
 

@@ -78,7 +78,7 @@ def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
     if given.run is not None or not given.is_printed:
         raise UsageError(f"{path}: needs something to compare with; name two traces, reports, folders or runs")
     if len(found) != 2:
-        problem = "holds one run" if len(found) == 1 else f"holds {len(found)} runs; name two of them"
+        problem = "contains one run" if len(found) == 1 else f"contains {len(found)} runs; name two of them"
         raise UsageError(f"{given.name}: {problem}: {printed.listing(given.reports[0])}")
     return tuple(Given(given.name, given.reports, run.id) for run in found)  # type: ignore[return-value]  # two
 

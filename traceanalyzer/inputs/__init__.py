@@ -1,1 +1,1 @@
-"""Finds and opens what people name: files, folders, patterns, URLs, saved reports; groups the ranks of a run."""
+"""Finds and opens inputs: files, folders, patterns, URLs, saved reports. Groups the ranks of a run."""

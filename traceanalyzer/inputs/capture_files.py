@@ -1,7 +1,7 @@
-"""Tells recordings of the capture of graphs from recordings of their replay, where both lie in one folder.
+"""Separates traces of CUDA graph capture from traces of graph replay in one folder.
 
-Servers write captures into a folder `capture_traces`, or say it in the name. Where neither tells, a capture is a trace
-in which graphs are captured and none is launched.
+Inference servers write captures into a folder `capture_traces`, or mark them in the file name. Otherwise a capture is
+a trace in which graphs are captured and none is launched.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _NAME = re.compile(r"(?<![a-z])capture[ds]?(?![a-z])")
 _BEGINS = b"StreamBeginCapture"
 _LAUNCHES = b"GraphLaunch"
 _FEW = 16
-"""Own choice: so many files are read to find out which of them are captures, and no folder of hundreds of ranks."""
+"""Own choice: most files whose content is searched for captures, so that folders of hundreds of ranks are not read."""
 _PIECE = 1 << 22
 
 
 def set_apart(files: Sequence[SniffedFile]) -> tuple[list[SniffedFile], list[SniffedFile]]:
-    """Tell traces from captures by their folders and names; captures are set apart only if traces remain.
+    """Separate traces from captures by folder and file name; if all are captures, none is separated.
 
     Returns:
         The traces, and the captures.
@@ -32,7 +32,7 @@ def set_apart(files: Sequence[SniffedFile]) -> tuple[list[SniffedFile], list[Sni
 
 
 def set_apart_by_content(files: Sequence[SniffedFile]) -> tuple[list[SniffedFile], list[SniffedFile]]:
-    """Tell traces from captures by what is in them, in few files only, because all of them are read.
+    """Separate traces from captures by their content. Reads all files, so it does nothing if there are many.
 
     Returns:
         The traces, and the captures.
@@ -52,12 +52,12 @@ def _is_named(name: str) -> bool:
 
 
 def _confirmed(file: SniffedFile) -> bool:
-    """Whether a file that is named like a capture is one: always in the folder for them, else by its content."""
+    """Whether a file named like a capture is one: always in the folder of captures, otherwise by its content."""
     return _FOLDER in file.found.name.lower().split("/") or holds_only_captures(file.found.location)
 
 
 def holds_only_captures(location: str) -> bool:
-    """Whether graphs are captured and none is launched in a file, by the names in its text."""
+    """Whether a file contains the capture of graphs and no launch, by the event names in its text."""
     begins, kept = False, b""
     try:
         with opening.open_source(location) as source:

@@ -1,4 +1,4 @@
-"""Finds and reads the compile logs that a person names: files, or folders that `TORCH_TRACE` filled."""
+"""Finds and reads structured compile logs: files, or the folders that `TORCH_TRACE` names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def read(locations: Iterable[str | Path]) -> tuple[CompileLog, ...]:
     """Read structured compile logs of torch.
 
     Args:
-        locations: Files, or folders whose files `*.log` and `*.log.gz` are read in the order of their names.
+        locations: Files, or folders, of which `*.log` and `*.log.gz` are read in the order of their names.
 
     Raises:
-        UnusableInputError: A file is missing or no such log, or a folder has none.
+        UnusableInputError: A file is missing or not a compile log, or a folder contains none.
     """
     return tuple(_read(file) for location in locations for file in _files(location))
 
@@ -32,7 +32,9 @@ def _files(location: str | Path) -> Iterator[str]:
         return
     found = sorted(entry.path for entry in os.scandir(location) if entry.name.endswith(_SUFFIXES) and entry.is_file())
     if not found:
-        raise UnusableInputError(f"{location}: holds no compile log (*.log); TORCH_TRACE={location} makes torch write")
+        raise UnusableInputError(
+            f"{location}: contains no compile log (*.log); run with TORCH_TRACE={location} to write"
+        )
     yield from found
 
 

@@ -1,4 +1,4 @@
-"""Finds the files of a batch in folders of any depth, files, patterns and URLs, in the order of their names."""
+"""Finds the input files in folders of any depth, files, patterns and URLs, in the order of their names."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _MAGIC = frozenset("*?[")
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A file that may be an input, or a place that cannot be read."""
+    """A file that may be an input, or a file or folder that cannot be read."""
 
     location: str
     """Path or URL that works from any working directory."""
     name: str
-    """Path relative to the folder that all arguments share, safe for every file system and page."""
+    """Path relative to the folder that all arguments share, safe for all file systems and HTML."""
     size: int
     version: str
-    """A value that changes with the content: time of the last change in ns, or the tag of a store."""
+    """A value that changes with the content: the time of the last change in ns, or the tag of an object store."""
     is_named: bool
-    """Whether an argument names this very file, which then counts whatever it holds."""
+    """Whether an argument names this file directly, so that it counts regardless of its content."""
     identity: str
-    """A value that is equal for a file that is reached in two ways."""
+    """A value that is equal for two paths to one file."""
     failure: str | None = None
     """Why it cannot be read; None if it can."""
 
 
 def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[FoundFile]:
-    """Find every file that the arguments lead to. A file may come twice where arguments overlap.
+    """Find every file that the arguments name. A file is returned twice if arguments overlap.
 
     Args:
         arguments: Files, folders, patterns (`**` for any depth), URLs.
-        exclude: A folder that is not looked into: the reports.
+        exclude: A folder that is not searched, such as that of the reports.
 
     Raises:
-        UnusableInputError: An argument leads to nothing.
-        MissingDependencyError: A URL whose library is not installed.
+        UnusableInputError: An argument matches no file.
+        MissingDependencyError: The library for a URL is not installed.
     """
     given = tuple(arguments)
     remote = [argument for argument in given if is_url(argument)]
@@ -53,7 +53,7 @@ def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[Found
     mixed = bool(local) and bool(remote)
     base = _base(local)
     visited = {os.path.realpath(exclude)} if exclude is not None and not is_url(exclude) else set()
-    visited -= {os.path.realpath(path) for path in local}  # reports may lie among the traces, if that is asked for
+    visited -= {os.path.realpath(path) for path in local}  # the user may choose a folder of traces for the reports
     for path in local:
         yield from _find_local(path, base, visited)
     for protocol in sorted({url.split("://", 1)[0] for url in remote}):
@@ -64,7 +64,7 @@ def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[Found
 
 
 def _base(paths: list[str]) -> str:
-    """The folder that names are relative to: the given one, or what several have in common."""
+    """The folder that names are relative to: the given one, or the common parent of several."""
     folders = [path if os.path.isdir(path) else os.path.dirname(_fixed(path)) for path in paths]  # noqa: PTH112, PTH120
     if len(folders) < 2:
         return "".join(folders)
@@ -101,7 +101,7 @@ def _find_local(path: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
 
 
 def _walk(folder: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
-    """Walk depth first, in the order of names, each folder once, because links may lead back."""
+    """Walk depth first, in the order of names, and visit each folder once, because links may be circular."""
     real = os.path.realpath(folder)
     if real in visited:
         return
@@ -130,7 +130,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_end(entry: os.DirEntry[str]) -> bool:
-    """Whether reading the entry ends: no pipe or device; a broken link is kept, so that it is reported."""
+    """Whether the entry is no pipe or device, whose reading might never end; broken links are kept to be reported."""
     try:
         return stat.S_ISREG(entry.stat().st_mode)
     except OSError:

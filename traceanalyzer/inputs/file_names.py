@@ -1,4 +1,4 @@
-"""Names of files: which may be inputs, and what their reports are called."""
+"""File names: which names may be inputs, and the names of their reports."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _COMPRESSED = ".gz"
 
 _TRACE_NAME = re.compile(r"(?<![a-z])trace(?![a-z])|(?<![a-z])rank[-_]?\d|kineto|\.json\.tmp$")
 _LONGEST_PART = 150
-"""Most bytes of a part of a path; with a digest and two suffixes it stays below the 255 of all file systems."""
+"""Most bytes of one part of a path; with a hash and two suffixes it stays below 255, the limit of file systems."""
 
 _DIGEST = 12
 _RESERVED = frozenset('<>:"\\|?*')
-"""Not allowed in names on Windows; an object store has them."""
+"""Names and characters that Windows does not allow, but object stores do."""
 
 
 def plain_name(name: str) -> str:
-    """The name in lower case without the suffix of a compression."""
+    """The name in lower case without a compression suffix."""
     return name.lower().removesuffix(_COMPRESSED)
 
 
@@ -29,14 +29,14 @@ def may_be_input(name: str) -> bool:
 
 
 def looks_like_trace(name: str) -> bool:
-    """Whether the name is that of a trace, so that a file without one counts as damaged."""
+    """Whether the name is that of a trace, so that a file without trace content counts as damaged."""
     return _TRACE_NAME.search(plain_name(name)) is not None
 
 
 def safe(path: str) -> str:
-    """Turn a path into a relative one, "/" between its parts, that every file system and page can hold.
+    """Turn a path into a relative one, with "/" between its parts, that is valid on all file systems and in HTML.
 
-    Plain names stay as they are; others keep what can be kept, and a digest distinguishes them.
+    Plain names are kept. In other names unsafe characters are replaced, and a hash is added to keep names distinct.
     """
     return "/".join(_safe_part(part) for part in path.split("/"))
 
@@ -56,6 +56,6 @@ def _safe_part(part: str) -> str:
 def report_name(name: str, suffix: str) -> str:
     """Path of the report of a file, relative to the folder of the reports.
 
-    It depends on nothing but the file's own name, so that further files change no name.
+    It depends only on the file's own name, so that adding files changes no name.
     """
     return f"{name}.report{suffix}"

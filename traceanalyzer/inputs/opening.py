@@ -1,6 +1,6 @@
-"""Opens whatever a person names, and tells by its content what it is.
+"""Opens any input, and detects its format by its content.
 
-An input is a file, a folder, a pattern, a URL or a saved report; every command takes them through here.
+An input is a file, a folder, a pattern, a URL or a saved report; every command opens its inputs here.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
 Content = Trace | TableDocument | Report | Difference
-"""What a file may hold."""
+"""The content of an input file."""
 
 FileProgress = Callable[[str], Callable[[int], None]]
-"""From the name of a file to what takes the number of bytes after each read."""
+"""Maps the name of a file to a function that receives the number of bytes after each read."""
 
 _REMOTE_BLOCK = 8 << 20
 
 
 def silent(name: str) -> Callable[[int], None]:
-    """Follow the reading of no file, for callers that show no progress."""
+    """Ignore the progress of a file, for callers that show none."""
     del name
     return lambda _: None
 
@@ -49,8 +49,8 @@ def open_source(location: str | Path, progress: Callable[[int], None] = lambda _
         progress: Called with the number of input bytes after each read.
 
     Raises:
-        UnusableInputError: It is missing, a folder, not readable, or empty.
-        MissingDependencyError: A URL whose library is not installed.
+        UnusableInputError: The file is missing, a folder, not readable, or empty.
+        MissingDependencyError: The library for a URL is not installed.
     """
     url = str(location)
     if not is_url(url):
@@ -70,7 +70,7 @@ def open_source(location: str | Path, progress: Callable[[int], None] = lambda _
 
 
 def read(location: str | Path, progress: Callable[[int], None] = lambda _: None, jobs: int = 1) -> Content:
-    """Read one file; its content decides what it is.
+    """Read one file, and detect its format by its content.
 
     Args:
         location: A path, a URL, or "-" for standard input.
@@ -78,15 +78,15 @@ def read(location: str | Path, progress: Callable[[int], None] = lambda _: None,
         jobs: Most processes that decode a large trace.
 
     Raises:
-        UnusableInputError: It holds nothing that this program reads.
-        MissingDependencyError: A URL whose library is not installed.
+        UnusableInputError: The file has no content that this program reads.
+        MissingDependencyError: The library for a URL is not installed.
     """
     with open_source(location, progress) as source:
         return saved_reports.read(source) if saved_reports.begins(source) else readers.read(source, jobs)
 
 
 def is_one_file(given: str) -> bool:
-    """Whether the user named one file (or standard input), and not a folder, a pattern or the URL of a folder."""
+    """Whether the inputs are one file (or standard input), and not a folder, a pattern or the URL of a folder."""
     if given == STDIN:
         return True
     if is_url(given):
@@ -98,21 +98,21 @@ def is_one_file(given: str) -> bool:
 
 
 def files(inputs: Iterable[str]) -> list[FoundFile]:
-    """Every file that the inputs lead to, each once however many ways lead to it, in the order of discovery.
+    """Every file that the inputs name, without duplicates, in the order of discovery.
 
     Raises:
-        UnusableInputError: An input leads to nothing.
-        MissingDependencyError: A URL whose library is not installed.
+        UnusableInputError: An input matches no file.
+        MissingDependencyError: The library for a URL is not installed.
     """
     return list({file.identity: file for file in discovery.find(inputs)}.values())
 
 
 def name_of(inputs: Iterable[str], names: list[str]) -> str:
-    """What several files together are called: as their folder, or after the first and the last of them.
+    """A name for several files together: that of their folder, or those of the first and last file.
 
     Args:
-        inputs: What the user named.
-        names: Of the files that were read, in their order.
+        inputs: The inputs as the user named them.
+        names: Names of the files that were read, in order.
     """
     given = list(inputs)
     if len(given) == 1 and not is_one_file(given[0]) and not glob.has_magic(given[0]):
@@ -122,7 +122,7 @@ def name_of(inputs: Iterable[str], names: list[str]) -> str:
 
 
 def nothing_in(inputs: Iterable[str]) -> UnusableInputError:
-    """The error that says that nothing can be read where the user pointed."""
+    """The error for inputs in which no file can be read."""
     return UnusableInputError(f"{', '.join(inputs)}: {NOTHING}")
 
 

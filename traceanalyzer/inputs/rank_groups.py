@@ -1,10 +1,10 @@
-"""Which files are the ranks of one run?
+"""Groups files by run: which files are the ranks of one run?
 
-A rank is known from `distributedInfo`, else from the name: `rank3`, `rank-3_of_8`, a folder `rank_3`, `-TP-3`.
+The rank comes from `distributedInfo`, or else from the name: `rank3`, `rank-3_of_8`, a folder `rank_3`, `-TP-3`.
 torch's own handler (`torch.profiler.tensorboard_trace_handler`) names files `host_pid.timestamp.pt.trace.json`; all
 of a job lie in one folder, and a schedule with `repeat` makes every rank write several.
 
-A file whose rank is unknown, or that says that it is alone, is a run of its own.
+A file without a known rank, or with a world size of 1, is a separate run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 _RANK = re.compile(r"(?<![a-z])(?<!local.)(?<!local)(?:global[-_.]?)?rank[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _TENSOR_PARALLEL = re.compile(r"(?<![a-z])TP[-_](\d{1,5})(?!\d)", re.IGNORECASE)
 _OTHER_PARALLEL = re.compile(r"(?<![a-z])(?:DP|PP|EP|CP)[-_]?\d", re.IGNORECASE)
-"""Matches names with a second axis of parallelism, whose first number is not a rank."""
+"""Matches names with a second dimension of parallelism, where the first number is not a rank."""
 
 _WORLD = re.compile(r"(?:_|-)(?:of|world|ws|world[-_]size)[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _HANDLER = re.compile(r"\A(?P<worker>.+)\.(?P<stamp>\d{10,19})\.pt\.trace\.json(?:\.gz)?", re.IGNORECASE | re.DOTALL)
@@ -29,7 +29,7 @@ _ANY = "*"
 
 
 class RankFile(msgspec.Struct, frozen=True):
-    """What grouping needs to know of a file."""
+    """The facts about a file by which it is grouped."""
 
     name: str
     """Relative path, "/" between its parts."""
@@ -44,9 +44,9 @@ class RankGroup(msgspec.Struct, frozen=True):
     """The files of the ranks of one run."""
 
     name: str
-    """Name that is unique among the runs of a batch."""
+    """Name of the run, unique in a batch."""
     ranks: tuple[tuple[int | None, str], ...]
-    """Rank and file, by rank; one entry with None where no rank is known."""
+    """Ranks and their files, by rank; a single entry with rank None if no rank is known."""
     world_size: int | None
 
     @property
@@ -58,7 +58,7 @@ class RankGroup(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What the name of a file shows about its run."""
+    """Facts about the run in the name of a file."""
 
     folder: str
     stem: str
@@ -77,9 +77,9 @@ def group(members: Iterable[RankFile]) -> tuple[RankGroup, ...]:
 
 
 def folder_of(member: RankFile) -> str | None:
-    """The folder by which a file is grouped; None for a file that is a run of its own.
+    """The folder by which a file is grouped; None for a file that is a separate run.
 
-    A batch of many files is grouped folder by folder, so that it need not be held in memory.
+    A batch groups one folder at a time, so that it never needs all files in memory.
     """
     place = _place(member)
     return None if place.rank is None else place.folder
@@ -114,7 +114,7 @@ def _rank_in(text: str) -> int | None:
 
 
 def _world_in(text: str) -> int | None:
-    """Number of ranks in a name: `_of_8` counts only beside a rank."""
+    """World size in a name; `_of_8` counts only beside a rank."""
     found = _WORLD.search(text) if _rank_in(text) is not None else None
     return int(found[1]) if found else None
 
@@ -123,7 +123,7 @@ def _stem(file: str, handler: re.Match[str] | None, *, is_named: bool) -> str:
     if handler:
         worker = handler["worker"]
         if _rank_in(worker) is None and _HOST_PID.fullmatch(worker):
-            return _ANY  # the handler's default
+            return _ANY  # the default name of torch's handler
         return _DIGITS.sub(_ANY, worker)
     if is_named:
         return _TENSOR_PARALLEL.sub(_ANY, _RANK.sub(_ANY, file))
@@ -159,7 +159,7 @@ def _key(place: _Place) -> tuple[str, int]:
 
 
 def _merged(families: list[list[_Place]]) -> list[list[_Place]]:
-    """Join families of files that only differ in the host's name: same number of ranks, and no rank in common."""
+    """Merge families of files that differ only in the host name, if their world sizes are equal and no rank repeats."""
     merged: list[list[_Place]] = []
     for family in families:
         ranks = {place.rank for place in family}
@@ -175,12 +175,12 @@ def _merged(families: list[list[_Place]]) -> list[list[_Place]]:
 
 
 def _cycles(family: list[_Place]) -> list[list[_Place]]:
-    """Split a family into runs that follow each other: a rank occurs once in each."""
+    """Split a family into successive runs, each of which contains a rank only once."""
     return _by_time(family) if all(place.stamp is not None for place in family) else _by_order(family)
 
 
 def _by_time(family: list[_Place]) -> list[list[_Place]]:
-    """Split by time: ranks write at nearly the same time, and a rank that occurs again begins the next run."""
+    """Split by time: ranks write at about the same time, and a repeated rank begins the next run."""
     cycles: list[list[_Place]] = []
     seen: set[int | None] = set()
     for place in sorted(family, key=lambda place: (place.stamp or 0, place.member.name)):
@@ -206,6 +206,6 @@ def _by_order(family: list[_Place]) -> list[list[_Place]]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key by which `step_10` comes after `step_9`: texts and numbers take turns."""
+    """Natural sort key, by which `step_10` comes after `step_9`: alternating texts and numbers."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if i % 2 else (0, part) for i, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""Reads and writes behind fsspec URLs (https://filesystem-spec.readthedocs.io): object stores, cluster storage."""
+"""Reads and writes files at fsspec URLs (https://filesystem-spec.readthedocs.io): object stores, cluster storage."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _EXTRAS = {
     "az": "azure", "abfs": "azure", "abfss": "azure", "adl": "azure",
     "hdfs": "hdfs",
 }  # fmt: skip
-"""The installable extra that brings each protocol; each of them installs fsspec, too."""
+"""The extra that supports each protocol; every one of them also installs fsspec."""
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
-"""Protocols where a file appears completely or not at all; elsewhere it is written beside its place and moved."""
+"""Protocols whose writes are atomic; with others a file is written under a temporary name and moved."""
 
 _HEAD = 4096
 
@@ -36,7 +36,7 @@ class RemoteFile:
     url: str
     size: int
     version: str
-    """A value that changes with the content: the store's tag, or the time of the last change."""
+    """A value that changes with the content: the tag of the store, or the time of the last change."""
 
 
 def open_file(url: str, block_bytes: int) -> IO[bytes]:
@@ -48,7 +48,7 @@ def open_file(url: str, block_bytes: int) -> IO[bytes]:
 
 
 class _RemoteStream(io.RawIOBase):
-    """A remote file whose errors are those of files, whatever its library raises."""
+    """A remote file that raises OSError for all errors of its library."""
 
     def __init__(self, file: Any) -> None:
         super().__init__()
@@ -81,10 +81,10 @@ class _RemoteStream(io.RawIOBase):
 
 
 def is_file(url: str) -> bool:
-    """Whether a URL is that of a file, and not of a folder or of nothing.
+    """Whether a URL names an existing file, not a folder.
 
     Raises:
-        MissingDependencyError: Its library is not installed.
+        MissingDependencyError: The library for the URL is not installed.
     """
     fs, path = _resolve(url)
     try:
@@ -95,10 +95,10 @@ def is_file(url: str) -> bool:
 
 
 def find(url: str) -> Iterator[RemoteFile]:
-    """The file, the files of a folder of any depth, or those that match a pattern, in the order of their names.
+    """Find a file, all files of a folder of any depth, or those that match a pattern, in the order of their names.
 
     Raises:
-        OSError: Nothing is there, or it cannot be listed.
+        OSError: The URL does not exist, or it cannot be listed.
     """
     fs, path = _resolve(url)
     with _as_os_error():
@@ -116,7 +116,7 @@ def find(url: str) -> Iterator[RemoteFile]:
 
 
 class RemoteFolder:
-    """A folder behind a URL, with the interface of `storage.Folder`."""
+    """A folder at a URL, with the interface of `storage.Folder`."""
 
     def __init__(self, url: str, *, force: bool = False) -> None:
         self.location = url.rstrip("/")
@@ -125,7 +125,7 @@ class RemoteFolder:
         self._is_object_store = self.location.split("://", 1)[0].lower() in _OBJECT_STORES
 
     def write(self, name: str, text: str) -> None:
-        """Write a file completely or not at all."""
+        """Write a file atomically."""
         path = self._path(name)
         with self._writing(name):
             if not self._force and not self._is_ours(path):
@@ -136,7 +136,7 @@ class RemoteFolder:
 
     @contextmanager
     def creating(self, name: str) -> Iterator[IO[bytes]]:
-        """Write one of our pages in pieces; it appears as a whole when the block ends."""
+        """Open a page of this program for writing; it appears complete when the block ends."""
         with tempfile.NamedTemporaryFile("w+b") as file:
             yield cast("IO[bytes]", file)
             file.flush()
@@ -144,7 +144,7 @@ class RemoteFolder:
                 self._put(self._path(name), lambda target: self._fs.put_file(file.name, target))
 
     def read(self, name: str) -> bytes | None:
-        """Bytes of a file, or None if there is none."""
+        """Content of a file in bytes, or None if it does not exist."""
         try:
             with _as_os_error():
                 return cast("bytes", self._fs.cat_file(self._path(name)))
@@ -152,7 +152,7 @@ class RemoteFolder:
             return None
 
     def size(self, name: str) -> int | None:
-        """Size of a file in bytes, or None if there is none."""
+        """Size of a file in bytes, or None if it does not exist."""
         try:
             with _as_os_error():
                 return int(self._fs.info(self._path(name))["size"])
@@ -161,7 +161,7 @@ class RemoteFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Do nothing: object stores have no locks, and two batches write the same bytes to the same names."""
+        """Do nothing: object stores have no locks, and two batches write equal bytes to equal names."""
         self._fs.invalidate_cache()
         yield
 
@@ -200,7 +200,7 @@ class RemoteFolder:
 
 
 def _resolve(url: str) -> tuple[Any, str]:
-    """File system of a URL, and the path on it."""
+    """File system of a URL, and the path in it."""
     protocol = url.split("://", 1)[0].lower()
     extra = _EXTRAS.get(protocol)
     try:
@@ -211,14 +211,14 @@ def _resolve(url: str) -> tuple[Any, str]:
         return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
     except ImportError as error:
         if extra is None:
-            raise UsageError(f"{url}: {protocol}:// needs a library that is not installed: {error}") from None
+            raise UsageError(f"{url}: {protocol}:// URLs need a library that is not installed: {error}") from None
         raise MissingDependencyError(f"what reads {protocol}:// URLs", extra=extra) from None
     except ValueError as error:
         raise UsageError(f"{url}: cannot be opened: {error}") from None
 
 
 def _before_path(url: str, path: str) -> str:
-    """What precedes a path in a URL (the protocol, sometimes the server), which a bare path has lost."""
+    """The part of a URL before its path: the protocol, sometimes with the server."""
     return url.removesuffix(path) if url.endswith(path) else url.split("://", 1)[0] + "://"
 
 
@@ -231,7 +231,7 @@ def _version(entry: dict[str, Any]) -> str:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Turn the many errors of storage libraries into OSError, which callers handle."""
+    """Convert all errors of storage libraries to OSError, which callers handle."""
     try:
         yield
     except (OSError, OutputError):

@@ -1,4 +1,4 @@
-"""Reads reports and differences that were saved as JSON, for every command."""
+"""Reads reports and differences that were saved as JSON."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from traceanalyzer.report.model import Report
 
 _HEAD = 4096
 _LARGEST = 1 << 30
-"""Bytes of a report that are read (own choice: reports are a thousandth of it)."""
+"""Largest accepted size of a report in bytes (own choice: about a thousand times a usual report)."""
 _MARK = b"\xef\xbb\xbf"
-"""The byte order mark that editors on Windows put before UTF-8."""
+"""The UTF-8 byte order mark, which editors on Windows add."""
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _DIFFERENCE = re.compile(rb'"generator"\s*:\s*\{[^{}]*\}\s*,\s*"base"\s*:')
-"""How a difference goes on where a report names its source."""
+"""The text by which the head of a difference differs from that of a report."""
 
 DIFFERENCE = "is a saved difference; name a report or a trace (render shows it)"
-"""What is wrong with a difference where a report is needed."""
+"""Error text for a difference where a report is needed."""
 
 _REMEDY = "create it again from the trace"
 _Saved = TypeVar("_Saved", Report, Difference)
 
 
 class Peekable(Protocol):
-    """Where bytes come from, whatever it is; `readers.source.Source` is one."""
+    """A byte source that supports `peek`, such as `readers.source.Source`."""
 
     name: str
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, at most `size`, without using them up."""
+        """The next bytes, at most `size`, without consuming them."""
 
 
 class _Kind(msgspec.Struct):
-    """Which schema a file follows, and whether it is a difference."""
+    """The schema version of a file, and whether it is a difference."""
 
     schema_version: int
     verdict: Any = None
@@ -50,7 +50,7 @@ class _Kind(msgspec.Struct):
 
 
 def begins(source: Peekable) -> bool:
-    """Whether it begins like a saved report or difference; a trace does not."""
+    """Whether a source begins like a saved report or difference; a trace does not."""
     return is_head_of_saved(source.peek(_HEAD))
 
 
@@ -62,19 +62,19 @@ def is_head_of_saved(head: bytes) -> bool:
 
 
 def is_head_of_difference(head: bytes) -> bool:
-    """Whether the first bytes of something saved are those of a difference."""
+    """Whether the first bytes of a saved file are those of a difference."""
     return _DIFFERENCE.search(head[:_HEAD]) is not None
 
 
 def read(source: Peekable, name: str | None = None) -> Report | Difference:
-    """The report or the difference that was saved.
+    """Read a saved report or difference.
 
     Args:
-        source: The file.
-        name: Of the file, for errors; the source's own if None.
+        source: The opened file.
+        name: Name of the file for errors; None for that of the source.
 
     Raises:
-        UnusableInputError: It is neither, not whole, too large, or of another schema.
+        UnusableInputError: The file is neither, incomplete, too large, or has another schema version.
     """
     name, data = _bytes(source, name)
     if _kind(data, name).is_difference:
@@ -83,24 +83,24 @@ def read(source: Peekable, name: str | None = None) -> Report | Difference:
 
 
 def read_report(source: Peekable, name: str | None = None) -> Report:
-    """The report that was saved, for commands that have no use for a difference.
+    """Read a saved report, for commands that do not accept a difference.
 
     Raises:
-        UnusableInputError: As of `read`; or it is a difference.
+        UnusableInputError: As for `read`, or the file is a difference.
     """
     name, data = _bytes(source, name)
     return decode(data, name)
 
 
 def decode(data: bytes, name: str) -> Report:
-    """Decode the report in a JSON text.
+    """Decode a report from JSON.
 
     Args:
         data: The text, with or without a byte order mark.
-        name: Of the file, for errors.
+        name: Name of the file, for errors.
 
     Raises:
-        UnusableInputError: It is not a report, not whole, or of another schema.
+        UnusableInputError: The text is not a report, incomplete, or has another schema version.
     """
     data = data.removeprefix(_MARK)
     if _kind(data, name).is_difference:
@@ -112,7 +112,7 @@ def _bytes(source: Peekable, name: str | None) -> tuple[str, bytes]:
     name = name or source.name
     data = source.peek(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise UnusableInputError(f"{name}: is larger than any report; name a file that report -o x.json wrote")
+        raise UnusableInputError(f"{name}: is too large for a report; name a file that report -o x.json wrote")
     return name, data.removeprefix(_MARK)
 
 

@@ -1,4 +1,4 @@
-"""Tells from its first bytes what a file holds: a trace, a text with tables, a saved report, or nothing of ours."""
+"""Detects the kind of a file by its first bytes: a trace, a text with tables, a saved report, or none of these."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from traceanalyzer.inputs.file_names import TEXT_SUFFIXES, looks_like_trace, pla
 from traceanalyzer.inputs.storage import open_input
 
 HEAD = 1 << 18
-"""Plain bytes that are examined: the header of a trace and a few hundred events."""
+"""Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
 
-NOTHING = "holds no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
-"""What every command says of a place where it finds nothing to read."""
+NOTHING = "contains no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
+"""Error text of every command for an input without readable files."""
 
 LONGEST_TEXT = 256 << 20
-"""Bytes of a text that are searched for tables, the same as in the reader."""
+"""Number of bytes of a text that are searched for tables, equal to that of the reader."""
 
 _TEXT_CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -36,17 +36,17 @@ _TABLE = re.compile(rb"Self(?:\s|\xc2\xa0|\xe3\x80\x80|&nbsp;)*CPU|CPU total")
 """Columns of all printed tables (torch/autograd/profiler_util.py, `_build_table`; before 1.8 CPU total)."""
 
 _OVERLAP = 64
-"""Bytes that are searched again with the next piece, so that no column name is cut in two."""
+"""Number of bytes of overlap between two searched pieces, so that no column name is cut."""
 
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{')
 _RANK = re.compile(rb'"rank"\s*:\s*"?(\d{1,9})\b')
 _WORLD = re.compile(rb'"world_size"\s*:\s*"?(\d{1,9})\b')
 _INFO_REACH = 4096
-"""Number of bytes within which rank and world size stand; the list of groups behind them may be long."""
+"""Number of bytes that contain rank and world size; the list of groups after them may be long."""
 
 
 class FileKind(Enum):
-    """What a file is to the commands that take files, folders, patterns and URLs."""
+    """The kind of an input file."""
 
     TRACE = "trace"
     DOCUMENT = "document"
@@ -56,23 +56,23 @@ class FileKind(Enum):
 
 
 class Peek(msgspec.Struct, frozen=True):
-    """What the first bytes of a file tell."""
+    """Facts from the first bytes of a file."""
 
     kind: FileKind
     plain_bytes: int
-    """Size without compression in bytes; of compressed files an estimate."""
+    """Size without compression in bytes, estimated for compressed files."""
     events_per_byte: float = 0.0
     rank: int | None = None
     world_size: int | None = None
 
 
 class SniffedFile(msgspec.Struct, frozen=True):
-    """A file that was found, and what its first bytes show; exactly one of `peek` and `failure` is set."""
+    """A file and the facts from its first bytes; exactly one of `peek` and `failure` is set."""
 
     found: FoundFile
     peek: Peek | None = None
     failure: str | None = None
-    """Why the kind of the file is unknown: it is empty, or cannot be read."""
+    """Why the kind of the file is unknown: the file is empty, or cannot be read."""
 
     def is_a(self, kind: FileKind) -> bool:
         """Whether the file is of a kind."""
@@ -80,13 +80,13 @@ class SniffedFile(msgspec.Struct, frozen=True):
 
 
 def sniff(found: FoundFile) -> SniffedFile:
-    """Look at the first bytes of a file. Whatever is wrong with it becomes a reason, never an exception."""
+    """Read the first bytes of a file. Errors are returned in `failure`; none is raised."""
     if found.failure is not None:
         return SniffedFile(found, failure=found.failure)
     if not found.size:
         return SniffedFile(found, failure="is empty (0 bytes)")
     try:
-        with open_input(found.location, HEAD) as opened:  # by its relative name: folders above say nothing of a file
+        with open_input(found.location, HEAD) as opened:  # relative name: parent folders say nothing
             return SniffedFile(found, peek(opened, found.name, found.size, is_named=found.is_named))
     except OSError as error:
         return SniffedFile(found, failure=f"cannot be read: {error.strerror or error}")
@@ -95,10 +95,10 @@ def sniff(found: FoundFile) -> SniffedFile:
 
 
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
-    """The files of a folder, a pattern or a URL that the user means.
+    """The files of a folder, a pattern or a URL that are to be analyzed.
 
-    Traces, or where there are none, texts with tables, or where there is neither, saved reports: these were made of
-    the traces beside them. Files that cannot be read or are something else never count.
+    These are the traces; without traces, the texts with tables; without both, the saved reports, since reports are
+    usually those of the traces beside them. Files that cannot be read or have another kind never count.
     """
     every = list(files)
     for kind in (FileKind.TRACE, FileKind.DOCUMENT, FileKind.REPORT):
@@ -108,16 +108,16 @@ def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
 
 
 def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Peek:
-    """Read the first bytes of a file and tell what it is.
+    """Read the first bytes of a file and detect its kind.
 
     Args:
-        file: Opened, at its start. Of a trace little is read; a text is searched for tables.
-        name: The file's name.
-        size: In bytes, as stored.
-        is_named: The user named it: it counts whatever is in it.
+        file: The open file, at its start. Only the head of a trace is read; a text is searched for tables.
+        name: Name of the file.
+        size: Stored size in bytes.
+        is_named: Whether the user named this file, so that it counts regardless of its content.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     raw = file.read(HEAD)
     is_compressed = raw.startswith(_GZIP)
@@ -140,18 +140,18 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
 
 
 def _is_report(head: bytes) -> bool:
-    """Whether this program wrote it for people to read; a trace that this program wrote is a trace."""
+    """Whether the file is a report of this program in a human-readable format."""
     return output.is_ours(head) and not _EVENTS.search(head)
 
 
 def _is_other_json(head: bytes, *, is_whole: bool) -> bool:
-    """Whether it is JSON of some other program. Empty or broken files may have been traces, so they are reported."""
+    """Whether the file is JSON of another program. False for empty or broken files, which may be damaged traces."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if _EVENTS.search(text) or not text:
         return False
     is_list = text.startswith(b"[")
     if is_list and (_EVENT.search(text) or text[1:].lstrip().startswith(b"]")):
-        return False  # a bare list of events; the reader takes an empty list for one, too
+        return False  # a bare list of events, for which the reader also takes an empty list
     if is_whole:
         return _is_json(text)
     return is_list or (text.startswith(b"{") and not _HEADER.search(text))
@@ -166,11 +166,11 @@ def _is_json(text: bytes) -> bool:
 
 
 def _finds_table(head: bytes, file: IO[bytes] | None) -> bool:
-    """Whether a text holds a table; tables often stand at the end of a long log."""
+    """Whether a text contains a table; tables often stand at the end of a long log."""
     kept, done = b"", 0
     piece = head
     while piece:
-        text = (kept + piece).replace(b"\0", b"")  # UTF-16 has one beside each letter
+        text = (kept + piece).replace(b"\0", b"")  # in UTF-16 each ASCII letter has a zero byte
         if _TABLE.search(text):
             return True
         kept, done = piece[-_OVERLAP:], done + len(piece)
@@ -188,17 +188,17 @@ def _ranks(head: bytes) -> tuple[int | None, int | None]:
 
 
 def _inflate(raw: bytes) -> tuple[bytes, int]:
-    """Decompress the head. Returns it with the number of compressed bytes that it took."""
+    """Decompress the head of a file. Returns it with the number of compressed bytes used."""
     inflate = zlib.decompressobj(wbits=31)
     try:
         head = inflate.decompress(raw, HEAD)
-    except zlib.error:  # damage: the reader says so, and reads what there is
+    except zlib.error:  # damaged: the reader reads as far as possible and reports it
         return b"", len(raw)
     return head, len(raw) - len(inflate.unconsumed_tail) - len(inflate.unused_data)
 
 
 def _plain_size(file: IO[bytes], head: bytes, used: int, size: int) -> int:
-    """Size without compression: gzip's own note (of the last member, modulo 2^32), or the ratio of the head."""
+    """Size without compression: that in the gzip trailer (last member, modulo 2^32), or by the ratio of the head."""
     by_ratio = size * len(head) / max(used, 1)
     at = file.tell()
     file.seek(max(0, size - 4))

@@ -1,4 +1,4 @@
-"""Where a batch reads and writes: paths of this machine and, through `remote`, fsspec URLs."""
+"""Reads and writes files: local paths and, through `remote`, fsspec URLs."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from traceanalyzer import output
 from traceanalyzer.errors import OutputError
 
 STATE = ".traceanalyzer"
-"""Folder of the records beside the reports; hidden, so that no batch takes it for input."""
+"""Folder of the records beside the reports; it is hidden so that no batch reads it as input."""
 
 _URL = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]+://")
 _LEFTOVER = ".traceanalyzer-????????????????"
 
 
 class Folder(Protocol):
-    """A folder of reports; names are relative, with "/" between their parts."""
+    """A folder of reports. File names are relative, with "/" between their parts."""
 
     location: str
-    """Path or URL, for messages and for workers that open the same folder."""
+    """Path or URL, for messages and for workers that open the folder."""
 
     def write(self, name: str, text: str) -> None:
-        """Write a file completely or not at all.
+        """Write a file atomically.
 
         Raises:
-            OutputError: It cannot be written, or another program wrote it.
+            OutputError: The file cannot be written, or another program wrote it.
         """
 
     def creating(self, name: str) -> AbstractContextManager[IO[bytes]]:
-        """Write one of our pages in pieces; it appears as a whole when the block ends.
+        """Open a page of this program for writing; it appears complete when the block ends.
 
         Raises:
-            OutputError: It cannot be written.
+            OutputError: The page cannot be written.
         """
 
     def read(self, name: str) -> bytes | None:
-        """Bytes of a file, or None if there is none."""
+        """Content of a file in bytes, or None if it does not exist."""
 
     def size(self, name: str) -> int | None:
-        """Size of a file in bytes, or None if there is none."""
+        """Size of a file in bytes, or None if it does not exist."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep other batches from writing here while the block runs, as far as the file system allows it.
+        """Keep other batches from writing here while the block runs, if the file system supports locks.
 
         Raises:
-            OutputError: Another one does.
+            OutputError: Another batch is writing here.
         """
 
 
@@ -63,7 +63,7 @@ def is_url(location: str) -> bool:
 
 
 def local_path(location: str) -> str:
-    """Turn a path or a `file://` URL into a path."""
+    """Convert a path or a `file://` URL to a path."""
     return unquote(urlsplit(location).path) if location.lower().startswith("file://") else location
 
 
@@ -71,7 +71,7 @@ def open_folder(location: str, *, force: bool = False) -> Folder:
     """Open the folder of the reports; nothing is created yet.
 
     Raises:
-        MissingDependencyError: A URL whose library is not installed.
+        MissingDependencyError: The library for the URL is not installed.
     """
     if is_url(location):
         return cast("Folder", import_module("traceanalyzer.inputs.remote").RemoteFolder(location, force=force))
@@ -84,11 +84,11 @@ def open_input(location: str, block_bytes: int) -> Iterator[IO[bytes]]:
 
     Args:
         location: A path or a URL.
-        block_bytes: Of a URL: how much to fetch at a time.
+        block_bytes: For a URL, number of bytes per request.
 
     Raises:
-        OSError: It cannot be read.
-        MissingDependencyError: A URL whose library is not installed.
+        OSError: The file cannot be read.
+        MissingDependencyError: The library for the URL is not installed.
     """
     if is_url(location):
         remote = import_module("traceanalyzer.inputs.remote")
@@ -100,7 +100,7 @@ def open_input(location: str, block_bytes: int) -> Iterator[IO[bytes]]:
 
 
 class LocalFolder:
-    """A folder of this machine, with the interface of `Folder`."""
+    """A local folder, with the interface of `Folder`."""
 
     def __init__(self, path: str, *, force: bool = False) -> None:
         self._root = Path(path).absolute()
@@ -108,24 +108,24 @@ class LocalFolder:
         self.location = str(self._root)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file completely or not at all."""
+        """Write a file atomically."""
         output.write(self._prepared(name), text, force=self._force)
 
     @contextmanager
     def creating(self, name: str) -> Iterator[IO[bytes]]:
-        """Write one of our pages in pieces; it appears as a whole when the block ends."""
+        """Open a page of this program for writing; it appears complete when the block ends."""
         with output.writing(self._prepared(name), force=True) as file:
             yield file
 
     def read(self, name: str) -> bytes | None:
-        """Bytes of a file, or None if there is none."""
+        """Content of a file in bytes, or None if it does not exist."""
         try:
             return (self._root / name).read_bytes()
         except OSError:
             return None
 
     def size(self, name: str) -> int | None:
-        """Size of a file in bytes, or None if there is none."""
+        """Size of a file in bytes, or None if it does not exist."""
         try:
             return (self._root / name).stat().st_size
         except OSError:
@@ -133,7 +133,7 @@ class LocalFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the folder while the block runs; what an interrupted batch left half-written is removed first."""
+        """Lock the folder while the block runs, after removing incomplete files of an interrupted batch."""
         with _locked(self._prepared(f"{STATE}/lock")):
             self._sweep()
             try:
@@ -157,7 +157,7 @@ class LocalFolder:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process, however it ends."""
+    """Hold a lock that the system releases when this process ends."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
@@ -165,12 +165,12 @@ def _locked(path: Path) -> Iterator[None]:
     with io.FileIO(handle, "r+") as file:
         if not _lock(file):
             folder = path.parent.parent
-            raise OutputError(f"{folder}: another batch writes there now; wait for it, or choose another -o")
+            raise OutputError(f"{folder}: another batch is writing here; wait for it, or choose another -o")
         yield
 
 
 def _lock(file: io.FileIO) -> bool:
-    """Whether the lock was obtained; file systems without locks are trusted."""
+    """Whether the lock was obtained; True on file systems without locks."""
     with contextlib.suppress(ImportError, OSError):
         fcntl = import_module("fcntl")
         try:

@@ -1,1 +1,1 @@
-"""What is known about names, shapes and devices: data sheets, kernel classes, collectives, operator models."""
+"""Domain knowledge about names, shapes and devices: data sheets, kernel classes, collectives, operator models."""

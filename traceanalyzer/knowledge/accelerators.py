@@ -1,8 +1,8 @@
-"""What events of devices that are no GPUs of CUDA, ROCm or XPU stand for: work, transfers, waiting.
+"""Classifies events of devices other than CUDA, ROCm and XPU GPUs: work, transfers, waiting.
 
-Sources: Kineto's `ActivityType.h` for MTIA and HPU; Ascend's profiler, whose `trace_view.json` gives events of devices
-no category but a `Task Type` (the names of its task scheduler); Gaudi's, which names the engine in `HW event name`.
-Intel's XPU needs nothing here: its plug-in writes `kernel`, `gpu_memcpy` and `gpu_memset` as CUDA's does.
+Sources: Kineto's `ActivityType.h` for MTIA and HPU; Ascend's profiler, whose `trace_view.json` has no categories for
+device events but a `Task Type` (the names of its task scheduler); Gaudi's, which names the engine in `HW event name`.
+Intel's XPU needs no table: its plug-in writes `kernel`, `gpu_memcpy` and `gpu_memset` as CUDA's does.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from enum import StrEnum
 from traceanalyzer.trace.tables import Vendor
 
 NAMES = {Vendor.MTIA: "MTIA", Vendor.NPU: "NPU", Vendor.HPU: "HPU"}
-"""Vendors' names of their kinds of device, as torch and process labels write them."""
+"""Device type names by vendor, as torch and process labels write them."""
 
 
 class TaskKind(StrEnum):
-    """What a device does while an event lasts."""
+    """What a device does during an event."""
 
     WORK = "work"
     COMMUNICATION = "communication"
     TRANSFER = "transfer"
     WAITING = "waiting"
-    """A queue waits for an event of another one or of the host; nothing runs because of it."""
+    """A queue waits for an event of another queue or of the host; the device does no work for it."""
     CONTROL = "control"
-    """Bookkeeping of a queue, or an envelope around tasks that have events of their own."""
+    """Bookkeeping of a queue, or a range around tasks that have separate events."""
 
 
 BUSY = (TaskKind.WORK, TaskKind.COMMUNICATION, TaskKind.TRANSFER)
@@ -52,12 +52,12 @@ _ENGINES = (
 
 
 def task_kind(vendor: Vendor, name: str, task: str) -> TaskKind:
-    """What a device does during an event; what nothing tells of is work, because programs name their own kernels.
+    """The kind of a device event. Unknown events count as work, because programs name their own kernels.
 
     Args:
-        vendor: Whose device it is.
+        vendor: Vendor of the device.
         name: Name of the event.
-        task: The type of task or the engine as recorded; empty where the writer does not say.
+        task: The task type or engine as recorded; empty if not recorded.
     """
     if vendor is Vendor.HPU and task:
         return next((kind for kind, engine in _ENGINES if engine.search(task.upper())), TaskKind.WORK)
@@ -66,7 +66,7 @@ def task_kind(vendor: Vendor, name: str, task: str) -> TaskKind:
 
 
 def kind_by_name(name: str) -> TaskKind:
-    """What a device does during an event of which no more than the name, or the type of task, is known."""
+    """The kind of a device event of which only the name or the task type is known."""
     if "WAIT" in name.upper().split("_"):
         return TaskKind.WAITING
     return next((kind for kind, pattern in _NOT_WORK if pattern.fullmatch(name)), TaskKind.WORK)

@@ -1,6 +1,6 @@
-"""Tells from the name of a collective what it does, how large its messages are, and what traffic they cause.
+"""Operation, message size and traffic of a collective, from its name and arguments.
 
-Sizes and factors are those of nccl-tests (doc/PERFORMANCE.md there), so that figures compare with its output.
+Sizes and factors follow nccl-tests (doc/PERFORMANCE.md), so that figures are comparable with its output.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _OPERATIONS = (
     "send",
     "recv",
 )
-"""Operations by a part of their name; `all_gather` must come before `gather`."""
+"""Operations by a substring of the name; `all_gather` must come before `gather`."""
 
 _OWN = (
     (re.compile("cross_device_reduce|quick_?reduce|lamport_style|userbuffers_fp16_sum", re.IGNORECASE), "all_reduce"),
     (re.compile(r"deep_ep::\w+::(dispatch|combine)\b|Ep(Dispatch|Combine)|moe_a2a_"), "all_to_all"),
     (re.compile(r"deep_ep::\w+::(barrier|notify|cached_notify|clean)"), "barrier"),
 )
-"""Kernels that programs bring themselves, whose names say it in other words."""
+"""Operations of kernels from other libraries, which have different names."""
 
 _SIZES = {
     **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
@@ -40,12 +40,12 @@ _SIZES = {
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
-"""Bytes per element by the name that c10d writes."""
+"""Bytes per element by the type name that c10d writes."""
 
 
 @cache
 def operation(name: str) -> str | None:
-    """What a collective does, by the name that c10d, an annotation or a kernel gives it; None if it does not show it.
+    """The operation of a collective, by its name in c10d, an annotation or a kernel; None if the name does not show it.
 
     `_allgather_base`, `nccl:all_gather`, `c10d::allgather_`, `ncclDevKernel_AllGather_RING_LL` are `all_gather`.
     """
@@ -56,7 +56,7 @@ def operation(name: str) -> str | None:
 
 
 def bus_factor(name: str | None, ranks: int | None) -> float | None:
-    """Bus bandwidth over algorithm bandwidth, as nccl-tests define it; None if the number of ranks is needed."""
+    """Ratio of bus to algorithm bandwidth as nccl-tests define it; None if it needs the unknown number of ranks."""
     if name in ("broadcast", "reduce", "send", "recv", "send_recv"):
         return 1.0
     if name in (None, "barrier") or not ranks:

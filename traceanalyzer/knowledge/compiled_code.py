@@ -1,4 +1,4 @@
-"""What torch.compile calls its own events: compiled regions, compilations, and the checks before each call.
+"""Recognizes the events of torch.compile: compiled regions, compilations, and guard checks.
 
 Torch writes `Torch-Compiled Region: 0/1` around each call of compiled code (`torch/_dynamo/eval_frame.py`), where 0 is
 the function and 1 its second compilation, `## Call CompiledFxGraph <key> ##` around each graph that Inductor compiled
@@ -27,7 +27,7 @@ def is_region(name: str) -> bool:
 
 
 def region_id(name: str) -> str | None:
-    """The compilation that a region runs, such as `0/1`; None where older versions of torch do not say."""
+    """The compilation that a region runs, such as `0/1`; None in older versions of torch, which do not name it."""
     found = _REGION.match(name)
     return found[1] if found else None
 
@@ -38,7 +38,7 @@ def is_compilation(name: str) -> bool:
 
 
 def is_conversion(name: str) -> bool:
-    """Whether an event is what TorchDynamo does where no compilation fits a call: it traces the function, or gives up.
+    """Whether TorchDynamo converts a function in an event, because no compilation fits the call: it traces or gives up.
 
     The range `dynamo` is around the ranges of the compilation (`ConvertFrame` in torch/_dynamo/convert_frame.py).
     """
@@ -51,7 +51,7 @@ def is_backward_compilation(name: str) -> bool:
 
 
 def named_compilation(name: str) -> str | None:
-    """The compilation that a mark within its event names, such as `0/1`."""
+    """The compilation that a mark inside the compilation event names, such as `0/1`."""
     if "compile_id=" not in name:
         return None
     found = _NAMED.match(name)
@@ -74,7 +74,7 @@ def is_size_check(name: str) -> bool:
 
 
 def resumed_at(name: str) -> tuple[str, int, str] | None:
-    """File, line and function at which a graph broke, from the Python frame that goes on behind it."""
+    """File, line and function at which a graph broke, from the Python frame that continues after the break."""
     place, _, resumed = name.partition(f": {_RESUMED}")
     function, _, line = resumed.rpartition("_at_")
     file = place.rpartition("(")[0]

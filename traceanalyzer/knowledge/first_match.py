@@ -1,8 +1,8 @@
-"""A table of patterns of which the first that matches decides, at the price of the few that can.
+"""A table of patterns in which the first match decides. Only patterns that can match are tried.
 
-A trace may have a name of its own for every kernel, so a name must not cost an expression for every line of a table.
-Every alternative of a pattern has a word that it cannot match without; looking for a word is a hundred times cheaper
-than for an expression, so only alternatives whose word is in the name are tried, and most are just a word.
+A trace may have a distinct name for every kernel, so trying every regular expression on every name would be slow.
+Every alternative of a pattern contains a word that each of its matches contains. A substring search is a hundred times
+faster than a regular expression, so only alternatives whose word is in the name are tried; most are a single word.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_:")
 _PART = re.compile(r"\\.|\[.[^\]]*\]|\{[^}]*\}|.", re.DOTALL)
 """A bracket that follows the opening one at once is in the set."""
 _OPTIONAL = frozenset("?*{")
-"""What follows a character that need not be there."""
+"""Quantifiers that make the previous character optional."""
 
 
 class FirstMatch(Generic[T]):
-    """Patterns that ignore case, each with what a match means."""
+    """Case-insensitive patterns, each with a value."""
 
     def __init__(self, table: Iterable[tuple[str, T]]) -> None:
         self._table = tuple(table)
@@ -45,12 +45,12 @@ class FirstMatch(Generic[T]):
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[str], T]]:
-        """The lines of the table as they stand."""
+        """The compiled patterns and values in table order."""
         return [(re.compile(pattern, re.IGNORECASE), meaning) for pattern, meaning in self._table]
 
     def find(self, text: str) -> T | None:
-        """What the first pattern means that matches anywhere in the text; None where none does."""
-        if not text.isascii():  # case is more than lower() there: the Kelvin sign matches a k
+        """The value of the first pattern that matches anywhere in the text; None without a match."""
+        if not text.isascii():  # ignoring case is more than lower(): the Kelvin sign matches a k
             return next((meaning for pattern, meaning in self.patterns if pattern.search(text)), None)
         words, lines = self._lines
         for alternative, meaning in compress(lines, map(text.lower().__contains__, words)):
@@ -65,7 +65,7 @@ def _compiled(alternative: str) -> re.Pattern[str]:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """What stands between the bars of a pattern that are in no group."""
+    """Split a pattern at the bars that are outside groups."""
     found = [""]
     for part, depth in _parts(pattern):
         if part == "|" and depth == 0:
@@ -76,7 +76,7 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def required_word(alternative: str) -> str:
-    """The longest lower-case text that every match contains, as far as it stands outside of groups and sets."""
+    """The longest lower-case text that every match contains; groups and character sets are not searched."""
     runs = [""]
     parts = [*_parts(alternative), ("", 0)]
     for (part, depth), (following, _) in pairwise(parts):
@@ -88,7 +88,7 @@ def required_word(alternative: str) -> str:
 
 
 def _parts(pattern: str) -> Iterator[tuple[str, int]]:
-    """Characters, escaped ones, sets in brackets and repetitions in braces, each with the groups it is in."""
+    """Tokens of a pattern (characters, escapes, sets in brackets, repetitions in braces), each with its group depth."""
     depth = 0
     for part in _PART.findall(pattern):
         depth -= part == ")"

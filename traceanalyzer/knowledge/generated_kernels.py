@@ -1,8 +1,8 @@
-"""What the names of generated kernels tell: of what kind they are, and which operators Inductor fused in them.
+"""Parses the names of generated kernels: their kind, and the operators that Inductor fused in them.
 
 Inductor calls a kernel `triton_<kind>_fused_<operators>_<number>`, with the names of the operators sorted and joined by
-underscores (torch/_inductor/codegen/triton.py and wrapper.py). Names of operators hold underscores, too, so the longest
-known name that fits is taken; a word that begins no known name counts as an operator of its own.
+underscores (torch/_inductor/codegen/triton.py and wrapper.py). Operator names contain underscores too, so the longest
+known name that fits is taken; a word that begins no known name counts as one operator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = {
     "for": "foreach",
     "spl": "split scan",
 }
-"""The first three letters of the kind, by which Inductor names it; the rest of the word."""
+"""Kinds by the three letters by which Inductor abbreviates them in names."""
 
 _FUSED = re.compile(r"triton_(poi|red|per|tem|for|spl)_fused(?:_(.*?))??(?:_?(?<=_)(\d+))?", re.DOTALL | re.ASCII)
 _GENERATED = re.compile(r"^triton_|^CudaCodeGen::|^fused_\w+_\d{12,}$")
@@ -81,22 +81,22 @@ _PLAIN_NORMS = frozenset({"linalg_vector_norm", "linalg_norm", "_weight_norm_int
 
 
 class Generated(msgspec.Struct, frozen=True):
-    """What the name of a generated kernel shows."""
+    """The parts of the name of a generated kernel."""
 
     kind: str
-    """Of `KINDS`: `pointwise`, `reduction`, `persistent reduction`, `template`, `foreach` or `split scan`."""
+    """One of `KINDS`: `pointwise`, `reduction`, `persistent reduction`, `template`, `foreach` or `split scan`."""
     operators: tuple[str, ...]
-    """The operators that were fused, in the order of the name; empty where the name has none."""
+    """The fused operators in the order of the name; empty if the name has none."""
 
 
 def is_generated(name: str) -> bool:
-    """Whether a compiler generated the kernel, by its name: Inductor, NNC, TorchScript's fuser."""
+    """Whether a kernel's name shows that a compiler generated it: Inductor, NNC, or TorchScript's fuser."""
     return _GENERATED.search(name[:_LONGEST]) is not None
 
 
 @lru_cache(NAMES_KEPT)
 def generated(name: str) -> Generated | None:
-    """What the name shows of a kernel that Inductor made; None for every other name."""
+    """Parse the name of a kernel that Inductor generated; None for other names."""
     if not name.startswith("triton_") or len(name) > _LONGEST:
         return None
     match = _FUSED.fullmatch(name)
@@ -106,13 +106,13 @@ def generated(name: str) -> Generated | None:
 
 
 def operators_of(joined: str) -> tuple[str, ...]:
-    """The operators whose names Inductor joined: `_to_copy_add_native_layer_norm` are three."""
+    """Split the operators that Inductor joined; `_to_copy_add_native_layer_norm` contains three."""
     words = joined.split("_") if joined else []
     found, at = [], 0
     while at < len(words):
         length = next((n for n in range(min(_MOST_WORDS, len(words) - at), 1, -1) if _known(words[at : at + n])), 1)
         if length == 1 and not words[at] and at + 1 < len(words):
-            length = 2  # an operator that begins with an underscore
+            length = 2  # the operator name begins with an underscore
         name = "_".join(words[at : at + length])
         at += length
         if name:
@@ -125,7 +125,7 @@ def _known(words: list[str]) -> bool:
 
 
 def class_of_generated(kernel: Generated) -> KernelClass:
-    """What a generated kernel does, by its kind and its operators."""
+    """The class of a generated kernel, by its kind and its operators."""
     operators = kernel.operators
     if kernel.kind == "template":
         return _class_of_template(operators)
@@ -148,6 +148,6 @@ def _class_of_template(operators: tuple[str, ...]) -> KernelClass:
 
 
 def _normalizes(operators: tuple[str, ...]) -> bool:
-    """A norm by name, or root mean square written out: the mean of squares and the inverse of its root."""
+    """Whether operators contain a norm, or a written-out RMS norm: mean, square and inverse square root."""
     named = any(_NORMS.search(name) and name not in _PLAIN_NORMS for name in operators)
     return named or {"mean", "rsqrt"}.issubset(operators)

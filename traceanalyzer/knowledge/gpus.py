@@ -1,8 +1,8 @@
-"""Peak figures of GPUs, by their vendors' data sheets.
+"""Peak figures of GPUs from their vendors' data sheets.
 
-Rates are dense (without structured sparsity), in TFLOP/s, for products that sum in fp32, at boost clock; bandwidth
-is of the device's own memory, in GB/s (10^9 bytes per second). What a data sheet does not give is unknown. Figures
-are of one device as the runtime shows it: one of the two dies of an MI250X, one of the two GPUs of a GB200.
+Rates are dense (without structured sparsity), in TFLOP/s, for products that accumulate in fp32, at boost clock;
+bandwidth is that of device memory, in GB/s (10^9 bytes per second). Figures missing in a data sheet are unknown. They
+are for one device as the runtime shows it: one of the two dies of an MI250X, one of the two GPUs of a GB200.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _SOURCES = {
 
 _WITHOUT_BF16 = ("volta", "t4", "tu")
 
-# Columns are two blanks apart. The first line whose pattern is found in the device's name, and whose memory in GiB
-# fits, counts. fp64m and fp32m are on matrix units; so are fp16 (and bf16, at the same rate) to int8.
+# Columns are separated by two blanks. The first line whose pattern matches the device name, and whose range contains
+# the memory in GiB, is used. fp64m, fp32m, and fp16 (and bf16, at the same rate) to int8 are rates of matrix units.
 _TABLE = r"""
 model           pattern             GiB    SMs  GB/s    fp64   fp64m  fp32   fp32m  tf32   fp16    fp8     int8    from
 V100S           V100S               -      80   1134    8.2    -      16.4   -      -      130     -       -       volta
@@ -88,31 +88,31 @@ class Gpu(msgspec.Struct, frozen=True):
 
     name: str
     source: str
-    """Document of the vendor that has the figures."""
+    """Vendor document with the figures."""
     sm_count: int | None = None
     """Number of streaming multiprocessors or compute units."""
     bandwidth: float | None = None
     """Bandwidth of the device's memory in GB/s."""
     fp64: float | None = None
-    """Rate on vectors; a product of fp64 on matrix units is `fp64_matrix`."""
+    """Rate of the vector units; that of the matrix units is `fp64_matrix`."""
     fp64_matrix: float | None = None
     fp32: float | None = None
-    """Rate on vectors, without matrix units."""
+    """Rate of the vector units."""
     fp32_matrix: float | None = None
     tf32: float | None = None
     fp16: float | None = None
-    """Rate on matrix units, as for all types below."""
+    """Rate of the matrix units, as for all types below."""
     bf16: float | None = None
     fp8: float | None = None
     int8: float | None = None
 
     def peak(self, dtype: str | None, *, matrix: bool, tensor_cores: bool) -> float | None:
-        """TFLOP/s that work on a type can reach at most; None where it is not known.
+        """Peak rate in TFLOP/s for work on a type; None if unknown.
 
         Args:
-            dtype: As the profiler writes it: `float`, `c10::Half`, ...
-            matrix: Whether the work is products, which matrix units can do; all else runs on vectors, where
-                16-bit types are computed in fp32.
+            dtype: Type as the profiler writes it: `float`, `c10::Half`, ...
+            matrix: Whether the work is matrix products, which matrix units can do. Other work runs on vector units,
+                where 16-bit types are computed in fp32.
             tensor_cores: Whether the kernels are known to run on matrix units. It decides for fp32 (TF32 or not)
                 and fp64, where both are common.
         """
@@ -132,12 +132,12 @@ class Gpu(msgspec.Struct, frozen=True):
 
 @cache
 def known() -> tuple[Gpu, ...]:
-    """All models of the table."""
+    """All GPU models of the table."""
     return tuple(gpu for _, _, gpu in _rows())
 
 
 def find(device: Device) -> Gpu | None:
-    """The model of a device by its name and memory; None if it is not in the table, or only a part of a GPU."""
+    """The GPU model of a device, by name and memory; None if it is not in the table or only a partition of a GPU."""
     name, memory = device.name or "", device.memory_bytes
     if "MIG" in name or "Laptop" in name:
         return None
@@ -149,14 +149,14 @@ def find(device: Device) -> Gpu | None:
 
 
 def only(devices: Iterable[Device]) -> Gpu | None:
-    """The model of all devices that have a name; None if they differ, or one of them is not in the table."""
+    """The GPU model of all devices with a name; None if they differ or one is not in the table."""
     named = [find(device) for device in devices if device.name]
     return named[0] if named and all(gpu == named[0] for gpu in named) else None
 
 
 @cache
 def _rows() -> tuple[tuple[re.Pattern[str], tuple[int, int], Gpu], ...]:
-    """Lines of the table: pattern of the name, bounds of the memory (0 to 0: any), and figures."""
+    """Lines of the table: name pattern, memory range in GiB (0 to 0 for any), and figures."""
     rows = []
     for line in _TABLE.strip().splitlines()[1:]:
         name, pattern, memory, sms, *rates, source = re.split(r" {2,}", line)

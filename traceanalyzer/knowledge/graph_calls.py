@@ -1,4 +1,4 @@
-"""Calls of CUDA, HIP and MUSA by which graphs are captured and launched, and what each puts on a device."""
+"""CUDA, HIP and MUSA calls that capture and launch graphs, and the device work that each call launches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COPY = re.compile(rf"{_API}Memcpy")
 _FILL = re.compile(rf"{_API}Memset")
 _COPY_KERNEL = "__amd_rocclr_copyBuffer"
 _FILL_KERNEL = "__amd_rocclr_fillBuffer"
-"""Kernels by which ROCm's runtime copies and fills (clr, rocclr/device/blitcl.cpp)."""
+"""Kernels that ROCm's runtime uses for copies and fills (clr, rocclr/device/blitcl.cpp)."""
 
 
 def is_graph_launch(name: str) -> bool:
@@ -34,7 +34,7 @@ def ends_capture(name: str) -> bool:
 
 
 def launched(name: str) -> Category | None:
-    """What a call puts on a device: a kernel, a copy or a fill; None for every other call."""
+    """The device work that a call launches: a kernel, a copy or a fill; None for other calls."""
     if _KERNEL.match(name):
         return Category.KERNEL
     if _COPY.match(name):
@@ -43,7 +43,7 @@ def launched(name: str) -> Category | None:
 
 
 def meant(kernel: str) -> Category:
-    """What a kernel does for the runtime: ROCm copies and fills by kernels of its own."""
+    """The category of a kernel: ROCm implements copies and fills as kernels."""
     if kernel.startswith(_COPY_KERNEL):
         return Category.MEMCPY
     return Category.MEMSET if kernel.startswith(_FILL_KERNEL) else Category.KERNEL

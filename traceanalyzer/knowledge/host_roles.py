@@ -1,7 +1,7 @@
-"""What a part of the host's work is for, as far as names show: input preprocessing, tokenization, logging, ...
+"""The purpose of host work, as names show it: input preprocessing, tokenization, logging, ...
 
-A role is told by a Python function and its file, by a mark, by a class of modules or by a built-in function. What is
-called inside has the role, too.
+A role is recognized by a Python function and its file, by a mark, by a module class or by a built-in function. It
+also applies to everything called inside.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class HostRole(msgspec.Struct, frozen=True):
 
     id: str
     functions: re.Pattern[str] | None = None
-    """Matches whole names of Python functions, in whatever file."""
+    """Matches whole names of Python functions in any file."""
     files: re.Pattern[str] | None = None
-    """Found in `path: function` of Python frames, with `/` between folders."""
+    """Searched in `path: function` of Python frames, with `/` between folders."""
     marks: re.Pattern[str] | None = None
-    """Found in names of marks."""
+    """Searched in names of marks."""
     modules: re.Pattern[str] | None = None
-    """Matches whole names of classes of modules."""
+    """Matches whole names of module classes."""
     builtins: re.Pattern[str] | None = None
-    """Found in names of built-in functions, `<built-in function sleep>`."""
+    """Searched in names of built-in functions, `<built-in function sleep>`."""
 
 
 _WAITING = re.compile(
@@ -46,7 +46,7 @@ BUFFERS = "buffer-broadcast"
 LOADER = "loader"
 COMPILATION = "compilation"
 INPUTS = ("preprocessing", "tokenization")
-"""Roles of work that turns raw data into a model's inputs."""
+"""Roles of work that converts raw data to model inputs."""
 
 ROLES: tuple[HostRole, ...] = (
     HostRole(
@@ -137,7 +137,7 @@ ROLES: tuple[HostRole, ...] = (
     ),
     HostRole("sleep", builtins=matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
 )
-"""The roles; of several that match, the first is told."""
+"""All roles; if several match, the first one is used."""
 
 
 def is_waiting(name: str) -> bool:
@@ -146,7 +146,7 @@ def is_waiting(name: str) -> bool:
 
 
 def of_frame(name: str) -> str | None:
-    """The role of a Python frame or of a built-in function; None if the name shows none."""
+    """The role of a Python frame or of a built-in function; None if the name matches none."""
     if name.startswith("<built-in "):
         return next((role.id for role in ROLES if role.builtins and role.builtins.search(name)), None)
     if name.startswith("nn.Module: "):
@@ -165,7 +165,7 @@ def of_frame(name: str) -> str | None:
 
 
 def of_mark(name: str) -> str | None:
-    """The role of a mark; None if the name shows none."""
+    """The role of a mark; None if the name matches none."""
     if marks.is_dataloader(name):
         return LOADER
     return next((role.id for role in ROLES if role.marks and role.marks.search(name)), None)

@@ -1,4 +1,4 @@
-"""Tells from its name what a kernel does: a matrix product, a convolution, a copy, ..."""
+"""Classifies kernels by name: matrix product, convolution, copy, ..."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TABLE = FirstMatch(PATTERNS)
 
 @lru_cache(NAMES_KEPT)
 def kernel_class(name: str) -> KernelClass:
-    """What a kernel does; `OTHER` when no line of the table explains its name."""
+    """The class of a kernel by its name; `OTHER` if no line of the table matches."""
     if is_communication(name):
         return KernelClass.COMMUNICATION
     if (made := generated(name)) is not None:

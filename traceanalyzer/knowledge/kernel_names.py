@@ -1,6 +1,6 @@
-"""Tells from a kernel's name whether it communicates, and whether it uses tensor cores.
+"""Detects by name whether a kernel communicates, and whether it uses tensor cores.
 
-Tables of patterns, first match wins; tests/knowledge/test_kernel_names.py holds an example of each line.
+In each table of patterns the first match decides; tests/knowledge/test_kernel_names.py has an example of each line.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LIBRARY = re.compile(
 _CUSTOM = FirstMatch(
     (pattern, True)
     for pattern in (
-        # vLLM, SGLang, AITER, TensorRT-LLM and FlashInfer: reductions over peers' memory, alone or with what follows.
+        # vLLM, SGLang, AITER, TensorRT-LLM and FlashInfer: reductions over peers' memory, also fused with other work.
         r"cross_device_reduce|(one|two)_?shot_?(all_?reduce|lamport)|all_?reduce_\w*(one|two)_?shot",
         r"all_?reduce_fusion|quick_?reduce|lamport_style|userbuffers_",
         r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)\w*kernel",
         # PyTorch's symmetric memory, NVSHMEM, and Microsoft's libraries.
         r"multimem_|symmetric_memory|symm_mem|all_to_all_vdev|\b(barrier|put_signal|wait_signal)_kernel",
         r"nvshmem|mscclpp|ctran_|hcom_|lccl",
-        # Exchange of tokens among experts: DeepEP, MORI, TensorRT-LLM.
+        # Token exchange between experts: DeepEP, MORI, TensorRT-LLM.
         r"deep_ep::\w+::(dispatch|combine|notify|cached_notify|barrier|clean)|(\b|\d)Ep(Dispatch|Combine)\w*",
         r"moe_?all_?to_?all|moe_a2a_|mnnvl_moe",
     )
@@ -34,26 +34,26 @@ _CUSTOM = FirstMatch(
 _ARGUMENTS = re.compile(r"[<(].*", re.DOTALL)
 
 _MATRIX_UNITS: tuple[tuple[str, bool | None], ...] = (
-    # Generated code: its numbers are serial numbers. Templates (tem) hold products, on which unit is not said.
+    # Generated code: numbers in its names are serial numbers. Templates (tem) are matrix products on an unknown unit.
     (r"^triton_tem_", None),
     (r"^triton_(poi|per|red|for)_", False),
-    # Kernels beside the products, in libraries whose names would tell otherwise.
+    # Auxiliary kernels of libraries whose names would match a pattern of products below.
     (r"flash_bwd_(dot_do_o|convert_d|clear_d)|splitkv_?combine|BwdPreprocess|BwdPostprocess|FwdCombine|repack", False),
     (r"prepare_varlen|attention\w*_reduce_kernel|deep_gemm::(transpose|pack|smxx_(layout|clean))", False),
     (r"SubTensorOp|OpTensor", False),
     (r"^(void )?at::native::(?!tinygemm)|at_cuda_detail|cub::|thrust::|multi_tensor_apply", False),
-    # Arithmetic outside of matrix units, by the library's own word.
+    # Arithmetic on vector units, as named by the library.
     (r"simt|ffma|sgemm|scudnn|gemv|gemmSN|gemmk1|dot_kernel|splitKreduce|f32_aligned\w*_sm(50|70|75)", False),
     (r"miopenGcnAsmConv1x1|winograd|fft|precomputed_convolve|(dgrad|wgrad)_(engine|alg0|alg1)", False),
-    # NVIDIA: the shape of the matrix instruction, or the library's word for it.
+    # NVIDIA: the shape of the matrix instruction, or the library's name for it.
     (r"(?<![a-z])[hsdci](884|1688|8816|16816|16832|161616|16864)(?!\d)|(?<![a-z])d884gemm", True),
     (r"tensorop|tensor\d+x\d+x\d+|[hiqdb]mma(?![a-z])|wgmma|gmma|umma|tcgen05|MMA_Atom|CollectiveMma|tinygemm", True),
     (r"nvjet|xmma_(cudnn|(\w+_)?implicit_gemm|gemm|sparse|warp_specialized)|sm\d+_xmma", True),
-    (r"first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group|dgrad_1x1_stride_2x2", True),  # cuDNN, half
+    (r"first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group|dgrad_1x1_stride_2x2", True),  # cuDNN, fp16
     (r"flash_(fwd|bwd)|flash::|fmha|FlashAttn|mha_(fwd|bwd)|native_sdpa|deep_gemm|marlin|machete", True),
     # AMD: MFMA (CDNA) and WMMA (RDNA) instructions; Tensile writes MI16x16, CK xdl(ops), MIOpen gtcx.
     (r"mfma|wmma|xdlops|xdl_|_xdl|Cijk_.*_MI\d|igemm_\w+_gtcx|ck_tile.*(Fmha|Gemm)", True),
-    # Products whose names would tell of matrix units.
+    # Products whose names would show matrix units if they used them.
     (r"dgemm|cgemm|zgemm|implicit_convolve|Cijk_.*(_MT\d|PostGSU)", False),
 )
 _NO_PRODUCTS: tuple[tuple[str, bool | None], ...] = (
@@ -63,12 +63,12 @@ _NO_PRODUCTS: tuple[tuple[str, bool | None], ...] = (
 )
 
 READ = 1000
-"""Characters of a name that are looked at. What decides stands within the first 600 of all 544 names of the corpus, of
-which the longest has 5,123; reading more only takes time."""
+"""Number of characters of a name that are searched. In all 544 names of the corpus, of which the longest has 5,123
+characters, the deciding word is within the first 600; searching more only takes time."""
 
 NAMES_KEPT = 1 << 20
-"""Names whose answers are kept, because several analyses and rules ask for each. A trace with more distinct names would
-find none of them again, as each pass over them would throw out what the next one needs first."""
+"""Number of names in the cache, which several analyses and rules use. In a trace with more distinct names no lookup
+would hit, because each pass over the names evicts those that the next pass needs first."""
 
 _TABLE = FirstMatch(_MATRIX_UNITS)
 _BESIDE = FirstMatch(_NO_PRODUCTS)
@@ -76,18 +76,18 @@ _MAY_MULTIPLY = re.compile(
     r"(?<!fb)gemm|gemv|matmul|(?<!ge)mm_|_mm|conv|attn|attention|sdpa|mha|mla_|moe|linear(?!iz|comb)|ssd|chunk|mlp|dot",
     re.IGNORECASE,
 )
-"""Words of kernels that may hold a product, whatever else they do."""
+"""Words of kernels that may contain a matrix product among other work."""
 
 
 @lru_cache(NAMES_KEPT)
 def is_library_collective(name: str) -> bool:
-    """Whether a kernel is one of a collective library (NCCL, RCCL, oneCCL, HCCL), by its own name."""
+    """Whether a kernel's name is that of a collective library (NCCL, RCCL, oneCCL, HCCL)."""
     return _LIBRARY.search(name) is not None
 
 
 @lru_cache(NAMES_KEPT)
 def is_communication(name: str) -> bool:
-    """Whether a kernel exchanges data with other devices, of a collective library or a program's own, by its name."""
+    """Whether a kernel's name shows an exchange of data with other devices, by a collective library or other code."""
     if is_library_collective(name):
         return True
     base = _ARGUMENTS.sub("", name[:READ].replace("(anonymous namespace)", ""))
@@ -96,7 +96,7 @@ def is_communication(name: str) -> bool:
 
 @lru_cache(NAMES_KEPT)
 def uses_tensor_cores(name: str) -> bool | None:
-    """Whether a kernel computes on matrix units (tensor cores, MFMA); None when its name does not prove either."""
+    """Whether a kernel computes on matrix units (tensor cores, MFMA); None if its name does not show it."""
     if is_communication(name):
         return False
     text = name[:READ]

@@ -1,8 +1,8 @@
-"""How fast the links between GPUs are, by their vendors' data sheets.
+"""Bandwidth of the links between GPUs, from their vendors' data sheets.
 
-Figures are GB/s (10^9 bytes per second) in one direction, all links of one GPU together. Data sheets of NVLink and
-Infinity Fabric give both directions; half of that is here. A GPU whose data sheet names no link for a group of more
-than two has its PCIe slot.
+Figures are in GB/s (10^9 bytes per second), in one direction, for all links of one GPU together. Data sheets of NVLink
+and Infinity Fabric give the sum of both directions; the table has half of it. A GPU whose data sheet names no link for
+groups of more than two has its PCIe slot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.trace.model import Device
 
-# Columns are two blanks apart; models are those of `gpus`.
+# Columns are separated by two blanks; models are those of `gpus`.
 _TABLE = """
 model           link             GB/s  from
 V100S           PCIe             16    PCIe 3.0 x16, NVIDIA V100S data sheet (2020)
@@ -43,18 +43,18 @@ MI355X          Infinity Fabric  537   AMD Instinct MI355X data sheet (2025)
 
 
 class Link(msgspec.Struct, frozen=True):
-    """What connects the GPUs of a machine."""
+    """The link between the GPUs of a machine."""
 
     name: str
     """`NVLink`, `PCIe` or `Infinity Fabric`."""
     bandwidth: float
-    """GB/s in one direction, all links of a GPU together."""
+    """Bandwidth in GB/s in one direction, for all links of a GPU together."""
     source: str
-    """Document of the vendor that has the figure."""
+    """Vendor document with the figure."""
 
 
 def between(devices: Iterable[Device]) -> Link | None:
-    """The link of all devices of a trace; None where they differ, or where it is unknown."""
+    """The link of all devices of a trace; None if the devices differ or the link is unknown."""
     gpu = gpus.only(devices)
     return None if gpu is None else _LINKS.get(gpu.name)
 

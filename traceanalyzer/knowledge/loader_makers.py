@@ -1,4 +1,4 @@
-"""Libraries that make a DataLoader themselves, so that the program has no call of `DataLoader(...)` to change."""
+"""Libraries that create the DataLoader themselves, so that the program has no call of `DataLoader(...)` to change."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import msgspec
 
 
 class LoaderMaker(msgspec.Struct, frozen=True):
-    """A library whose loop asks its own loader for batches."""
+    """A library whose loop creates and reads its own loader."""
 
     title: str
-    """What its users call it."""
+    """The name of the library for users."""
     frames: re.Pattern[str]
-    """Found in the Python frames around the waits for batches."""
+    """Searched in the Python frames around the waits for batches."""
     workers: str | None
-    """Code that asks it for worker processes; None where it has none, or they do not help."""
+    """Code that sets its number of worker processes; None if there is no setting, or workers do not help."""
 
 
 LOADER_MAKERS = (
-    # PipelineIterator over a DataLoader; pipelines that make several items of an input refuse more than one worker.
+    # PipelineIterator over a DataLoader; pipelines that split an input into several items refuse more than one worker.
     LoaderMaker("transformers.pipeline", re.compile(r"(?:^|[/\\])transformers[/\\]pipelines[/\\]"), None),
     LoaderMaker(
         "transformers.Trainer",
@@ -28,14 +28,14 @@ LOADER_MAKERS = (
     ),
     LoaderMaker("detectron2", re.compile(r"(?:^|[/\\])detectron2[/\\]engine[/\\]"), "cfg.DATALOADER.NUM_WORKERS = 4"),
 )
-"""By their sources: transformers/pipelines/base.py and trainer.py, detectron2/data/build.py."""
+"""Sources: transformers/pipelines/base.py and trainer.py, detectron2/data/build.py."""
 
 
 def maker(frame: str) -> LoaderMaker | None:
-    """The library that a frame, `path(line): function`, belongs to; None if it makes no loaders."""
+    """The library that a frame, `path(line): function`, belongs to; None if it creates no loaders."""
     return next((known for known in LOADER_MAKERS if known.frames.search(frame)), None)
 
 
 def named(title: str | None) -> LoaderMaker | None:
-    """The library of this title."""
+    """The library with this title, or None."""
     return next((known for known in LOADER_MAKERS if known.title == title), None)

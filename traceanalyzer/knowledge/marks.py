@@ -1,4 +1,4 @@
-"""Names by which PyTorch marks steps, loaders, optimizers and collectives on host threads."""
+"""Recognizes the names by which PyTorch marks steps, loaders, optimizers and collectives on host threads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 _BACKWARD = re.compile(r"Backward\d{0,2}\Z", re.ASCII)
 _NO_OPERATOR = re.compile(r"[\s#\[]")
-"""What names of operators, of functions of autograd and of compiled kernels never hold."""
+"""Characters that never occur in names of operators, autograd functions and compiled kernels."""
 _ACCELERATOR = re.compile(
     r"cudnn(?!_is_acceptable)|cuda|miopen|nccl|rccl|xccl|hccl|mtia|\b[nxh]pu|flash_attention(?!\w*_for_cpu)",
     re.IGNORECASE,
 )
 
 COUNTERS = "cuda_profiler_range"
-"""Category of the events of CUPTI's range profiler, which hold hardware counters."""
+"""Category of the events of CUPTI's range profiler, which contain hardware counters."""
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu|musa)GraphLaunch")
 
@@ -26,10 +26,10 @@ COLLECTIVES = frozenset(
     for backend in ("nccl", "gloo")
     for operation in ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
 )
-"""Host ranges that count as communication in the step breakdown, as the TensorBoard plugin had them."""
+"""Host ranges that count as communication in the step breakdown, as in the TensorBoard plugin."""
 
 DATA_PARALLEL = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
-"""Wrappers of the whole model, which are not rows of operator tables."""
+"""Ranges of wrappers of the whole model, which are not rows of operator tables."""
 
 
 def step_number(name: str) -> int | None:
@@ -39,23 +39,23 @@ def step_number(name: str) -> int | None:
 
 
 def is_step(name: str) -> bool:
-    """Whether it is a step that the profiler's schedule marked."""
+    """Whether a name is a step mark of the profiler's schedule."""
     return step_number(name) is not None
 
 
 def is_dataloader(name: str) -> bool:
-    """Whether it is the wait for a batch: `enumerate(DataLoader)#<Iter>.__next__`, `enumerate(DataPipe)#<name>`."""
+    """Whether a name is the wait for a batch: `enumerate(DataLoader)#<Iter>.__next__`, `enumerate(DataPipe)#<name>`."""
     loader = name.startswith("enumerate(DataLoader)#") and name.endswith(".__next__")
     return loader or name.startswith("enumerate(DataPipe)#")
 
 
 def is_optimizer_step(name: str) -> bool:
-    """Whether it is a step of an optimizer: `Optimizer.step#<class>.step`."""
+    """Whether a name is an optimizer step: `Optimizer.step#<class>.step`."""
     return name.startswith("Optimizer.step")
 
 
 def is_optimizer(name: str) -> bool:
-    """Whether it is any call of an optimizer: its step, or `Optimizer.zero_grad#<class>.zero_grad`."""
+    """Whether a name is any optimizer call: its step, or `Optimizer.zero_grad#<class>.zero_grad`."""
     return name.startswith("Optimizer.")
 
 
@@ -65,22 +65,22 @@ def passes(name: str) -> tuple[str, ...]:
 
 
 def is_wrapper(name: str) -> bool:
-    """Whether it surrounds operators without being one: a call of an optimizer, or of the whole model's wrapper."""
+    """Whether a name is a range around operators: an optimizer call, or a wrapper of the whole model."""
     return name in DATA_PARALLEL or is_optimizer(name)
 
 
 def is_namespaced(name: str) -> bool:
-    """Whether it is registered with PyTorch's dispatcher or part of C++ (`aten::mm`), and no range in Python code."""
+    """Whether a name is that of a dispatcher operator or C++ function (`aten::mm`), not of a range in Python code."""
     return "::" in name
 
 
 def is_backward(name: str) -> bool:
-    """Whether it is a function of autograd: `MmBackward0`, `MyFunctionBackward`."""
+    """Whether a name is an autograd function: `MmBackward0`, `MyFunctionBackward`."""
     return _BACKWARD.search(name) is not None
 
 
 def is_mark_among_operators(name: str) -> bool:
-    """Whether an event that the trace calls an operator is a range that a program or a framework set.
+    """Whether an event with the category of operators is a range of a program or framework.
 
     Until 2022-04 all ranges were written as operators; some of `torch.compile`, such as `Torch-Compiled Region: 0/0`,
     still are.
@@ -91,15 +91,15 @@ def is_mark_among_operators(name: str) -> bool:
 
 
 def is_graph_launch(name: str) -> bool:
-    """Whether it is a runtime or driver call that launches a captured graph of kernels."""
+    """Whether a name is a runtime or driver call that launches a captured graph."""
     return _GRAPH_LAUNCH.match(name) is not None
 
 
 def is_collective(name: str) -> bool:
-    """Whether it is a host range of a collective."""
+    """Whether a name is a host range of a collective."""
     return name in COLLECTIVES
 
 
 def is_of_accelerator(name: str) -> bool:
-    """An operator, annotation, call or category of events that exists only where an accelerator works."""
+    """Whether a name is an operator, annotation, call or category that occurs only with an accelerator."""
     return _ACCELERATOR.search(name) is not None

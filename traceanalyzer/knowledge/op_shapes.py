@@ -1,7 +1,7 @@
-"""What input shapes alone tell of a call: elements of its output, and elements read and written.
+"""Counts from input shapes alone the output elements of a call, and the elements read and written.
 
-Only operators whose output follows from the shapes alone have a model; all others have none. Elements are
-counted, not bytes: printed tables have shapes but no types. `op_models` knows more where a trace says more.
+Only operators whose output shape follows from the input shapes have a model. Elements are counted, not bytes, because
+printed tables have shapes but no types. `op_models` computes more from the arguments in traces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 Shape = tuple[int, ...]
 
 _SHAPES = msgspec.json.Decoder(list[tuple[Annotated[int, msgspec.Meta(ge=0)], ...]])
-"""Checks what it reads at C speed: a trace may have as many lists of shapes as events."""
+"""Validates while decoding, at C speed, because a trace may have as many lists of shapes as events."""
 
 
 def words(text: str) -> frozenset[str]:
@@ -27,7 +27,7 @@ BINARY = words(
     "bitwise_and bitwise_or threshold_backward sigmoid_backward tanh_backward gelu_backward silu_backward "
     "addcmul addcdiv where masked_fill masked_fill_ mse_loss lerp atan2 fmod remainder"
 )
-"""Operators whose result has the common shape of their tensors."""
+"""Operators whose result has the broadcast shape of their tensors."""
 UNARY = words(
     "relu relu_ clamp_min clamp_max clamp clamp_ neg exp log sqrt rsqrt sigmoid tanh gelu silu abs sin cos erf "
     "reciprocal bitwise_not logical_not dropout native_dropout _softmax _log_softmax softmax log_softmax clone "
@@ -37,7 +37,7 @@ UNARY = words(
 
 
 class Implied(msgspec.Struct, frozen=True):
-    """Numbers of elements that a call works on."""
+    """Numbers of elements of a call."""
 
     output: int
     moved: int
@@ -45,17 +45,17 @@ class Implied(msgspec.Struct, frozen=True):
 
 
 def parse(text: str | None) -> list[Shape] | None:
-    """Shapes of the arguments; () where an argument is not a tensor (or a scalar); None for anything else."""
+    """Parse the shapes of arguments, () for scalars and arguments other than tensors; None if the text is not valid."""
     if not text:
         return None
     try:
         return _SHAPES.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return None  # lists of tensors, which have no single shape, or something else
+        return None  # lists of tensors, which have no single shape, or other text
 
 
 def implied(operator: str, shapes: list[Shape]) -> Implied | None:
-    """Elements of one call of an operator, or None where there is no model."""
+    """Elements of one call of an operator, or None without a model."""
     name = operator.removeprefix("aten::")
     tensors = [shape for shape in shapes if shape]
     output = _output(name, shapes, tensors)
@@ -87,7 +87,7 @@ def _product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | No
 
 
 def _matrix_product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
-    """`mm(a, b)`, `addmm(bias, a, b)`, `linear(x, weight, bias)`."""
+    """Output shape of `mm(a, b)`, `addmm(bias, a, b)`, `linear(x, weight, bias)`; None if the shapes do not fit."""
     if name == "linear":
         if len(tensors) < 2 or len(tensors[1]) != 2 or tensors[0][-1] != tensors[1][1]:
             return None
@@ -99,7 +99,7 @@ def _matrix_product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Sha
 
 
 def broadcast(shapes: list[Shape]) -> Shape | None:
-    """The common shape of tensors that are broadcast together, or None if they do not fit."""
+    """The broadcast shape of tensors, or None if their shapes do not fit."""
     result: list[int] = []
     for axis in range(1, max(map(len, shapes)) + 1):
         sizes = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}

@@ -1,8 +1,8 @@
-"""What PyTorch's profiler costs the host per event, as measured by `python -m examples.lab overhead`.
+"""Host time that PyTorch's profiler takes per event, as measured by `python -m examples.lab overhead`.
 
-The figures are data, in `profiler_overhead.json`, with the machine and the versions that they were measured with. They
-are CPU time of the thread that records. Another machine or another version has others, so an estimate subtracts
-between nothing and these figures from the host's time.
+The figures are in `profiler_overhead.json`, with the machine and the versions of the measurement. They are CPU time of
+the recording thread. Other machines and versions differ, so an estimate subtracts between nothing and these figures
+from the host's time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class EventCost(msgspec.Struct, frozen=True):
     """CPU time in ns per event."""
 
     low_ns: float
-    """A quarter of the rounds is below."""
+    """Lower quartile over the rounds."""
     median_ns: float
     high_ns: float
-    """A quarter of the rounds is above."""
+    """Upper quartile over the rounds."""
 
 
 class Overhead(msgspec.Struct, frozen=True):
-    """One run of the script."""
+    """Results of one run of the script."""
 
     measured: str
-    """When, in UTC, as ISO 8601 has it."""
+    """Time of the measurement in UTC, in ISO 8601 format."""
     cpu: str
     """Name of the processor."""
     cores: int
@@ -37,9 +37,9 @@ class Overhead(msgspec.Struct, frozen=True):
     torch: str
     rounds: int
     operator: EventCost
-    """An operator (`cpu_op`), without any option of the profiler."""
+    """An operator (`cpu_op`) without further profiler options."""
     shapes: EventCost
-    """What `record_shapes` adds to an operator of three tensors."""
+    """Additional time for an operator of three tensors with `record_shapes`."""
     memory: EventCost
     """An allocation or a release (`[memory]`), with `profile_memory`."""
     frame: EventCost
@@ -50,5 +50,5 @@ class Overhead(msgspec.Struct, frozen=True):
 
 @cache
 def overheads() -> tuple[Overhead, ...]:
-    """All runs of the script that were kept, the oldest first."""
+    """All stored runs of the script, oldest first."""
     return msgspec.json.decode(_FILE.read_bytes(), type=tuple[Overhead, ...])

@@ -1,8 +1,8 @@
-"""Whose code a Python frame is: the program's own, a library's, or the interpreter's.
+"""Finds the owner of the code of a Python frame: the program, a library, or the interpreter.
 
-The profiler names a frame `path(line): function` and cuts the path at the entry of `sys.path` that it was imported
-from, so that code of installed packages begins with the name of the package (`torch/nn/functional.py`) unless the
-folder of packages shows (`.../site-packages/torch/...`).
+The profiler names a frame `path(line): function` and strips the `sys.path` entry from the path. So the paths of
+installed packages begin with the package (`torch/nn/functional.py`), unless the folder of packages is kept
+(`.../site-packages/torch/...`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _INSTALLED = re.compile(
     r"|[/\\]torch[/\\](?:nn|utils|autograd|optim|cuda|distributed|fx|jit|profiler|amp|_[a-z]+)[/\\]"
     r"|torchinductor_|torch_extensions[/\\]"
 )
-"""Parts of paths that only installed packages, the standard library, PyTorch and what it compiles have."""
+"""Parts of paths that occur only in installed packages, the standard library, PyTorch and code that it compiles."""
 
 _CELL = ("<ipython-input", "<stdin>", "<cell ")
-"""What people type into an interpreter or a notebook."""
+"""Code typed into an interpreter or a notebook."""
 
 _GENERATED = re.compile(
     r"<(?:string|eval_with_key|frozen [\w.]+|attrs generated [\w. ]+|__array_function__ internals)>"
     r"(?:\.[0-9]+)?",
     re.ASCII,
 )
-"""Code that is in no file: `<string>`, `<frozen importlib._bootstrap>`, `<eval_with_key>.5`."""
+"""Code without a file: `<string>`, `<frozen importlib._bootstrap>`, `<eval_with_key>.5`."""
 
 _LIBRARIES = """
     torch torchvision torchaudio torchtext torchdata torchrec torchtitan torchtune torchao torchmetrics torchcodec
@@ -42,7 +42,7 @@ _LIBRARIES = """
     torch_npu torch_xla intel_extension_for_pytorch setuptools pkg_resources _pytest pytest IPython ipykernel
 """
 LIBRARIES = frozenset(_LIBRARIES.split())
-"""First parts of paths of packages that programs install."""
+"""First parts of paths of third-party packages."""
 
 _STANDARD = """
     __future__ _collections_abc _weakrefset abc argparse ast asyncio base64 bisect codecs collections concurrent
@@ -54,7 +54,7 @@ _STANDARD = """
     timeit token tokenize traceback types typing unittest urllib uuid warnings weakref xml zipfile zipimport zoneinfo
 """
 STANDARD = frozenset(_STANDARD.split())
-"""Modules of the standard library that occur in traces, without those whose names programs give to files of theirs."""
+"""Standard library modules that occur in traces, except those whose names are common for files of programs."""
 
 _PASSING = re.compile(
     r"_?_?(?:wrapped_)?call(?:_impl|_func|_function)?_?_?|_?wrapp(?:er|ed)\w*|_?inner\w*|_fn|decorate_\w+|decorator"
@@ -62,21 +62,21 @@ _PASSING = re.compile(
     r"|__get(?:attr|item|attribute)?__|__set(?:attr|item)?__|compile_wrapper|_?run|_?wait\w*|_?acquire|_?get"
     r"|apply|_apply|<(?:lambda|listcomp|setcomp|dictcomp|genexpr|module)>"
 )
-"""Functions of libraries that say nothing of what is done: they pass a call on, or wait for one."""
+"""Library functions that only forward or await a call, so that their names do not describe the work."""
 
 _THIN = re.compile(
     r"(?:^|[/\\])torch[/\\](?:(?:nn[/\\])?functional|_tensor|_ops|_VF|_jit_internal|_meta_registrations|overrides|hub"
     r"|cuda[/\\](?:__init__|streams|graphs)|autograd[/\\]\w+|_dynamo[/\\]eval_frame|_compile|_higher_order_ops[/\\]\w+"
     r"|_inductor[/\\](?:output_code|utils)|_functorch[/\\](?:_aot_autograd[/\\])?\w+|utils[/\\]_\w+)\.py$"
 )
-"""Files of PyTorch whose functions are calls of an operator or the runtime, whose caller is the owner."""
+"""Files of PyTorch whose functions only call an operator or the runtime, so that their caller is the owner."""
 
 _ANONYMOUS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
-"""Functions without a name, `<lambda>` or `<listcomp>`, which belong to the function around them."""
+"""Functions without a name, `<lambda>` or `<listcomp>`, which belong to the enclosing function."""
 
 
 class PythonFrame(msgspec.Struct, frozen=True):
-    """A frame's name, taken apart."""
+    """The parts of the name of a frame."""
 
     path: str
     line: int
@@ -84,7 +84,7 @@ class PythonFrame(msgspec.Struct, frozen=True):
 
 
 def parse(name: str) -> PythonFrame | None:
-    """Take `path(line): function` apart; None for built-in functions and calls of modules, which have no line."""
+    """Split `path(line): function`; None for built-in functions and module calls, which have no line."""
     head, separator, function = name.partition("): ")
     path, bracket, line = head.rpartition("(")
     if not (separator and bracket and line.isascii() and line.isdigit() and len(line) < 10):
@@ -93,15 +93,15 @@ def parse(name: str) -> PythonFrame | None:
 
 
 def is_own(name: str) -> bool:
-    """Whether a frame is a named function of the program itself, and neither a library's nor the interpreter's."""
+    """Whether a frame is a named function of the program, not of a library or the interpreter."""
     frame = parse(name)
     return frame is not None and _is_own_path(frame.path) and _ANONYMOUS.fullmatch(frame.function) is None
 
 
 def is_telling_library(name: str) -> bool:
-    """Whether a frame is a function of an installed library whose name says what is done.
+    """Whether a frame is a function of an installed library whose name describes the work.
 
-    Functions of the standard library and those that only pass a call on are not.
+    Functions of the standard library and those that only forward a call are not.
     """
     frame = parse(name)
     if frame is None or _is_own_path(frame.path) or _GENERATED.fullmatch(frame.path) is not None:
@@ -127,5 +127,5 @@ def _is_standard(path: str) -> bool:
 
 
 def _package(path: str) -> str:
-    """The first part of a path that is cut at `sys.path`: a package or the module itself."""
+    """The first part of a path relative to `sys.path`: a package or module."""
     return path.replace("\\", "/").removeprefix("./").partition("/")[0].removesuffix(".py")

@@ -48,7 +48,7 @@ def _read_text(source: Source) -> TableDocument:
     document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)
     if not document.tables:
         raise UnusableInputError(
-            f"{source.name}: holds neither a profiler trace (JSON with a traceEvents list) nor a table of "
+            f"{source.name}: contains neither a profiler trace (JSON with a traceEvents list) nor a table of "
             f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
             f"{len(data):,} bytes"
         )

@@ -6,9 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
-import msgspec
-
-from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers.answers import Answer, check
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean, clipped
 from traceanalyzer.report.message import Message, Text
@@ -120,54 +118,40 @@ _RANKS = Text(
 
 
 def render(found: WhatIf, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
-    """A prediction as text.
+    """Render a prediction as text.
 
     Args:
         found: The prediction.
         format: One of `FORMATS`.
-        top: Rows of the table of what would help; 20 if None. JSON always holds all.
-        language: What people read is in this language.
+        top: Number of rows of the table of possible savings; 20 if None. JSON always contains all rows.
+        language: Language of the texts.
 
     Raises:
         UsageError: There is no such format.
     """
-    title = language.text(_TITLE, name=clipped(clean(found.source.name), 200))
-    if format == "json":
-        return msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
-    if format == "markdown":
-        from traceanalyzer.renderers import markdown  # noqa: PLC0415 - jinja2 is slow to import
-
-        return markdown.fitted(MARK, found.generator, title, lambda rows: sections(found, rows), language, top)
-    if format == "html":
-        from traceanalyzer.renderers.html import plain_page  # noqa: PLC0415 - jinja2 is slow to import
-
-        return plain_page.render(found.generator, title, sections(found, top or _TOP), language)
-    if format == "terminal":
-        from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
-
-        return terminal.plain(lambda stream: show(found, stream, top, language, is_plain=True))
-    raise UsageError(f"{format}: no such format of a prediction; use one of {', '.join(FORMATS)}")
+    check(format, FORMATS, "prediction")
+    return _answer(found, language).render(format, top)
 
 
-def show(
-    found: WhatIf,
-    stream: TextIO = sys.stdout,
-    top: int | None = None,
-    language: Language = ENGLISH,
-    *,
-    is_plain: bool = False,
-) -> None:
+def show(found: WhatIf, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH) -> None:
     """Write it to a stream, in colour where that is a terminal that wants it."""
-    from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
+    _answer(found, language).show(stream, top)
+
+
+def _answer(found: WhatIf, language: Language) -> Answer:
+    name = clean(found.source.name)
 
     def header(width: int) -> str:
-        return language.text(_TITLE, name=terminal.fit(clean(found.source.name), width - 12))
+        from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
 
-    terminal.show_sections(header, sections(found, top or _TOP), stream, plain=is_plain, language=language)
+        return language.text(_TITLE, name=terminal.fit(name, width - 12))
+
+    title = language.text(_TITLE, name=clipped(name, 200))
+    return Answer(found, found.generator, MARK, title, header, lambda rows: sections(found, rows), _TOP, language)
 
 
 def sections(found: WhatIf, top: int) -> Iterator[Section]:
-    """What a prediction shows."""
+    """Build the sections of a prediction."""
     yield Section("prediction", _ANSWER, messages=tuple(_messages(found)), is_essential=True)
     if found.edits:
         rows = tuple(_edit(edit) for edit in found.edits)
@@ -224,7 +208,7 @@ def _messages(found: WhatIf) -> Iterator[Message]:
 
 
 def _change(edit: AppliedChange) -> Message:
-    """A change in words; what is to take no time is free, however that was asked for."""
+    """The text of a change; work without any time is called free for every kind of request."""
     kind = "free" if edit.kind == "speedup" and not edit.factor else edit.kind
     params = {"selector": clean(edit.selector), "factor": f"{edit.factor or 0:g}", "wait": edit.wait_ns}
     template = _KINDS[kind]

@@ -105,7 +105,7 @@ def trim(
     require_file(path)
     trace = load(path, progress)
     if not isinstance(trace, Trace):
-        raise UsageError(f"{path}: holds printed tables; only traces can be cut")
+        raise UsageError(f"{path}: contains printed tables; only traces can be cut")
     context = Context(trace)
     bounds = _of_steps(context, steps) if steps is not None else (*_of_time(trace, time_ns or (None, None)), ())
     chosen = _range(context, *bounds)

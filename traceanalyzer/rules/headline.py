@@ -21,9 +21,8 @@ from traceanalyzer.rules import (
     table_headline,
     typical_headline,
 )
-from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound, printed_communication
+from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 from traceanalyzer.rules.typical_headline import StepBound
 
 _BUSY = 0.8
@@ -271,27 +270,8 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
 
 
 def _of_table(facts: Facts) -> _Parts:
-    budget = Budget.of(facts.resources, is_estimate=True)
-    critical = budget.critical
-    if critical == "loader":
-        return _Parts({"input": budget.cap("loader", budget.loader)}, table_headline.TEXTS)
-    if critical == "host":
-        return _of_printed_host(facts, budget)
-    communication = printed_communication(facts)
-    if communication >= table_headline.MOSTLY * budget.gpu:
-        return _Parts({"communication": communication}, table_headline.TEXTS)
-    return _Parts({gpu_bound(facts): budget.gpu}, table_headline.TEXTS)
-
-
-def _of_printed_host(facts: Facts, budget: Budget) -> _Parts:
-    """What bounds a table whose host takes longest, as far as its rows show what the host does."""
-    if not budget.gpu:
-        return _Parts({} if _sign(facts) else {"host": budget.host}, _WITHOUT_GPU)
-    unseen = table_headline.unseen_waits(facts)
-    if not unseen:
-        return _Parts({"host": budget.host}, table_headline.TEXTS)
-    certain = budget.host - unseen
-    return _Parts({"host": certain} if certain > budget.gpu else {}, table_headline.AT_LEAST)
+    times, texts = table_headline.parts(facts)
+    return _Parts(times, texts or _WITHOUT_GPU)
 
 
 def _sign(facts: Facts) -> str | None:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import MODULES
+from traceanalyzer.rules.packages import entry_points
 from traceanalyzer.rules.rule import STAGES, Rule, Threshold
 
 GROUP = "traceanalyzer.rules"

@@ -126,4 +126,5 @@ RULE = Rule(
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
     ),
     trace=_trace,
+    stage="preview",
 )

@@ -6,10 +6,11 @@ from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.gpu_bound import UNNAMED
+from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound, printed_communication
 
-MOSTLY = 0.5
+_MOSTLY = 0.5
 """Share of the profiled time in waits for the device, and of device time in collectives, from which on they are named
 (own choice: most of it)."""
 
@@ -71,13 +72,50 @@ _WAITING = Text(
 )
 
 
+Parts = tuple[dict[str, float], dict[str, Text] | None]
+"""Times per step in ns by what bounds a table, and the sentences that say it; None: those of programs without a GPU."""
+
+
+def parts(facts: Facts) -> Parts:
+    """What bounds a table, as far as its sums and its rows show it."""
+    budget = Budget.of(facts.resources, is_estimate=True)
+    critical = budget.critical
+    if critical == "loader":
+        return _loader(budget)
+    if critical == "host":
+        return _host(facts, budget)
+    communication = printed_communication(facts)
+    if communication >= _MOSTLY * budget.gpu:
+        return {"communication": communication}, TEXTS
+    return {gpu_bound(facts): budget.gpu}, TEXTS
+
+
+def _loader(budget: Budget) -> Parts:
+    """Waits for batches, as far as the device's and the rest of the host's time cannot hide them."""
+    return {"input": min(budget.loader, budget.cap("loader", budget.loader))}, TEXTS
+
+
+def _host(facts: Facts, budget: Budget) -> Parts:
+    """The host, as far as rows show what it does."""
+    if not budget.gpu:
+        has_sign = facts.view is not None and sign(facts.view)
+        return ({} if has_sign else {"host": budget.host}), None
+    unseen = unseen_waits(facts)
+    if not unseen:
+        return {"host": budget.host}, TEXTS
+    certain = budget.host - unseen
+    if budget.loader > certain:
+        return _loader(budget)
+    return ({"host": certain} if certain > budget.gpu else {}), AT_LEAST
+
+
 def waiting(facts: Facts) -> Message | None:
     """The headline of a table without device times whose program mostly waits for the device; None for all others."""
     if facts.view is None or facts.resources.gpu_ns is not None:
         return None
     waits = [row for row, kind in facts.view.by_name if kind is RowKind.RUNTIME and is_sync(row.name)]
     time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
-    if not waits or time < MOSTLY * facts.step_ns:
+    if not waits or time < _MOSTLY * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
     return _WAITING(time=time, step=facts.step_ns, share=time / facts.step_ns, call=call)
@@ -86,12 +124,13 @@ def waiting(facts: Facts) -> Message | None:
 def unseen_waits(facts: Facts) -> float:
     """Host time per step that may be waits for the device in rows that are not printed, in ns; 0 if it is little.
 
-    The host waits at most as long as the device works.
+    The host waits at most as long as the device works, printed waits included.
     """
     run = facts.table
     if run is None or not run.cpu_ns or not run.cpu_hidden_share:
         return 0.0
-    waits = min(facts.host_per_step(run.cpu_hidden_share * run.cpu_ns), facts.resources.gpu_ns or 0.0)
+    most = max(0.0, (facts.resources.gpu_ns or 0.0) - facts.host_per_step(run.sync_ns or 0))
+    waits = min(facts.host_per_step(run.cpu_hidden_share * run.cpu_ns), most)
     return waits if waits >= _UNSEEN * facts.step_ns else 0.0
 
 

@@ -1,6 +1,6 @@
-"""The causal model: what a change of the program would do to its step, from the dependencies in a recording.
+"""The causal model: predicts how a change of the program affects its step time, from the dependencies in a recording.
 
-`model` builds and replays it, `edits` says what changes, `replay_error` and `critical_path` are its analyses.
+`model` builds and replays it, `edits` describes changes, `replay_error` and `critical_path` are its analyses.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NO_LENGTH = Text("skip-no-step-length", "the trace has no step longer than 0")
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is no model, or None."""
+    """The reason why there is no model, or None."""
     return None if context.once(window.find) else _NO_LENGTH()
 
 

@@ -1,4 +1,4 @@
-"""Applies edits to a graph: finds the points and events that they mean, and changes durations and causes."""
+"""Applies edits to a graph: selects their points and events, and changes durations and causes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _DIGITS = 9
-"""Of a share of time: so many digits are exact in floating point, whatever the order of edits."""
+"""Digits of a share of time; with so few, products in floating point do not depend on the order of edits."""
 _NO_TIMES = np.empty(0, np.int64)
 
 
@@ -43,7 +43,7 @@ def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[
         edits: The edits, in any order.
 
     Returns:
-        The changed graph; and for each device event its new position, or None if the events stay in their order.
+        The changed graph, and the new position of each device event, or None if the order of events is unchanged.
     """
     if not edits:
         return graph, None
@@ -55,7 +55,7 @@ def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[
 
 
 def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathered: Gathered) -> None:
-    """Add one edit to those that were gathered before."""
+    """Add one edit to `gathered`."""
     host = graph.host
     match edit:
         case Loader(floor, factor):
@@ -83,7 +83,7 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
 
 
 def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
-    """Which device events are among some rows of the device table and are judged."""
+    """Mask of the judged device events among some rows of the device table."""
     marked = np.zeros(len(context.trace.device), np.bool_)
     marked[rows] = True
     found: Bool = marked[device.row] & device.is_judged
@@ -91,7 +91,7 @@ def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
 
 
 def _is_in(values: I64, wanted: I64, size: int) -> Bool:
-    """Which values are among some rows of a table; negative ones are not."""
+    """Mask of the values that are among some rows of a table; negative values are not."""
     marked = np.zeros(size + 1, np.bool_)
     marked[wanted] = True
     marked[size] = False
@@ -99,13 +99,13 @@ def _is_in(values: I64, wanted: I64, size: int) -> Bool:
 
 
 def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
-    """Which points are judged ends of some calls, given by rows of the launch table."""
+    """Mask of the judged points that are ends of calls, given by rows of the launch table."""
     found: Bool = host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
     return found
 
 
 def _shrunk(host: HostPoints, gathered: Gathered) -> None:
-    """Multiply host time by the factors of the times in which it lies; where several overlap, by all of them."""
+    """Multiply host time by the factors of all intervals that contain it."""
     for _, own in members(host.chain) if gathered.host_times else ():
         edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
         if not len(edges):
@@ -123,13 +123,13 @@ def _shrunk(host: HostPoints, gathered: Gathered) -> None:
 
 
 def _shares(remains: F64, length: I64) -> F64:
-    """The share of some times that remains; all of those without length."""
+    """The remaining share of some times; 1 for those of length 0."""
     found: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), _DIGITS), 1.0)
     return found
 
 
 def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
-    """Where the factor of a thread's time changes, ascending, and its value from there to the next."""
+    """Times at which the factor of a thread changes, ascending, and the factor from each to the next."""
     parts = []
     for threads, start, end, factor in times:
         rows = np.flatnonzero(threads == thread)
@@ -139,14 +139,14 @@ def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
     factors = np.ones(len(edges))
     for part, factor in parts:
         change = np.zeros(len(edges) + 1, np.int64)
-        change[np.searchsorted(edges, part.start)] += 1  # both are distinct, and no start of a part is an end of it
+        change[np.searchsorted(edges, part.start)] += 1  # no time is both a start and an end, or twice one
         change[np.searchsorted(edges, part.end)] -= 1
         factors[np.cumsum(change)[:-1] > 0] *= factor
     return edges, factors
 
 
 def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
-    """How much time remains from the first edge to each time; before the first edge less than 0."""
+    """Remaining time from the first edge to each time; negative before the first edge."""
     piece = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 1)
     passed = times - edges[piece]
     remains: F64 = left[piece] + np.where(passed > 0, passed * factor[piece], passed)
@@ -154,7 +154,7 @@ def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
-    """Device events are removed; calls and operators that launch nothing else take no time."""
+    """Remove device events; calls and operators that launch nothing else take no time."""
     events = _events(context, graph.device, rows)
     gathered.dropped |= events
     launches, links = context.trace.launches, context.links
@@ -178,7 +178,7 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
 
 
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
-    """No host time passes between the first and the last launch of each step and thread, but the cost of one launch."""
+    """Replace host time between the first and last launch of each step and thread by the cost of one launch."""
     host = graph.host
     launches = context.trace.launches
     calls = distinct(context.links.launch[rows])
@@ -191,19 +191,19 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
     thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
     gathered.host_times.append((thread, start, end, 0.0))
     passed = np.append(0, np.cumsum(host.cost_ns))
-    # the launches in between happen at once, so that the cost comes after all of them
+    # the launches in between take no time, so that the cost comes after all of them
     removed = passed[lasts + 1] - passed[firsts + 1]
     gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(cost, removed))
 
 
 def _grouped(key: I64, values: I64) -> Iterator[tuple[int, I64]]:
-    """Ascending values by key."""
+    """Yield each key with its values in ascending order."""
     for number, rows in members(key):
         yield number, values[rows]
 
 
 def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
-    """The graph with everything that was gathered."""
+    """The graph with all gathered edits."""
     changed = Graph(_changed_host(graph.host, gathered), _changed_device(graph.device, gathered), graph.inputs)
     return _with_own_streams(changed, gathered.overlapped) if gathered.overlapped.any() else (changed, None)
 
@@ -219,7 +219,7 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
 
 
 def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
-    """By how much each wait for the loader shrinks, so that its host time is no more than the floor."""
+    """Factor of each wait for the loader that limits its host time to the floor."""
     wait, length = loader_waits(host)
     factor = np.full(len(length), gathered.loader_factor)
     if gathered.loader_floor_ns is not None:
@@ -243,7 +243,7 @@ def loader_waits(host: HostPoints) -> tuple[I64, I64]:
 
 def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
     shorter = np.maximum(_times(device.dur_ns, gathered.device_factor), gathered.device_floor_ns)
-    # a floor keeps an event from becoming shorter, but makes none longer
+    # a floor limits shortening, but lengthens no event
     dur = np.where(gathered.device_factor < 1, np.minimum(shorter, device.dur_ns), shorter)
     dropped = gathered.dropped
     return replace(
@@ -255,9 +255,9 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
 
 
 def _times(values: I64, factor: F64) -> I64:
-    """Products, rounded down so that a factor below 1 never lengthens; what is negative stays.
+    """Values times factors, rounded down so that a factor below 1 never lengthens; negative values are kept.
 
-    What is missing of a whole number by the last digits of the factor is not.
+    Products that miss an integer only by the last digits of the factor are rounded to it.
     """
     if (factor == 1).all():
         return values
@@ -267,7 +267,7 @@ def _times(values: I64, factor: F64) -> I64:
 
 
 def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
-    """Events that leave their stream wait for the one before them there, and no stream waits for them."""
+    """Move events to separate streams: they wait for their predecessor on the old one, and no stream waits for them."""
     device = graph.device
     size = int(device.stream.max()) + 1
     stream = np.where(moved, device.stream + size, device.stream)
@@ -291,9 +291,9 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
 
 
 def _left_out(device: DeviceChain, moved: Bool) -> I64:
-    """For each event that stays the gaps and durations of the events right before it on its stream that leave it.
+    """For each remaining event, the gaps and durations of the moved events directly before it on its stream.
 
-    Less than 0 where these overlap with what stays: their successor must not start later because they are gone.
+    Negative where these overlap with remaining events: their successor must not start later because they have moved.
     """
     passed = np.cumsum(device.gap_ns + device.dur_ns)
     position = np.arange(len(device))

@@ -1,4 +1,4 @@
-"""The causes that decided when the steps end: the critical path of a replay, as pieces that follow each other."""
+"""The critical path of a replay: the chain of causes that decided when the steps end, as consecutive pieces."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from traceanalyzer.trace.table import I64, Bool
 
 
 class Why(IntEnum):
-    """What passes between a cause and its effect."""
+    """Kind of time between a cause and its effect."""
 
     HOST = 0
     """Time of a host thread."""
     WAKE_UP = 1
-    """A call returns after the device is done."""
+    """From the end of device work to the return of a call that waits for it."""
     GAP = 2
     """From an event to the next one on its stream."""
     LAUNCH = 3
     """From a launch call to the start of its work."""
     EVENT_WAIT = 4
-    """From an event to one of another stream that waits for it."""
+    """From an event to an event of another stream that waits for it."""
     RUNS = 5
-    """A device event runs."""
+    """Duration of a device event."""
 
 
 class Pieces(msgspec.Struct, frozen=True):
-    """The critical path: pieces of time that do not overlap. Shapes (pieces,)."""
+    """The critical path as disjoint pieces of time. Shapes (pieces,)."""
 
     start_ns: I64
     end_ns: I64
     why: I64
     """One of `Why`."""
     point: I64
-    """The point at which a piece of host time or a wake-up ends; `NOTHING` for the others."""
+    """The point at which a piece of host time or a wake-up ends; `NOTHING` for other pieces."""
     event: I64
-    """The device event that runs or starts at its end; `NOTHING` for host time."""
+    """The device event that runs in the piece or starts at its end; `NOTHING` for host time."""
 
 
 def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
@@ -58,7 +58,7 @@ def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
     after = np.arange(len(nodes))
     after[place] = linked
     opens, last = _least_from_here(begin[nodes], after)
-    # what is still running when the next one of the path starts counts until then
+    # a piece ends no later than the next one starts
     until = np.where(last == np.arange(len(nodes)), end[nodes], np.minimum(end[nodes], opens[after]))
     since = opens.copy()
     since[linked] = np.minimum(until[place], opens[linked])
@@ -85,14 +85,14 @@ def critical(graph: Graph, times: Times, bounds: StepBounds) -> Pieces:
 
 
 def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
-    """For nodes of paths the least time of each node and all after it, and the last node of its path.
+    """For each node of a path, the least begin of it and all later nodes, and the last node of its path.
 
-    Clocks of devices differ a little from the host's, so that an effect may begin before its cause. Then the cause
-    counts no longer than until its effect. Each round looks twice as far ahead.
+    Device clocks differ slightly from the host's, so that an effect may begin before its cause. The cause then counts
+    only until its effect begins. Each round looks twice as far ahead.
 
     Args:
-        begin: When each node begins, in ns.
-        after: The node after each one; the last of a path has itself.
+        begin: Start of each node in ns.
+        after: The next node of each one; for the last of a path, the node itself.
     """
     least, jump = begin, after
     while True:
@@ -103,7 +103,7 @@ def _least_from_here(begin: I64, after: I64) -> tuple[I64, I64]:
 
 
 def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:
-    """The point or event with which the last step of each part ends, by its number among points and events."""
+    """The point or event at which the last step of each part ends, as a number among points and events."""
     found = []
     last = np.append(np.flatnonzero(np.diff(bounds.part)), len(bounds.part) - 1)
     ends = step_times.ends(bounds, times)
@@ -117,7 +117,7 @@ def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:
 
 
 def _causes(graph: Graph, times: Times) -> tuple[I64, I64]:
-    """For each point and then each event the cause that decided when it happens, and why."""
+    """For each point, then for each event, the cause that decided its time, and the kind of time between."""
     host, device = graph.host, graph.device
     points = len(host)
     ended, passed = np.append(times.end_ns, NEVER), np.append(times.point_ns, NEVER)
@@ -145,7 +145,7 @@ def _causes(graph: Graph, times: Times) -> tuple[I64, I64]:
 
 
 def _ancestors(cause: I64, last: I64) -> Bool:
-    """Which nodes some nodes depend on, themselves included; each round follows the causes twice as far."""
+    """Mask of the nodes that some nodes depend on, including them; each round follows the causes twice as far."""
     nobody = len(cause)
     jump = np.append(np.where(cause == NOTHING, nobody, cause), nobody)
     found = np.zeros(nobody + 1, np.bool_)

@@ -12,7 +12,7 @@ from traceanalyzer.trace.table import I64
 
 
 class Built(msgspec.Struct, frozen=True):
-    """A graph, and where to find in it what the steps are made of."""
+    """A graph, and the positions of its steps."""
 
     graph: Graph
     step_start: I64

@@ -1,4 +1,4 @@
-"""The calls of the runtime that the model holds, and the host threads that it follows."""
+"""Finds the runtime calls and the host threads of the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
 class Calls(msgspec.Struct, frozen=True):
-    """Calls of a window that launch work, wait or take memory, none within another; by thread, then by start."""
+    """Outermost calls of a window that launch work, wait or allocate memory, ordered by thread, then by start."""
 
     row: I64
     """Row in the launch table."""
@@ -24,11 +24,11 @@ class Calls(msgspec.Struct, frozen=True):
     start_ns: I64
     end_ns: I64
     waits: Bool
-    """Whether a call returns only when the device has done something: a synchronization, blocking copy, full queue."""
+    """Whether a call returns only after some device work: a synchronization, blocking copy, full queue."""
     allocates: Bool
-    """Whether a call takes or frees memory, for which it may wait."""
+    """Whether a call allocates or frees memory, for which it may wait."""
     of_row: I64
-    """For each row of the launch table the position of its call, of its outermost one if calls are nested."""
+    """For each row of the launch table, the position of its outermost call."""
 
     def __len__(self) -> int:
         return len(self.row)

@@ -1,7 +1,7 @@
-"""What decides how long the typical step takes, and what could take longer without harm?
+"""What decides how long the typical step takes, and what could take longer without delaying it?
 
-The critical path is the chain of causes that ends with the step: at each time exactly one thing for which its end
-waits. Its parts sum to the step. What is not on it has slack: it may take longer before the step does.
+The critical path is the chain of causes that ends with the step: at each time, the one activity that the end of the
+step waits for. Its parts sum to the step. All other work has slack: it can take longer without delaying the step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_operators import CriticalOperator, KernelWithSlack
-from traceanalyzer.simulation.path_waits import Wait
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -47,13 +46,13 @@ RESOURCES = (
     "unrecorded",
     "asleep",
 )
-"""What a part of the path is: waiting for the loader, host time, the way of a launch to the device, kernels, copies and
-fills, collectives, pauses between device events, the way back to a host that waits, work that was not recorded, a host
-that sleeps or waits in a Python function."""
+"""Resources of parts of the path: waiting for the loader, host time, launch latency, kernels, copies and fills,
+collectives, gaps between device events, return to the waiting host, unrecorded work, and a host that sleeps or waits in
+a Python function."""
 (LOADER, HOST, LAUNCH, COMPUTE, COPY, COMMUNICATION, GAP, WAKE_UP, UNRECORDED, ASLEEP) = range(len(RESOURCES))
 _OF_REASON = {Why.HOST: HOST, Why.WAKE_UP: WAKE_UP, Why.GAP: GAP, Why.LAUNCH: LAUNCH, Why.EVENT_WAIT: GAP}
 _CHAINS = {"loader": "loader", "host": "host", "launch": "host", "wake_up": "host", "communication": "communication"}
-"""The resource that a part of the path stands for where only four are distinguished; all others are the device's."""
+"""The resources that are grouped as `loader`, `host` or `communication`; all others count as that of the device."""
 _OWNERS = 30
 
 
@@ -74,66 +73,66 @@ class CriticalKernelClass(msgspec.Struct, frozen=True):
     """Time of the path in kernels of one class."""
 
     kernel_class: str | None
-    """Class of the kernels, one of those of the analysis `kernel_classes`; null where the name does not show it."""
+    """Class of the kernels, as in the analysis `kernel_classes`; null if the name does not show it."""
     ns_per_step: float
     """Time in ns per step."""
 
 
 class CriticalOwner(msgspec.Struct, frozen=True):
-    """Host time of the path in one owner, the innermost part of the program around it."""
+    """Host time of the path in one owner, the innermost part of the program that contains it."""
 
     ns_per_step: float
-    """Time in ns per step, waits for the loader included."""
+    """Time in ns per step, including waits for the loader."""
     name: str | None
-    """Name of the mark, class of the module, name of the function, operator or call, as of the analysis
+    """Name of the mark, class of the module, or name of the function, operator or call, as in the analysis
     `host_owners`; null for time in which nothing was recorded."""
     kind: str | None
-    """What the owner is, as in `host_owners`; null for no owner."""
+    """Kind of the owner, as in `host_owners`; null without an owner."""
     role: str | None
-    """What the work is for, as in `host_owners`; null if no name tells."""
+    """Purpose of the work, as in `host_owners`; null if no name shows it."""
     file: str | None
-    """File of the function, or of that of a module's forward pass; null where no stack tells."""
+    """File of the function, or of the forward function of a module; null without a recorded stack."""
     line: int | None
-    """Line of the function in the file; null where no stack tells."""
+    """Line of the function in the file; null without a recorded stack."""
 
 
 class CriticalStretch(msgspec.Struct, frozen=True):
     """A stretch of the path in one resource."""
 
     resource: str
-    """As of the parts; short stretches between longer ones count with the one before them."""
+    """Resource, as in the parts; short stretches are merged into the one before them."""
     start_ns: int
     """Start in ns since the start of the step."""
     duration_ns: int
     """Duration in ns."""
     mostly: str | None = None
-    """What takes at least half of it: the name of a kernel, copy or fill, or of an owner of host time; null where
-    nothing does."""
+    """Name of the kernel, copy or fill, or of the owner of host time, that takes at least half of it; null if none
+    does."""
 
 
 class CriticalPath(msgspec.Struct, frozen=True):
     """The critical path of the typical step."""
 
     steps: int
-    """Number of steps that the means are over."""
+    """Number of steps in the means."""
     step_ns: float
     """Mean duration of these steps in ns."""
     parts: tuple[CriticalPart, ...]
-    """Time by resource; all are listed and sum to the step."""
+    """Time by resource; all resources are listed and sum to the step."""
     kernel_classes: tuple[CriticalKernelClass, ...]
-    """Time of kernels by class, the greatest first."""
+    """Time of kernels by class, largest first."""
     operators: tuple[CriticalOperator, ...]
-    """Time by operator, the 30 with most of it."""
+    """Time by operator, the 30 largest."""
     stretches: tuple[CriticalStretch, ...]
     """The path of the step that is most like the mean, in the order of time; they sum to the step, and are at most
     100."""
     device_slack_ns_per_step: float | None
-    """Time in ns per step of device events any one of which could take twice as long without making the step longer;
+    """Time in ns per step of device events each of which, alone, could take twice as long without lengthening the step;
     null without device events."""
     owners: tuple[CriticalOwner, ...] = ()
-    """Host time of the path by owner, the 30 with most of it."""
+    """Host time of the path by owner, the 30 largest."""
     kernels_with_slack: tuple[KernelWithSlack, ...] = ()
-    """What could take twice as long, by name, the 10 with most such time."""
+    """Device events that could take twice as long, by name, the 10 with most such time."""
     device_ns_per_step: float | None = None
     """Time in ns per step of all device events, each in full; null without device events."""
     stretches_start_ns: int | None = None
@@ -172,13 +171,13 @@ def analyze(context: Context) -> CriticalPath:
 
 
 def bottleneck(found: Model, edits: Edits) -> str:
-    """What the step takes longest for with some edits: `loader`, `host`, `gpu` or `communication`."""
+    """The resource with most time on the path with some edits: `loader`, `host`, `gpu` or `communication`."""
     times = chains(found, edits)
     return max(times, key=lambda name: times[name])
 
 
 def chains(found: Model, edits: Edits) -> dict[str, int]:
-    """Time of the path in ns, over all steps, with some edits: of `gpu`, `host`, `loader` and `communication`."""
+    """Time of the path in ns over all steps, with some edits, by `gpu`, `host`, `loader` and `communication`."""
     graph, times, bounds = found.changed(edits)
     pieces = back_pointers.critical(graph, times, bounds)
     within = Intervals.union(step_times.starts(bounds, times), step_times.ends(bounds, times))
@@ -191,12 +190,12 @@ def chains(found: Model, edits: Edits) -> dict[str, int]:
 
 
 def _recorded(found: Model, pieces: Pieces) -> tuple[Pieces, I64]:
-    """The recorded path, cut where the host begins or ends to wait, and the resource of each piece."""
+    """The recorded path, cut where the host begins or ends to work, and the resource of each piece."""
     parts, wait = path_waits.told(found, pieces)
     resource = _resources(found, found.with_residuals, parts)
+    of_wait = np.array([HOST, ASLEEP, COMMUNICATION, UNRECORDED])
     is_host = resource == HOST
-    resource[is_host & (wait == Wait.ASLEEP)] = ASLEEP
-    resource[is_host & (wait == Wait.COLLECTIVE)] = COMMUNICATION
+    resource[is_host] = of_wait[wait[is_host]]
     return parts, resource
 
 
@@ -229,7 +228,7 @@ def _classes(found: Model, pieces: Pieces, times: I64, resource: I64) -> tuple[C
 
 
 def _of_one_step(found: Model, pieces: Pieces, resource: I64) -> tuple[int, tuple[CriticalStretch, ...]]:
-    """Start in ns of the step that a timeline shows, and its stretches; a model of its own if it is not modelled."""
+    """Start in ns of the step in the timeline, and its stretches; from a separate model if it is not modelled."""
     steps = program_steps(found.context)
     row = steps.middle
     starts = np.concatenate([part.step_start_ns for part in found.windows])
@@ -248,13 +247,13 @@ def _of_one_step(found: Model, pieces: Pieces, resource: I64) -> tuple[int, tupl
 
 
 def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
-    """The pieces without the host time in which collectives run on the CPU: no part of the program takes that."""
-    kept = (parts.why != Why.HOST) | (resource != COMMUNICATION)
+    """The pieces without host time that no part of the program takes: collectives on the CPU, and removed events."""
+    kept = (parts.why != Why.HOST) | ~np.isin(resource, (COMMUNICATION, UNRECORDED))
     return Pieces(parts.start_ns[kept], parts.end_ns[kept], parts.why[kept], parts.point[kept], parts.event[kept])
 
 
 def _owners(found: Model, pieces: Pieces, within: Intervals) -> tuple[CriticalOwner, ...]:
-    """Host time of the path by its owner, the most first."""
+    """Host time of the path by owner, largest first."""
     owned = path_owners.of_host(found, pieces)
     numbers, group = ranked(owned.owner)
     sums = sum_by(group, within.within(owned.start_ns, owned.end_ns), len(numbers)) / len(found.bounds.part)

@@ -1,4 +1,4 @@
-"""Device events with what holds them up: their launch, their stream, and events of other streams."""
+"""Device events and their causes: their launch, their stream, and events of other streams."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from traceanalyzer.trace.table import I64, Bool
 
 _FAR_LONGER = 2
 _LONGER_NS = 10_000
-"""A call that takes twice as long as usual, and 10 us, has done something else before it launched (own choices)."""
+"""A call that takes at least twice as long as usual, and 10 us, did other work before its launch (own choices)."""
 
 
 def build(
     context: Context, found: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
 ) -> tuple[DeviceChain, tuple[int, int]]:
-    """The events with what holds them up.
+    """The device events with their causes.
 
     Args:
         context: The trace.
-        found: Calls and device events of the window, and what ends the calls.
+        found: Calls and device events of the window, and the causes that end the calls.
         placed: The points of the host.
 
     Returns:
-        The table; and how many starts are inputs, because of work from before the recording or without a launch.
+        The table, and the numbers of starts that are inputs: after work from before the recording, and unlaunched.
     """
     calls, events, released = found
     points, start_of = placed.points, placed.call_start
@@ -75,8 +75,8 @@ def _launches(
 ) -> tuple[I64, I64]:
     """The point from which each event is launched, and the time from there to its start.
 
-    Work is launched from the start of its call; but where a call takes far longer than usual, because it loads code or
-    the queue is full, from its end. A call that waits for its own work has launched it before.
+    Work is launched at the start of its call, or at its end if the call takes far longer than usual, because it loads
+    code or the queue is full. A call that waits for its own work has launched it before.
     """
     usual = streams.latencies(context, calls, events, may_wait)
     heads = np.flatnonzero(events.is_head)
@@ -93,11 +93,11 @@ def _launches(
 
 
 def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamEvents, rows: I64) -> I64:
-    """For events whose launch is not recorded, how far the thread had come that launched what follows on the stream.
+    """For events without a recorded launch, the position of the thread that launched their successor on the stream.
 
     Returns:
-        The last point of this thread before each starts, and no later one than the launch of what follows;
-        `RECORDED` if the thread is unknown.
+        The last point of this thread before each starts, and no later than the launch of the successor;
+            `RECORDED` if the thread is unknown.
     """
     after = np.where(events.is_head, np.arange(len(events)), len(events))
     after = np.minimum.accumulate(after[::-1])[::-1][rows]
@@ -120,7 +120,7 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
 
 
 def _behind_unrecorded_work(context: Context, calls: Calls, events: StreamEvents) -> Bool:
-    """Which events are the first of their stream after work that was launched before the recording.
+    """Mask of the events that come first on their stream after work that was launched before the recording.
 
     What was launched after that work had ended is held up by something else.
     """

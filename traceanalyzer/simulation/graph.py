@@ -1,11 +1,11 @@
-"""The causal graph of a recording: what had to happen before each call of the runtime and each device event.
+"""The causal graph of a recording: the causes of each runtime call and each device event.
 
 Host threads are chains of points: starts and ends of calls, marks of steps and of the loader. The time from one point
-to the next is a fixed cost, unless something outside of the thread holds a point up: the device event for which a call
+to the next is a fixed cost, unless a point waits for a cause outside its thread: the device event for which a call
 waits, or a call of another thread. Device events form one chain for each stream; each starts no earlier than its launch
 plus a latency, the end of its predecessor plus a gap, and the event of another stream for which its stream waits.
 
-Every cause precedes its effect in the recording, so the recorded order is an order in which everything can be computed.
+Every cause precedes its effect in the recording, so all times can be computed in the recorded order.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from msgspec.structs import fields
 from traceanalyzer.trace.table import I64, Bool
 
 NOTHING = -1
-"""Stands for "no cause" where a cause is a position in a table."""
+"""Marks "no cause" where a cause is a position in a table."""
 
 RECORDED = -2
-"""Stands for a launch whose time is an input: the event starts no earlier than it was recorded to."""
+"""Marks a launch whose time is an input: the event starts no earlier than recorded."""
 
 
 class HostPoints(msgspec.Struct, frozen=True):
-    """Moments on host threads, by thread and then in the order of time. Shapes (points,)."""
+    """Points in time on host threads, ordered by thread, then by time. Shapes (points,)."""
 
     time_ns: I64
-    """When the recording shows it."""
+    """Recorded time of the point."""
     thread: I64
     """Row of the thread."""
     chain: I64
     """Number of the chain: points of one thread in one part of the recording."""
     cost_ns: I64
-    """Host time since the point before it in the chain; of the first one since the trace began."""
+    """Host time since the previous point of the chain; for the first point, since the start of the trace."""
     unblocked_ns: I64
-    """What a call that ends here would take if it waited for nothing; elsewhere as `cost_ns`."""
+    """Time of the call that ends here if it waited for nothing; for other points equal to `cost_ns`."""
     call: I64
     """Row of the runtime call that starts or ends here in the launch table; `NOTHING` for marks."""
     is_end: Bool
     """Whether a call ends here."""
     in_loader: Bool
-    """Whether the time since the point before it is a wait for the loader."""
+    """Whether the time since the previous point is a wait for the loader."""
     is_judged: Bool
     """Whether it is after the start of the first judged step, so that edits apply to the time before it."""
     held_by: I64
-    """The device event that must have ended; `NOTHING` where no event holds the point up."""
+    """The device event that must have ended before; `NOTHING` for none."""
     held_by_point: I64
-    """The point of another thread that must have passed; `NOTHING` where none holds the point up."""
+    """The point of another thread that must have passed before; `NOTHING` for none."""
     delay_ns: I64
     """From the end of that event, or from that point, to this one."""
 
@@ -59,31 +59,31 @@ class HostPoints(msgspec.Struct, frozen=True):
 
     @property
     def is_first(self) -> Bool:
-        """Which points are the first of their chain."""
+        """Mask of the first point of each chain."""
         first: Bool = self.chain != shifted(self.chain, NOTHING)
         return first
 
 
 class DeviceChain(msgspec.Struct, frozen=True):
-    """Device events, by stream and then in the order of their start. Shapes (events,)."""
+    """Device events, ordered by stream, then by start. Shapes (events,)."""
 
     row: I64
     """Row in the device table."""
     stream: I64
     """Number of the stream in the model, over all devices."""
     start_ns: I64
-    """When the recording shows it."""
+    """Recorded start of the event."""
     dur_ns: I64
-    """How long it runs."""
+    """Duration of the event."""
     gap_ns: I64
-    """From the end of its predecessor on the stream; of overlapping events less than 0."""
+    """From the end of its predecessor on the stream to its start; negative for overlapping events."""
     launch: I64
-    """The point at which its launch call starts; `NOTHING` where the launch does not hold it up, `RECORDED` where
-    nothing that was recorded explains the start."""
+    """The point at which its launch call starts; `NOTHING` if the event does not depend on the launch, `RECORDED` if no
+    recorded cause explains its start."""
     latency_ns: I64
-    """From the launch to the start; for `RECORDED` from the beginning of the trace."""
+    """From the launch to the start; for `RECORDED`, from the start of the trace."""
     waits_for: I64
-    """The event of another stream that must have ended; `NOTHING` for none."""
+    """The event of another stream that must have ended before; `NOTHING` for none."""
     wait_ns: I64
     """From the end of that event to the start."""
     is_judged: Bool
@@ -94,24 +94,24 @@ class DeviceChain(msgspec.Struct, frozen=True):
 
     @property
     def is_first(self) -> Bool:
-        """Which events are the first of their stream."""
+        """Mask of the first event of each stream."""
         first: Bool = self.stream != shifted(self.stream, NOTHING)
         return first
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What the model takes from the recording without a cause, as counts."""
+    """Numbers of times that the model takes from the recording because it knows no cause."""
 
     unrecorded_starts: int = 0
-    """Device events behind work that was launched before the recording."""
+    """Number of device events after work that was launched before the recording."""
     unlinked_starts: int = 0
-    """Device events whose launch is not recorded and that do not follow their predecessor directly."""
+    """Number of device events without a recorded launch that do not directly follow their predecessor."""
     unexplained_waits: int = 0
-    """Calls that wait for the device although no recorded event ended in them; they keep their duration."""
+    """Number of calls that wait for the device although no recorded event ended in them; they keep their duration."""
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """All points and events of a window with what holds them up."""
+    """All points and events of a window with their causes."""
 
     host: HostPoints
     device: DeviceChain
@@ -119,7 +119,7 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def joined(graphs: Sequence[Graph]) -> Graph:
-    """Several graphs as one; nothing connects them."""
+    """Join several graphs into one, without connections between them."""
     if len(graphs) == 1:
         return graphs[0]
     points = np.cumsum([0, *(len(graph.host) for graph in graphs)]).tolist()
@@ -145,6 +145,6 @@ def joined(graphs: Sequence[Graph]) -> Graph:
 
 
 def shifted(values: I64, first: int) -> I64:
-    """The value before each value."""
+    """Shift values by one position: the previous value of each."""
     before: I64 = np.concatenate((np.array([first], np.int64), values[:-1])) if len(values) else values
     return before

@@ -1,8 +1,8 @@
-"""Where does a host thread go on because of another one?
+"""Which points of a host thread continue after a call of another thread?
 
-The autograd engine runs backward passes on threads of its own, while the thread that asked for them waits; queues and
-locks do the same. Where a thread does nothing that is recorded for a while, and a call of another thread of its process
-ends meanwhile, the thread goes on after that call.
+The autograd engine runs backward passes on separate threads, while the calling thread waits; queues and locks do the
+same. If a thread records nothing for a while, and a call of another thread of its process ends meanwhile, the thread
+is taken to continue after that call.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 
 LEAST_NS = 20_000
-"""Own choice: within shorter times no thread hands over to another."""
+"""Own choice: shorter times without records count as host work, not as waiting for another thread."""
 
 
 def find(context: Context, thread: I64, time_ns: I64, is_end: Bool) -> tuple[I64, I64]:
-    """For each point the point of another thread after which it goes on, and the host time that remains before it.
+    """For each point, the point of another thread after which it continues, and the host time that remains before it.
 
     Args:
         context: The trace.
         thread: Thread of each point; points are ordered by thread, then by time.
-        time_ns: When each point is passed.
-        is_end: Which points are ends of calls: only these hand over, and they wait for no other thread.
+        time_ns: Time of each point.
+        is_end: Mask of the points that are ends of calls. Only these release other threads, and they wait for none.
 
     Returns:
-        Positions of points, or `NOTHING`; and for points that wait the time in ns since the point before them in which
+        Positions of points, or `NOTHING`; and for points that wait, the time in ns since their previous point in which
         their thread ran operators, so that it cannot have waited.
     """
     source, worked = np.full(len(time_ns), NOTHING), np.zeros(len(time_ns), np.int64)
@@ -58,7 +58,7 @@ def find(context: Context, thread: I64, time_ns: I64, is_end: Bool) -> tuple[I64
 
 
 def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, asks: I64) -> I64:
-    """For each asking point the last end of a call of another thread of its process before then."""
+    """For each selected point, the last earlier end of a call of another thread of its process."""
     process = np.unique([each.pid for each in context.trace.threads], return_inverse=True)[1][thread]
     ends = np.flatnonzero(is_end)
     ends = ends[np.lexsort((time_ns[ends], process[ends]))]

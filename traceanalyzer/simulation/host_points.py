@@ -1,4 +1,4 @@
-"""Points of host threads: starts and ends of calls, marks of steps, waits for the loader, and what holds them up."""
+"""Points of host threads with their causes: starts and ends of calls, step marks, waits for the loader."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
-"""The order of what happens on a thread at the same time."""
+"""Sort order of points of a thread with equal times."""
 
 
 class PlacedPoints(msgspec.Struct, frozen=True):
-    """The points of a window, and where to find what they stand for."""
+    """The points of a window, and the positions of its calls and steps among them."""
 
     points: HostPoints
     call_start: I64
-    """For each call the position of the point at which it starts; the next point is its end."""
+    """For each call, the position of its start; the next point is its end."""
     step_start: I64
-    """For each step the position of the start of its mark."""
+    """For each step, the position of the start of its mark."""
     step_end: I64
-    """For each step the position of the end of its mark."""
+    """For each step, the position of the end of its mark."""
 
 
 def build(context: Context, window: Window, calls: Calls, released: Releases) -> PlacedPoints:
-    """The points of the calls, the steps' marks and the waits for the loader of a window.
+    """Create the points of a window: its calls, its step marks and its waits for the loader.
 
     Args:
         context: The trace.
         window: The window.
         calls: Calls of the window.
-        released: What ends each call.
+        released: The cause that ends each call.
     """
     loads, main = _loader_waits(context, window, calls), _main_thread(context)
     loader, each = context.trace.host.take(loads), np.arange(len(calls))
@@ -53,7 +53,7 @@ def build(context: Context, window: Window, calls: Calls, released: Releases) ->
     time[outside] = _outside_of_calls(calls, thread[outside], time[outside])
     phase = np.where(outside, _MARK, _CALL_STARTS)
     phase[len(calls) : 2 * len(calls)][calls.end_ns > calls.start_ns] = _CALL_ENDS
-    # calls without length start and end one after the other; a wait for the loader ends before the next one begins
+    # calls of length 0 keep start before end; a wait for the loader ends before the next one begins
     place = np.concatenate((2 * each, 2 * each + 1, np.zeros(marks), np.ones(len(loads)), np.zeros(len(loads))))
     order = np.lexsort((place, phase, time, thread))
     position = np.empty(len(order), np.int64)
@@ -78,10 +78,10 @@ def _points(
 
     Args:
         context: The trace.
-        where: Thread, time, position of the call, and whether it ends here, of each point.
-        whose: The calls, and what ends them.
-        in_loader: Which points end a part of a wait for the loader.
-        judged_ns: When the first judged step starts.
+        where: Thread, time, position of the call, and whether it ends here, for each point.
+        whose: The calls, and the causes that end them.
+        in_loader: Mask of the points that end a part of a wait for the loader.
+        judged_ns: Start of the first judged step.
     """
     thread, time, number, is_end = where
     calls, released = whose
@@ -113,7 +113,7 @@ def _points(
 
 
 def _between(waits: I64, size: int) -> Bool:
-    """Which of some points lie after the first and not after the second of a pair of positions, shape (2, pairs)."""
+    """Mask of the points after the first and up to the second of any pair of positions, shape (2, pairs)."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, waits[0] + 1, 1)
     np.add.at(change, waits[1] + 1, -1)
@@ -122,7 +122,7 @@ def _between(waits: I64, size: int) -> Bool:
 
 
 def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
-    """Moments of threads, moved to the start of the call in which they lie."""
+    """Move times that are inside a call to its start."""
     moved = time.copy()
     for number in distinct(thread).tolist():
         own, asked = np.flatnonzero(calls.thread == number), np.flatnonzero(thread == number)
@@ -134,7 +134,7 @@ def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
 
 
 def _main_thread(context: Context) -> int:
-    """The thread of the steps: that of their marks, else the one that launches most, else that of most operators."""
+    """The thread of the steps: that of their marks, or the one with most launches, or the one with most operators."""
     host = context.trace.host
     marked = np.flatnonzero(context.kind == NodeKind.STEP)
     threads = host_activity.launching_threads(context)

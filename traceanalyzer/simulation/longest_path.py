@@ -1,9 +1,9 @@
-"""When does everything happen? The longest path through a graph, without a loop over its events.
+"""Computes the times of a replay: the longest path through a graph, without a loop over its events.
 
-Between two points at which something holds a host thread up, all its points lie at fixed distances: a block. Device
+Between two points at which a host thread waits for another cause, its points have fixed distances: a block. Device
 events of one stream that were launched from one block, and that wait for nothing else, form a run. The end of a run is
-the later of two sums: the end of the run before it plus its own length, and the time of the block plus a constant. So
-only blocks and runs are computed one by one; what lies within them follows from sums and running maxima of columns.
+the later of two sums: the end of the previous run plus its own length, and the time of the block plus a constant. So
+only blocks and runs are computed one by one; all times within them are cumulative sums and maxima of columns.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph
 from traceanalyzer.trace.table import I64, Bool
 
 NEVER = -(1 << 60)
-"""A time before every other: what adds nothing to a maximum."""
+"""A time before all others: the neutral element of the maximum."""
 _ORIGIN = 0
-"""The node at time 0, from which everything starts that has no cause."""
+"""The node at time 0, the cause of all nodes without other causes."""
 
 
 class Times(msgspec.Struct, frozen=True):
-    """When a replay has everything happen, in ns on the clock of the recording."""
+    """Times of points and events in a replay, in ns on the clock of the recording."""
 
     point_ns: I64
     """Times of host points, shape (points,)."""
@@ -30,33 +30,33 @@ class Times(msgspec.Struct, frozen=True):
     end_ns: I64
     """Ends of device events, shape (events,)."""
     dropped: int
-    """Causes that the recorded order contradicts; they were left out."""
+    """Number of causes that were left out because the recorded order contradicts them."""
 
 
 class Contracted(msgspec.Struct, frozen=True):
-    """Blocks and runs in an order in which causes come first, each with up to three of them."""
+    """Blocks and runs in topological order, each with up to three causes."""
 
     cause: I64
-    """Positions of causes, shape (3, nodes); `NOTHING` where there are fewer."""
+    """Positions of causes, shape (3, nodes); `NOTHING` for missing ones."""
     weight_ns: I64
-    """From each cause to the node, shape (3, nodes)."""
+    """Time from each cause to the node, shape (3, nodes)."""
     block: I64
-    """For each point the position of its block."""
+    """For each point, the position of its block."""
     offset_ns: I64
-    """For each point the time since its block began."""
+    """For each point, the time since the start of its block."""
     run: I64
-    """For each event the position of its run."""
+    """For each event, the position of its run."""
     length_ns: I64
-    """For each event the sum of gaps and durations of its stream up to its end."""
+    """For each event, the sum of gaps and durations of its stream up to its end."""
     dropped: int
-    """Causes that the recorded order contradicts."""
+    """Number of causes that the recorded order contradicts."""
 
     def __len__(self) -> int:
         return int(self.cause.shape[1])
 
 
 def replay(graph: Graph) -> Times:
-    """Compute when everything happens."""
+    """Compute the times of all points and events."""
     small = contract(graph)
     node_ns = np.array(_forward(small), np.int64)
     device = graph.device
@@ -64,7 +64,7 @@ def replay(graph: Graph) -> Times:
     launched = np.where(device.launch >= 0, np.append(point, 0)[device.launch] + device.latency_ns, NEVER)
     launched = np.where(device.launch == RECORDED, device.latency_ns, launched)
     waiting = np.flatnonzero(device.waits_for != NOTHING)
-    # the end of an event that others wait for is the end of its run, so that it is known already
+    # an event that others wait for ends its run, so its end is already known
     launched[waiting] = np.maximum(
         launched[waiting], node_ns[small.run[device.waits_for[waiting]]] + device.wait_ns[waiting]
     )
@@ -73,7 +73,7 @@ def replay(graph: Graph) -> Times:
 
 
 def _forward(small: Contracted) -> list[int]:
-    """The time of each node: the latest of what its causes ask for."""
+    """The time of each node: the latest time that its causes imply."""
     times = [0]
     rows = zip(*small.cause[:, 1:].tolist(), *small.weight_ns[:, 1:].tolist(), strict=True)
     for first, second, third, a, b, c in rows:
@@ -83,7 +83,7 @@ def _forward(small: Contracted) -> list[int]:
 
 
 def running_maximum(values: I64, group: I64) -> I64:
-    """The greatest value so far within each group; groups follow each other."""
+    """Running maximum within each group; groups are consecutive."""
     if not len(values):
         return values
     low, high = int(values[values > NEVER // 2].min(initial=0)), int(values.max())
@@ -93,9 +93,9 @@ def running_maximum(values: I64, group: I64) -> I64:
 
 
 def contract(graph: Graph) -> Contracted:
-    """Find blocks and runs, and what connects them.
+    """Find blocks and runs, and the causes between them.
 
-    A run ends with an event for which something else waits, so that only the next run depends on its inner events.
+    A run ends with an event for which other nodes wait, so that nothing outside depends on its inner events.
     """
     host, device = graph.host, graph.device
     heads = np.flatnonzero(host.is_first | (host.held_by != NOTHING) | (host.held_by_point != NOTHING))
@@ -171,7 +171,7 @@ def _connect_runs(
 
 
 def _starts_run(host: HostPoints, device: DeviceChain, of_launch: I64) -> Bool:
-    """Which events begin a run: another block launches them, they wait, or something waits for the one before."""
+    """Mask of the events that begin a run: launched by another block, waiting, or after an event that others await."""
     sources = _marked(len(device), host.held_by[host.held_by != NOTHING])
     sources |= _marked(len(device), device.waits_for[device.waits_for != NOTHING])
     after = np.append(False, sources)[: len(device)]
@@ -180,7 +180,7 @@ def _starts_run(host: HostPoints, device: DeviceChain, of_launch: I64) -> Bool:
 
 
 def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
-    """When the recording shows the last start of each run, and no earlier than what came before it on its stream."""
+    """Recorded time of the last start of each run, and no earlier than that of the previous run of its stream."""
     if not len(runs):
         return runs
     called = np.where(device.launch >= 0, np.append(host.time_ns, 0)[device.launch], 0)
@@ -190,7 +190,7 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
 
 
 def _last_known(values: I64, is_first: Bool) -> I64:
-    """Each value, or the last one before it in its group that is not `NOTHING`."""
+    """Replace each `NOTHING` by the last other value before it in its group."""
     known = (values != NOTHING) | is_first
     found: I64 = values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
     return found

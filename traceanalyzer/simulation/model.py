@@ -40,40 +40,40 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True, dict=True):
-    """The graph of the typical steps of a recording, with and without what it does not explain."""
+    """The graph of the typical steps of a recording, with and without residuals."""
 
     context: Context
     windows: tuple[Window, ...]
-    """The parts of the recording that are modelled, in the order of time."""
+    """The modelled parts of the recording, in the order of time."""
     graph: Graph
     """All parts, without residuals."""
     with_residuals: Graph
     bounds: StepBounds
     part_of_event: I64
-    """For each device event the number of its part."""
+    """For each device event, the number of its part."""
     times: Times
     """The unchanged replay without residuals."""
     recorded: Times
-    """The unchanged replay with residuals: the recording."""
+    """The unchanged replay with residuals, which equals the recording."""
 
     @property
     def recorded_ns(self) -> float:
-        """Mean duration in ns of the steps that are modelled."""
+        """Mean recorded duration in ns of the modelled steps."""
         return float(np.concatenate([each.step_end_ns - each.step_start_ns for each in self.windows]).mean())
 
     @property
     def modelled_ns(self) -> float:
-        """The same times in the unchanged replay without residuals."""
+        """Mean duration in ns of the modelled steps in the unchanged replay without residuals."""
         return float(self.durations_ns(self.times).mean())
 
     @property
     def error_share(self) -> float:
-        """How far the unchanged replay is from the recording, as a share of the step; 0 or more."""
+        """Difference of the unchanged replay from the recording as a share of the step, 0 or more."""
         return abs(self.modelled_ns - self.recorded_ns) / self.recorded_ns
 
     @property
     def abstains(self) -> bool:
-        """Whether the model is too far from the recording to say what a change does."""
+        """Whether the model is too far from the recording to predict a change."""
         return self.error_share > ABSTAINS_ABOVE
 
     def durations_ns(self, times: Times) -> I64:
@@ -82,7 +82,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def start_errors_ns(self) -> I64:
-        """By how much the modelled starts of the steps' device events are off within their step; 0 or more."""
+        """Absolute errors in ns of the modelled starts of device events within their step."""
         starts, recorded = self.graph.device.start_ns, step_times.starts(self.bounds, self.recorded)
         sizes = self.bounds.size
         step = np.repeat(np.arange(len(sizes)), sizes)
@@ -90,7 +90,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return np.abs(modelled - (starts[self.bounds.events] - recorded[step]))
 
     def elapsed_ns(self, edits: Edits, *, keep_residuals: bool) -> float:
-        """Time in ns of a step, from the start of one to the start of the next, with some edits."""
+        """Mean time in ns from the start of one step to the start of the next, with some edits."""
         times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
         return self._elapsed_ns(times, unchanged)
 
@@ -127,16 +127,16 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def scale(self) -> float:
-        """The typical step over the mean of the steps that are modelled."""
+        """Ratio of the typical step to the mean of the modelled steps."""
         typical = program_steps(self.context).typical
         return float((typical.end_ns - typical.start_ns).mean()) / self.recorded_ns
 
     def step_ns(self, edits: Edits, *, keep_residuals: bool = True) -> float:
-        """What the typical step takes in ns with some edits."""
+        """Duration of the typical step in ns with some edits."""
         return self.scale * self.elapsed_ns(edits, keep_residuals=keep_residuals)
 
     def changed(self, edits: Edits) -> tuple[Graph, Times, StepBounds]:
-        """The graph with residuals and some edits, its replay, and where the steps are in it."""
+        """The graph with residuals and some edits, its replay, and its step bounds."""
         graph, place = applying.apply(self.context, self._marks_ns, self.with_residuals, edits)
         bounds = self.bounds if place is None else step_times.moved(self.bounds, place)
         return graph, replay(graph), bounds
@@ -145,9 +145,8 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         """What a change does to the typical step.
 
         Args:
-            edits: What is most likely changed. The point estimate is the mean of its replays with and without
-                residuals.
-            others: The change at the ends of its uncertainty, such as with a lower and a higher speedup.
+            edits: The most likely change. The point estimate is the mean of its replays with and without residuals.
+            others: The change at the bounds of its uncertainty, such as with a lower and a higher speedup.
         """
         typical = program_steps(self.context).typical
         step = float((typical.end_ns - typical.start_ns).mean())
@@ -158,7 +157,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return Outcome(step, (step - high, step - middle, step - low), (low, middle, high))
 
     def _savings(self, edits: Edits) -> tuple[float, float]:
-        """What a step saves in ns with residuals kept, and without them."""
+        """Saving per step in ns, with residuals and without them."""
         kept, dropped = (
             self.elapsed_ns((), keep_residuals=keeps) - self.elapsed_ns(edits, keep_residuals=keeps)
             for keeps in (True, False)
@@ -167,15 +166,15 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
 
 def of(context: Context) -> Model | None:
-    """The model of a recording, built once; None where no step has any length."""
+    """The model of a recording, built once; None if all steps have length 0."""
     return context.once(_of)
 
 
 def require(context: Context) -> Model:
-    """Like `of`, but raises where there is no model.
+    """Like `of`, but raises if there is no model.
 
     Raises:
-        ValueError: No step has any length.
+        ValueError: All steps have length 0.
     """
     found = of(context)
     if found is None:

@@ -1,8 +1,8 @@
-"""How well does the model predict what other steps of the same recording show?
+"""How well does the model predict the durations of other steps in the same recording?
 
-Steps of one program differ in their pauses: waits for the loader, logging, whatever else a host thread does for long
-between two calls. Put the pauses of one step into another, replay that, and compare with the step that they were taken
-from: a labelled prediction, without running anything.
+Steps of one program differ in their pauses: waits for the loader, logging, and other long host work between two calls.
+Replaying one step with the pauses of another predicts the recorded duration of the other one, so the error of the model
+is measured without another run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.table import I64
 
 LEAST_SHARE = 0.01
-"""Share of a step: shorter host time is no pause, and steps with smaller differences are not compared (own choice)."""
+"""Share of a step: shorter host time is no pause, and smaller differences of steps are not compared (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prediction:
     of_step: str
     """Name of the step whose duration is predicted."""
     from_step: str
-    """Name of the step that is replayed with the pauses of the other."""
+    """Name of the step that is replayed with the pauses of the predicted one."""
     recorded_ns: int
     """Duration of the predicted step."""
     predicted_ns: int
@@ -45,12 +45,12 @@ class Prediction:
 
     @property
     def naive_error_share(self) -> float:
-        """The same for the naive prediction."""
+        """Error of the naive prediction as a share of the step, 0 or more."""
         return abs(self.naive_ns - self.recorded_ns) / self.recorded_ns
 
 
 def predictions(context: Context) -> tuple[Prediction, ...]:
-    """All pairs of typical steps with the same calls whose pauses differ."""
+    """Predictions for all pairs of typical steps with equal calls and different pauses."""
     steps = program_steps(context)
     kept = np.flatnonzero(steps.is_typical & (steps.end_ns > steps.start_ns)).tolist()
     models = {step: model.over(context, [window.of_steps(steps, np.array([step]))]) for step in kept}
@@ -68,7 +68,7 @@ def predictions(context: Context) -> tuple[Prediction, ...]:
 
 
 def _predict(names: tuple[str, str], one: tuple[Model, I64], other: tuple[Model, I64]) -> Prediction | None:
-    """The prediction of one step from another; None where their pauses hardly differ."""
+    """The prediction of one step from another; None if their pauses hardly differ."""
     (before, points), (after, others) = one, other
     graph = before.with_residuals
     own, new = graph.host.cost_ns[points], after.with_residuals.host.cost_ns[others]
@@ -86,14 +86,14 @@ def _predict(names: tuple[str, str], one: tuple[Model, I64], other: tuple[Model,
 
 
 def _points(found: Model) -> I64:
-    """The points of the judged step, but the first of each thread, whose time before is no part of it."""
+    """The points of the judged step except the first of each thread, before which is no time of the step."""
     host = found.graph.host
     inside = host.is_judged & (host.time_ns <= host.time_ns[found.bounds.end_point[-1]])
     return np.flatnonzero(inside & np.append(False, inside)[: len(inside)])
 
 
 def _calls(found: Model, points: I64) -> I64:
-    """What shows whether two steps make the same calls: thread, function and end of the call at each point."""
+    """Key that is equal for steps with equal calls: thread, function and end of the call at each point."""
     host, launches = found.graph.host, found.context.trace.launches
     name = np.append(launches.name, -1)[np.where(host.call[points] < 0, len(launches), host.call[points])]
     return np.stack((host.thread[points], name, host.is_end[points], host.in_loader[points]))

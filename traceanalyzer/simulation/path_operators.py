@@ -1,4 +1,4 @@
-"""What are operators and kernels worth: their time on the critical path, and what could take longer without harm."""
+"""The time of operators and kernels on the critical path, and work that could take longer without delaying the step."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _KERNELS = 10
 
 
 class CriticalOperator(msgspec.Struct, frozen=True):
-    """Time of the path in one operator, the innermost around the host time or the launch."""
+    """Time of the path in one operator, the innermost one around the host time or the launch."""
 
     operator: str | None
-    """Name of the operator; null for what is in none."""
+    """Name of the operator; null for time outside all operators."""
     ns_per_step: float
-    """Time in ns per step: what one percent of it saves or costs is one percent of this."""
+    """Time in ns per step; one percent of the operator's time is worth one percent of this."""
     host_ns_per_step: float
-    """Part of it in ns that is host time."""
+    """Part of it that is host time, in ns."""
     device_ns_per_step: float
-    """Part of it in ns in which kernels, copies and fills run."""
+    """Part of it in which kernels, copies and fills run, in ns."""
     device_total_ns_per_step: float
-    """Time in ns per step of all that the operator runs on a device, on the path or not. The part that is on the path,
-    over this, is how much shorter the step gets for each ns by which the operator's device time gets shorter
+    """Time in ns per step of all device work of the operator, on the path or not. The ratio of the part on the path to
+    this is how much shorter the step gets for each ns by which the operator's device time gets shorter
     (d(step)/d(duration), for small changes)."""
     device_slack_ns_per_step: float | None = None
-    """Part of it in ns in kernels, copies and fills any one of which could take twice as long without making the step
-    longer; null in reports of versions that did not tell."""
+    """Part of it in kernels, copies and fills each of which, alone, could take twice as long without lengthening the
+    step, in ns; null in reports of older versions."""
 
 
 class KernelWithSlack(msgspec.Struct, frozen=True):
-    """Device events of one name that could take longer without harm."""
+    """Device events of one name that could take longer without delaying the step."""
 
     name: str
     """Name of the kernel, copy or fill."""
     slack_ns_per_step: float
-    """Time in ns per step of those that could take twice as long, any one of them, without making the step longer."""
+    """Time in ns per step of those that could take twice as long, each one alone, without lengthening the step."""
     ns_per_step: float
-    """Time in ns per step of all of them."""
+    """Time in ns per step of all events of this name."""
 
 
 def operators(found: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool) -> tuple[CriticalOperator, ...]:
-    """Time by the operator that is innermost at each time of the host, or around the launch of device events."""
+    """Time by innermost operator, around the host time or around the launch of device events."""
     context, steps = found.context, len(found.bounds.part)
     on_host = np.flatnonzero(pieces.why == Why.HOST)
     thread = found.graph.host.thread[pieces.point[on_host]]
@@ -82,7 +82,7 @@ def operators(found: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool
 
 
 def _on_host(context: Context, thread: I64, start: I64, end: I64, within: Intervals) -> tuple[I64, I64]:
-    """Names of operators (-1 for none), and how long each is the innermost one in some disjoint intervals."""
+    """Names of operators (-1 for none), and their time as the innermost operator in some disjoint intervals."""
     tree, covered = context.host.tree, np.zeros(len(context.host.tree), np.int64)
     total = 0
     for number, rows in members(thread):
@@ -99,7 +99,7 @@ def _on_host(context: Context, thread: I64, start: I64, end: I64, within: Interv
 
 
 def _names(context: Context, node: I64) -> I64:
-    """The names of host nodes or of the operators around them, without modules and steps; -1 where there is none."""
+    """Names of host nodes, or of the operators around modules and steps; -1 for none."""
     host = context.host
     named = host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
     found: I64 = entries(host.name.astype(np.int64), entries(named, node, NO_PARENT), NO_PARENT)
@@ -112,27 +112,27 @@ def _of_events(found: Model) -> I64:
 
 
 def judged(found: Model) -> Bool:
-    """Which device events belong to judged steps."""
+    """Mask of the device events of judged steps."""
     own = np.zeros(len(found.graph.device), np.bool_)
     own[found.bounds.events] = True
     return own | found.graph.device.is_judged if not own.any() else own
 
 
 def _sums_of(codes: I64, name: I64, values: I64) -> I64:
-    """The sum of some values for each of the codes, ascending; those of other codes do not count."""
+    """Sum of values for each of the ascending codes; values of other codes are ignored."""
     place = np.searchsorted(codes, name)
     known = np.append(codes, NO_PARENT - 1)[place] == name
     return sum_by(place[known], values[known], len(codes))
 
 
 def with_slack(found: Model) -> Bool:
-    """Which device events could take twice as long, any one of them, without making their steps longer."""
+    """Mask of the device events that could take twice as long, each one alone, without lengthening their steps."""
     left = slack.of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
     return judged(found) & (left >= found.graph.device.dur_ns)
 
 
 def kernels_with_slack(found: Model, is_free: Bool) -> tuple[KernelWithSlack, ...]:
-    """Names of the device events that could take twice as long, those with most such time first."""
+    """Device events that could take twice as long, by name, largest first."""
     device, steps, trace = found.graph.device, len(found.bounds.part), found.context.trace
     names, group = ranked(trace.device.name[device.row])
     free = sum_by(group, np.where(is_free, device.dur_ns, 0), len(names)) / steps

@@ -1,4 +1,4 @@
-"""Whose is the host time on the critical path, and what takes most of a stretch of the path?"""
+"""Owners of the host time on the critical path, and the main activity of each stretch of the path."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class OwnedTime(msgspec.Struct, frozen=True):
-    """Host time of a critical path, cut where its owner changes; in the order of time. Shapes (pieces,)."""
+    """Host time of a critical path, split where its owner changes; in the order of time. Shapes (pieces,)."""
 
     start_ns: I64
     end_ns: I64
     owner: I64
-    """Number of the owner; -1 where none is known."""
+    """Number of the owner; -1 if unknown."""
 
 
 def of_host(found: Model, pieces: Pieces) -> OwnedTime:
-    """The host time of a path with the owner of each moment."""
+    """The host time of a path, split by owner."""
     index = found.context.once(owner_index)
     rows = np.flatnonzero(pieces.why == Why.HOST)
     start, end = pieces.start_ns[rows], pieces.end_ns[rows]
@@ -41,10 +41,10 @@ def of_host(found: Model, pieces: Pieces) -> OwnedTime:
 
 
 def cut(start: I64, end: I64, borders: I64) -> tuple[I64, I64, I64]:
-    """Cut intervals at some times, which ascend.
+    """Split intervals at some ascending times.
 
     Returns:
-        For each part the position of its interval, its start and its end.
+        For each part, the position of its interval, its start and its end.
     """
     first, last = np.searchsorted(borders, start, side="right"), np.searchsorted(borders, end, side="left")
     parts = last - first + 1
@@ -58,12 +58,12 @@ def cut(start: I64, end: I64, borders: I64) -> tuple[I64, I64, I64]:
 
 
 def owner(found: Model, number: int) -> Owner | None:
-    """What the owner of a number is; None for -1."""
+    """The owner with a number; None for -1."""
     return None if number == NO_PARENT else found.context.once(owner_index).owners[number]
 
 
 def mostly(found: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end: int) -> tuple[str | None, ...]:
-    """What takes at least half of each stretch of a path: a kernel, copy or fill, or an owner of host time.
+    """The kernel, copy, fill or owner of host time that takes at least half of each stretch of a path.
 
     Args:
         found: The model.
@@ -77,7 +77,7 @@ def mostly(found: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end: int
     since = np.append(owned.start_ns, pieces.start_ns[runs]).clip(begins[0], end)
     until = np.append(owned.end_ns, pieces.end_ns[runs]).clip(begins[0], end)
     owners = len(found.context.once(owner_index).owners)
-    label = np.append(owned.owner, owners + device.astype(np.int64))  # owners by number, then names by code
+    label = np.append(owned.owner, owners + device.astype(np.int64))  # owner numbers, then name codes
     kept = until > since
     part, since, until = cut(since[kept], until[kept], begins)
     stretch = np.searchsorted(begins, since, side="right") - 1

@@ -1,4 +1,4 @@
-"""The critical path of one step in the order of time, no finer than a report can show."""
+"""The critical path of one step in the order of time, merged to at most as many stretches as a report shows."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from traceanalyzer.simulation.back_pointers import Pieces
 from traceanalyzer.trace.table import I64
 
 MOST = 100
-"""Stretches that are told apart (own choice: a lane of a timeline shows no more)."""
+"""Most stretches (own choice: a lane of a timeline shows no more)."""
 
 
 def merged(pieces: Pieces, label: I64, step: tuple[int, int], unknown: int) -> tuple[I64, I64]:
-    """Starts in ns and labels of the stretches of a step; what is too short to show is added to the one before it.
+    """Starts in ns and labels of the stretches of a step; a stretch too short to show is merged into the previous one.
 
     Args:
         pieces: The path.
-        label: What each piece is.
+        label: Label of each piece.
         step: Start and end of the step in ns.
-        unknown: What the step is before the first piece.
+        unknown: Label of the time before the first piece.
     """
     start, end = step
     rows = np.flatnonzero((pieces.end_ns > start) & (pieces.start_ns < end))

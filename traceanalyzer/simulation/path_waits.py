@@ -1,4 +1,4 @@
-"""Where on the critical path does the host only wait: asleep, or for collectives that run on the CPU?
+"""Where on the critical path does the host not work: asleep, waiting for collectives, or with its events removed?
 
 The causal model has one kind of host time. What it waits for is told by what else was recorded at that time, so this
 holds for the path as recorded, not for replays of changes.
@@ -12,6 +12,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import recorded_collectives
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.recording.holes import holes
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.model import Model
@@ -21,27 +22,29 @@ from traceanalyzer.trace.table import I64
 
 
 class Wait(IntEnum):
-    """What the host waits for."""
+    """Why the host does not work."""
 
     NOTHING = 0
     ASLEEP = 1
     """Its thread is in a built-in function that sleeps, or waits for a lock, a process, a file or the network."""
     COLLECTIVE = 2
     """A collective runs on the CPU, and no operator does."""
+    REMOVED = 3
+    """Events were removed from the recording, so that nobody knows."""
 
 
 def told(found: Model, pieces: Pieces) -> tuple[Pieces, I64]:
-    """Cut the host time of a path where the host begins or ends to wait.
+    """Cut the host time of a path where the host begins or ends to work.
 
     Returns:
-        The pieces, and what the host waits for in each, one of `Wait`.
+        The pieces, and why the host does not work in each, one of `Wait`.
     """
     context = found.context
     is_host = pieces.why == Why.HOST
     threads = np.unique(found.graph.host.thread[pieces.point[is_host]])
     asleep = {thread: times for thread in threads.tolist() if (times := _asleep(context, thread))}
-    collectives = context.once(recorded_collectives.exposed_on_host)
-    waits = [*asleep.values(), *((collectives,) if collectives else ())]
+    collectives, removed = context.once(recorded_collectives.exposed_on_host), holes(context)
+    waits = [times for times in (*asleep.values(), collectives, removed) if times]
     if not waits:
         return pieces, np.zeros(len(pieces.why), np.int64)
     borders = np.unique(np.concatenate([edge for times in waits for edge in (times.start, times.end)]))
@@ -50,6 +53,7 @@ def told(found: Model, pieces: Pieces) -> tuple[Pieces, I64]:
     rows = np.flatnonzero(is_host[part])
     wait = np.zeros(len(part), np.int64)
     wait[rows[collectives.contains(start[rows])]] = Wait.COLLECTIVE
+    wait[rows[removed.contains(start[rows])]] = Wait.REMOVED
     thread = found.graph.host.thread[parts.point[rows]]
     for own, times in asleep.items():
         wait[rows[(thread == own) & times.contains(start[rows])]] = Wait.ASLEEP

@@ -1,9 +1,9 @@
-"""What recording took of the host's time: a cost for each event, as measured on another machine.
+"""Estimates the host time that recording took: a cost for each event, as measured on another machine.
 
-Operators, ranges of `record_function`, calls of Python functions and allocations each cost the host some time only
-because they are recorded (`knowledge/profiler_overhead.json`). A program without the profiler does not spend it, so
-host time is between what was recorded and that without these costs. What the runtime's calls and device events cost to
-record was not measured.
+Recording operators, ranges of `record_function`, calls of Python functions and allocations takes host time
+(`knowledge/profiler_overhead.json`), which a program without the profiler does not spend. So the true host time is
+between the recorded time and that time without these costs. The costs of runtime calls and device events were not
+measured.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from traceanalyzer.trace.table import F64, I64
 
 
 def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -> Host:
-    """The edit that takes the cost of recording off the host's time: from the start of each event on.
+    """The edit that removes the cost of recording from host time, after the start of each event.
 
-    Where events begin so fast that their costs would overlap, each follows the one before.
+    Where events begin so fast that their costs would overlap, each cost follows the previous one.
 
     Args:
         context: The trace.
-        windows: The parts that are modelled; events outside of them do not matter.
-        scale: How many times the measured cost an event cost here, 0 or more.
+        windows: The modelled parts; events outside are ignored.
+        scale: Ratio of the cost here to the measured cost, 0 or more.
     """
     trace, operators = context.trace, operator_rows(context)
     cost = np.where(operators, _median("operator"), _median("range"))
@@ -52,7 +52,7 @@ def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -
 
 
 def _within(windows: tuple[Window, ...], thread: I64, time: I64, costs: F64) -> tuple[I64, I64, F64]:
-    """What lies in the windows."""
+    """Events inside the windows."""
     inside = np.zeros(len(time), np.bool_)
     for window in windows:
         inside |= (time >= window.start_ns) & (time < window.end_ns)

@@ -1,7 +1,7 @@
 """Which device event ends a wait of the host?
 
-A call that waits returns after an event that was launched before it, or by itself, has ended. Of each stream the last
-such event counts that ended before the call returned; of all streams the one that ended last.
+A waiting call returns after an event has ended that was launched before the call or by it. For each stream, that is the
+last such event that ended before the call returned; of all streams, the one that ended last.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 
 _CLOCKS_NS = 2_000
-"""Own choice: clocks of host and device differ by so little that an event may seem to end after the call."""
+"""Own choice: tolerance in ns for an event that seems to end after the call, because host and device clocks differ."""
 _UNEXPLAINED_NS = 1_000_000
 """Own choice: a wait in which no device event ended is reported if it is at least this long, in ns."""
 
 
 class Releases(msgspec.Struct, frozen=True):
-    """What ends each call, by position of the call."""
+    """The device event that ends each call, by position of the call."""
 
     event: I64
-    """Position of the device event; `NOTHING` where none holds the call up."""
+    """Position of the device event; `NOTHING` if the call waits for none."""
     delay_ns: I64
-    """From the end of that event to the return of the call, as usual for such calls."""
+    """Typical time from the end of that event to the return of the call."""
     own_ns: I64
-    """What the call takes by itself."""
+    """Time of the call without waiting."""
     usual_ns: I64
-    """What calls of the same function take that wait for nothing."""
+    """Typical time of calls of the same function that do not wait."""
     unexplained: int
-    """Long waits in which no recorded event ended."""
+    """Number of long waits in which no recorded event ended."""
 
 
 def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
-    """The event that ends each waiting call, and the host's part of its duration."""
+    """Find the event that ends each waiting call, and the host's part of its duration."""
     event, ended = _last_ended(context, calls, events)
     duration = calls.end_ns - calls.start_ns
     held = calls.waits & (event != NOTHING) & (ended > calls.start_ns)
@@ -50,7 +50,7 @@ def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
     own = np.minimum(alone, duration)
     delay = calls.end_ns - ended
     usual = typical(delay, held, (name,))
-    usual = np.where(calls.allocates, delay, usual)  # after the device is done, memory is taken by the host's own work
+    usual = np.where(calls.allocates, delay, usual)  # after the device is done, the host does the work of allocating
     waited = calls.waits & ~held & (duration >= _UNEXPLAINED_NS)
     copy, before = _staged(context, calls, events)
     event[copy], held[copy] = before, True
@@ -66,12 +66,12 @@ def find(context: Context, calls: Calls, events: StreamEvents) -> Releases:
 
 
 def _staged(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, I64]:
-    """Copies from pageable memory that begin during their call, which returns when all is on its way.
+    """Find copies from pageable memory that begin during their call, which returns when all data is staged.
 
-    Such a call cannot stage its data before the stream has done what was launched before.
+    Such a call cannot stage its data before the stream has finished the work launched before.
 
     Returns:
-        Calls that were held up, and for each the event before its copy on the stream.
+        The calls that waited, and for each the event before its copy on the stream.
     """
     trace, row = context.trace, events.row
     named = trace.names.where(lambda name: host_side(name) == "pageable" and (direction(name) or "")[:1] == "H")
@@ -84,7 +84,7 @@ def _staged(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, 
 
 
 def _last_ended(context: Context, calls: Calls, events: StreamEvents) -> tuple[I64, I64]:
-    """For each waiting call the last event that it may have waited for, and when that ended."""
+    """For each waiting call, the last event that it may have waited for, and the end of that event."""
     found = np.full(len(calls), NOTHING)
     ended = np.full(len(calls), np.iinfo(np.int64).min)
     rows = np.flatnonzero(calls.waits | calls.allocates)
@@ -104,7 +104,7 @@ def _last_ended(context: Context, calls: Calls, events: StreamEvents) -> tuple[I
 
 
 def _recorded_streams(context: Context, calls: Calls, rows: I64) -> I64:
-    """The stream that each call waits for where the device's side recorded it, else `UNKNOWN`."""
+    """The stream that each call waits for, if recorded on the device side, or `UNKNOWN`."""
     syncs, found = context.trace.syncs, np.full(len(rows), UNKNOWN, np.int64)
     if not len(syncs):
         return found
@@ -119,7 +119,7 @@ def _recorded_streams(context: Context, calls: Calls, rows: I64) -> I64:
 
 
 def _is_drained(calls: Calls, events: StreamEvents, event: I64, ended: I64) -> Bool:
-    """Whether all that was launched before a call had ended when it returned, the last of it during the call."""
+    """Mask of the calls at whose return all work launched before had ended, the last of it during the call."""
     waited = (event != NOTHING) & (ended > calls.start_ns)
     launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call]
     order = np.argsort(launched, kind="stable")

@@ -1,7 +1,7 @@
 """How well does the causal model reproduce the recording?
 
-The graph of the typical steps is replayed unchanged, from the durations of calls and device events and the usual
-latencies alone. What is left of the recorded times is the error of the model, which every prediction carries.
+The graph of the typical steps is replayed unchanged, from only the durations of calls and device events and the usual
+latencies. The difference from the recorded times is the error of the model, which affects every prediction.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from traceanalyzer.simulation import model
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """The unchanged replay of the typical steps, without what the recorded causes do not explain."""
+    """The unchanged replay of the typical steps, without time that no recorded cause explains."""
 
     recorded_ns: float
-    """Mean duration in ns of the steps that are modelled, as recorded: the typical step, or of long recordings its
-    first occurrences."""
+    """Mean recorded duration in ns of the modelled steps: the typical steps, in long recordings the first of them."""
     modelled_ns: float
-    """The same duration in the replay."""
+    """Mean duration in ns of these steps in the replay."""
     error_share: float
-    """Difference of the two as a share of the recorded duration, 0 or more."""
+    """Difference of the two durations as a share of the recorded one, 0 or more."""
     device_start_error_p50_share: float | None
-    """Median by which the starts of device events are off, within their step, as a share of the step; null without
-    device events."""
+    """Median error of the starts of device events within their step, as a share of the step; null without device
+    events."""
     device_start_error_p95_share: float | None
-    """The difference that 95 % of the starts do not exceed, as a share of the step; null without device events."""
+    """95th percentile of these errors, as a share of the step; null without device events."""
     abstained: bool
-    """Whether the error is so large, above 5 % of the step, that nothing is predicted from the model."""
+    """Whether the error is above 5 % of the step, so that nothing is predicted from the model."""
     dropped_edges: int
-    """Causes that the recorded times contradict, and that were left out."""
+    """Number of causes that were left out because the recorded times contradict them."""
     steps: int = 0
-    """Number of steps that are modelled."""
+    """Number of modelled steps."""
     largest_step_error_share: float = 0.0
     """Largest error of a single step as a share of the mean recorded step, 0 or more."""
     unrecorded_starts: int = 0
-    """Device events that wait for work that was launched before the recording: their starts are inputs of the model."""
+    """Number of device events that wait for work launched before the recording; their starts are inputs."""
     unlinked_starts: int = 0
-    """Device events that no recorded launch or other event explains: their starts, relative to the host, are inputs."""
+    """Number of device events that no recorded launch or other event explains; their starts, relative to the host, are
+    inputs."""
     unexplained_waits: int = 0
-    """Waits of at least 1 ms in which no recorded device event ended: their durations are inputs."""
+    """Number of waits of at least 1 ms in which no recorded device event ended; their durations are inputs."""
 
 
 def analyze(context: Context) -> Replay:

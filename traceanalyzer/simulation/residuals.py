@@ -1,7 +1,7 @@
-"""The graph with what the model does not explain: each start is as late as it was recorded.
+"""Adds residuals to a graph, so that each event starts as late as it was recorded.
 
-A residual is the recorded time minus the time that the recorded causes ask for. With residuals an unchanged replay is
-the recording itself; without them its difference from the recording is the error of the model.
+A residual is the recorded time minus the time that the recorded causes imply. With residuals an unchanged replay equals
+the recording; without them, its difference from the recording is the error of the model.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from traceanalyzer.trace.table import I64
 
 
 def keep(graph: Graph) -> Graph:
-    """The same graph, in which time that the model does not explain is as long as it was recorded."""
+    """The graph with residuals: time that the model does not explain is as long as recorded."""
     host, device = graph.host, graph.device
     return replace(graph, host=_of_host(host, device), device=_of_device(host, device))
 
 
 def _of_host(host: HostPoints, device: DeviceChain) -> HostPoints:
-    """Delays of points that something holds up, as recorded."""
+    """Delays of points that wait for a cause, as recorded."""
     ended = np.append(device.start_ns + device.dur_ns, 0)[host.held_by]
     passed = np.append(host.time_ns, 0)[host.held_by_point]
     delay = np.where(host.held_by != NOTHING, host.time_ns - ended, host.delay_ns)
@@ -29,9 +29,9 @@ def _of_host(host: HostPoints, device: DeviceChain) -> HostPoints:
 
 
 def _of_device(host: HostPoints, device: DeviceChain) -> DeviceChain:
-    """Gaps, latencies and waits with the time that is left when the latest of their causes is over.
+    """Gaps, latencies and waits, increased by the recorded time that the latest cause leaves unexplained.
 
-    Where a cause asks for more time than was recorded, only that cause asks for less: what was launched later than
+    If a cause implies more time than was recorded, only that cause is reduced: an event that was launched later than
     usual may start as close to its predecessor as others do, but not before its predecessor has ended.
     """
     ends = device.start_ns + device.dur_ns

@@ -1,7 +1,7 @@
-"""Finds what people name in a trace: resources, operators, kernels and their classes, owners of host time, waits.
+"""Resolves selectors in a trace: resources, operators, kernels and their classes, owners of host time, waits.
 
-A selector is `loader`, `gpu`, `host` or `communication`, or a name in which `*` and `?` stand for anything. A name
-means the first of operators, kernels, classes of kernels and owners that has it; `kernel:NAME` says which.
+A selector is `loader`, `gpu`, `host` or `communication`, or a name with the wildcards `*` and `?`. Operators, kernels,
+classes of kernels and owners are searched for it in this order; a prefix such as `kernel:NAME` chooses one of them.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ def _nothing() -> I64:
 
 @dataclass(frozen=True)
 class Selected:
-    """What a selector means in a trace."""
+    """The parts of a trace that a selector matches."""
 
     kind: str
     """`loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or `synchronization`."""
     name: str
-    """The name without its kind, as asked for."""
+    """The name without its kind, as requested."""
     device: I64 = field(default_factory=_nothing)
     """Rows of the device table."""
     calls: I64 = field(default_factory=_nothing)
     """Rows of the launch table."""
     thread: I64 = field(default_factory=_nothing)
-    """The threads of intervals of host time; those of one thread do not overlap."""
+    """Threads of the intervals of host time; intervals of one thread do not overlap."""
     start_ns: I64 = field(default_factory=_nothing)
     end_ns: I64 = field(default_factory=_nothing)
 
 
 def select(context: Context, text: str) -> Selected:
-    """What a selector means.
+    """Resolve a selector.
 
     Raises:
-        UsageError: Nothing in the trace has the name; the message has names like it.
+        UsageError: The trace has no such name; the message suggests similar names.
     """
     kind, name = split(text)
     if kind is None and text in RESOURCES:
@@ -71,13 +71,13 @@ def select(context: Context, text: str) -> Selected:
 
 
 def split(text: str) -> tuple[str | None, str]:
-    """The kind that a selector names, or None, and the name."""
+    """Split a selector into its kind, or None, and the name."""
     kind, colon, name = text.partition(":")
     return (kind, name) if colon and kind in _FINDERS and not name.startswith(":") else (None, text)
 
 
 def names(context: Context, kind: str | None = None) -> list[str]:
-    """All names that a selector of a kind may have, or of every kind."""
+    """All names that selectors of one kind, or of all kinds, can have."""
     trace, host = context.trace, context.host
     found: dict[str, Callable[[], list[str]]] = {
         "operator": lambda: _texts(trace.names, host.name[_operators(context)]),
@@ -90,10 +90,10 @@ def names(context: Context, kind: str | None = None) -> list[str]:
 
 
 def waiting_calls(context: Context, text: str) -> Selected:
-    """Calls that wait for the device: all, those of a function of the runtime, or those in an operator or owner.
+    """Calls that wait for the device: all, those of a runtime function, or those in an operator or owner.
 
     Raises:
-        UsageError: No such call; the message has names like it.
+        UsageError: No call matches; the message suggests similar names.
     """
     waits = context.once(host_activity.waits).row
     if text == _ALL or not len(waits):
@@ -133,7 +133,7 @@ def _resource(context: Context, name: str) -> Selected:
 
 
 def _without_loader(context: Context) -> dict[str, I64]:
-    """All time of host threads but waits for the loader, as the fields of intervals."""
+    """All time of host threads except waits for the loader, as interval fields of `Selected`."""
     host = context.trace.host
     loads = np.flatnonzero(context.kind == NodeKind.DATALOADER)
     threads, starts, ends = [], [], []
@@ -159,7 +159,7 @@ _LATER = 1 << 60
 
 
 def _operators(context: Context) -> Bool:
-    """Which host nodes are operators or steps of optimizers."""
+    """Mask of the host nodes that are operators or optimizer steps."""
     kind = context.host.kind
     found: Bool = (kind == NodeKind.OPERATOR) | (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.PYTHON)
     return found
@@ -175,7 +175,7 @@ def _operator(context: Context, name: str) -> Selected | None:
 
 
 def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
-    """What some nodes of the host tree, and all nodes inside of them, do; None without nodes.
+    """The work of some nodes of the host tree and all nodes inside them; None without nodes.
 
     Args:
         context: The trace.
@@ -282,7 +282,7 @@ _FINDERS: dict[str, Callable[[Context, str], Selected | None]] = {
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
-    """Whether a name fits a pattern; brackets are part of names, so only `*` and `?` are special."""
+    """Create a test of names against a pattern; only `*` and `?` are special, because names contain brackets."""
     if not any(mark in pattern for mark in "*?"):
         return pattern.__eq__
     escaped = pattern.replace("[", "[[]")
@@ -299,7 +299,7 @@ def _operators_around(context: Context, calls: I64) -> list[str]:
 
 
 def _nothing_found(text: str, name: str, known: Iterable[str], what: str = "nothing in the trace") -> str:
-    """What to say of a name that nothing has."""
+    """The error text for a name that matches nothing."""
     plain = name.strip("*?").lower()
     known = list(dict.fromkeys(known))
     by_lower = {each.lower(): each for each in known}

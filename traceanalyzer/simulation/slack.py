@@ -1,6 +1,7 @@
-"""By how much may each device event take longer before the steps do?
+"""How much longer can each device event take without lengthening the steps?
 
-The reverse of a replay: from the end of the steps back, each node may be as late as what depends on it allows.
+The reverse of a replay: going back from the end of the steps, the latest time of each node follows from the latest
+times of the nodes that depend on it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def of_events(graph: Graph, times: Times, bounds: StepBounds, part_of_event: I64
     Args:
         graph: The graph.
         times: Its replay.
-        bounds: What its steps are made of.
-        part_of_event: For each device event the number of its part.
+        bounds: The bounds of its steps.
+        part_of_event: For each device event, the number of its part.
     """
     small = contract(graph)
     last = np.append(np.flatnonzero(np.diff(bounds.part)), len(bounds.part) - 1)
@@ -39,7 +40,7 @@ def of_events(graph: Graph, times: Times, bounds: StepBounds, part_of_event: I64
 
 
 def _backward(small: Contracted, latest: list[int]) -> list[int]:
-    """The latest time of each node at which nothing after it is late."""
+    """The latest time of each node that delays no later node."""
     rows = zip(*small.cause.tolist(), *small.weight_ns.tolist(), strict=True)
     for node, (first, second, third, a, b, c) in reversed(list(enumerate(rows))):
         limit = latest[node]
@@ -54,7 +55,7 @@ def _backward(small: Contracted, latest: list[int]) -> list[int]:
 
 
 def _rest_of_run(small: Contracted) -> I64:
-    """For each event the gaps and durations that follow it in its run."""
+    """For each event, the sum of gaps and durations after it in its run."""
     if not len(small.run):
         return small.run
     ends = np.append(small.run[1:] != small.run[:-1], True)
@@ -65,7 +66,7 @@ def _rest_of_run(small: Contracted) -> I64:
 
 
 def _longest_rest(small: Contracted) -> I64:
-    """For each event the time from its end to the last end within its run; events that overlap may end before it."""
+    """For each event, the time from its end to the last end in its run; overlapping events may end before it."""
     if not len(small.run):
         return small.run
     run = np.cumsum(np.append(False, small.run[1:] != small.run[:-1]))

@@ -1,7 +1,7 @@
-"""Autograd's thread where the model does not follow it.
+"""Replaces autograd's thread by the thread that waits for it, where the model does not follow autograd's thread.
 
-The model follows threads that launch work of a device. On a CPU that is only the thread of the steps, which waits while
-autograd works on a thread of its own: then that thread's time is time of the step.
+The model follows threads that launch device work. Without a device that is only the thread of the steps, which waits
+while autograd works on a separate thread, so that time on autograd's thread counts as time of the step.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from traceanalyzer.trace.table import I64
 
 
 def of_times(context: Context, followed: I64, thread: I64, start_ns: I64, end_ns: I64) -> tuple[I64, I64, I64]:
-    """Times of threads with those of autograd's moved to the thread that waits for it; as the fields of `edits.Host`.
+    """Intervals of threads, with those of autograd's thread moved to the waiting thread; as the fields of `edits.Host`.
 
     Args:
         context: The trace.
         followed: Threads that the model follows.
-        thread: Thread of each time.
-        start_ns: Its start.
-        end_ns: Its end.
+        thread: Thread of each interval.
+        start_ns: Start of each interval.
+        end_ns: End of each interval.
     """
     engine = _engine(context, followed, thread)
     if engine is None:
@@ -38,7 +38,7 @@ def of_times(context: Context, followed: I64, thread: I64, start_ns: I64, end_ns
 
 
 def _engine(context: Context, followed: I64, thread: I64) -> int | None:
-    """Autograd's thread, if some of the threads are it and the model does not follow it but the one that waits."""
+    """Autograd's thread if it is among the threads and the model follows only the thread that waits for it, or None."""
     found = context.once(owner_index).critical
     if found.engine is None or not (thread == found.engine).any():
         return None

@@ -1,7 +1,7 @@
-"""How long do the steps take when everything happens at other times?
+"""Computes the durations of steps in a replay.
 
-The steps are those of `analyses.recording`: from their mark, or from the end of the step before if that is later, to
-the end of their mark, or to the end of what they launched if that is later.
+The steps are those of `analyses.recording`. A step starts at its mark, or at the end of the previous step if that is
+later; it ends at the end of its mark, or at the end of the work that it launched if that is later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from traceanalyzer.trace.table import I64
 
 
 class StepBounds(msgspec.Struct, frozen=True):
-    """What the starts and ends of steps are made of. Shapes (steps,)."""
+    """The points and events that define the starts and ends of steps. Shapes (steps,)."""
 
     part: I64
     """Number of the part of the recording; its steps follow each other."""
@@ -31,19 +31,19 @@ class StepBounds(msgspec.Struct, frozen=True):
     end_point: I64
     """The host point at the end of the mark."""
     start_event: I64
-    """The device event with which a step begins instead; `NOTHING` where the mark counts."""
+    """The device event at which a step begins instead; `NOTHING` if it begins at the mark."""
     previous_event: I64
-    """The device event with which the step before ends, if the step begins no earlier; `NOTHING` for none."""
+    """The device event at which the previous step ends, if the step begins no earlier; `NOTHING` for none."""
     lag_ns: I64
-    """From the start of the mark to the start of the step where the event that it follows is not part of the model."""
+    """From the start of the mark to the start of the step, if the event at which it begins is not part of the model."""
     size: I64
-    """Number of device events that may end the step, because it launched them."""
+    """Number of device events launched by the step, each of which may end it."""
     events: I64
-    """These events, those of each step together. Shape (sum of sizes,)."""
+    """These events, grouped by step. Shape (sum of sizes,)."""
 
 
 def of(context: Context, window: Window, built: Built) -> StepBounds:
-    """Find what the starts and ends of the steps of a window are made of."""
+    """Find the bounds of the steps of a window."""
     device = built.graph.device
     position = np.full(len(context.trace.device), NOTHING)
     position[device.row] = np.arange(len(device))
@@ -74,7 +74,7 @@ def of(context: Context, window: Window, built: Built) -> StepBounds:
 
 
 def _at(times: I64, wanted: I64) -> I64:
-    """The first position at which a time stands, `NOTHING` for times that do not occur."""
+    """The first position of each time in a column; `NOTHING` for times that do not occur."""
     order = np.argsort(times, kind="stable")
     place = np.searchsorted(times[order], wanted)
     found = np.append(order, NOTHING)[place]
@@ -82,7 +82,7 @@ def _at(times: I64, wanted: I64) -> I64:
 
 
 def starts(bounds: StepBounds, times: Times) -> I64:
-    """When each step begins in a replay."""
+    """Start of each step in a replay."""
     point = times.point_ns[bounds.start_point] + bounds.lag_ns
     event = np.append(times.start_ns, NEVER)[bounds.start_event]
     previous = np.append(times.end_ns, NEVER)[bounds.previous_event]
@@ -92,7 +92,7 @@ def starts(bounds: StepBounds, times: Times) -> I64:
 
 
 def ends(bounds: StepBounds, times: Times) -> I64:
-    """When each step ends in a replay."""
+    """End of each step in a replay."""
     end = times.point_ns[bounds.end_point]
     some = np.flatnonzero(bounds.size)
     if len(some):
@@ -103,10 +103,10 @@ def ends(bounds: StepBounds, times: Times) -> I64:
 
 
 def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
-    """Time in ns that the steps of all parts take together, from the start of each part in an unchanged replay.
+    """Total time in ns of the steps of all parts, from the start of each part in an unchanged replay.
 
-    A host that is ahead of its device at the start of a part and still is at its end is so in every step. With changes
-    it must not use up that lead, or the steps after it would have to make up for it; so its own time counts, too.
+    If the host is ahead of its device at the start and at the end of a part, it is so in every step. A change must not
+    consume that lead, because later steps would lose the time again; so the host's time plus its lead is a lower bound.
     """
     first = np.flatnonzero(np.diff(bounds.part, prepend=-1))
     last = np.append(first[1:], len(bounds.part)) - 1
@@ -131,7 +131,7 @@ def lengths(bounds: StepBounds, times: Times) -> I64:
 
 
 def moved(bounds: StepBounds, place: I64) -> StepBounds:
-    """The same bounds for a graph in which device events have other positions."""
+    """The bounds for a graph whose device events have new positions."""
     known = np.append(place, NOTHING)
     return replace(
         bounds,
@@ -142,10 +142,10 @@ def moved(bounds: StepBounds, place: I64) -> StepBounds:
 
 
 def joined(parts: Sequence[tuple[StepBounds, int, int]]) -> StepBounds:
-    """The bounds of several parts as one.
+    """Join the bounds of several parts.
 
     Args:
-        parts: The bounds of each, and how many points and device events come before its own in the joined graph.
+        parts: The bounds of each part, and the numbers of points and device events before it in the joined graph.
     """
 
     def column(name: str, offset: int) -> I64:

@@ -1,4 +1,4 @@
-"""Device events by stream, and how long they take to start: after their launch, and after what ran before them."""
+"""Device events by stream, with the usual times from launch to start and between consecutive events."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from traceanalyzer.simulation.window import Window
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 
 FEWEST = 8
-"""Fewer events of one kind are not enough; then events of all kinds are taken together (own choice)."""
+"""Least number of events of one kind; with fewer, events of all kinds are used together (own choice)."""
 LOW_SHARE = 10
-"""The lowest tenth ends at the value that counts as low (own choice: the very lowest may be wrong by the clock)."""
+"""Divisor: the value just above the lowest tenth counts as low (own choice: the lowest may be wrong by the clock)."""
 NEAR = 2
 NEAR_NS = 2_000
-"""Values up to twice what is low and 2 us count as usual (own choices)."""
+"""Values up to twice the low value plus 2 us count as usual (own choices)."""
 _QUEUED_NS = 5_000
-"""Own choice: an event that was launched so long before its predecessor ended was surely in the queue."""
+"""Own choice: an event launched this long before its predecessor ended was surely queued."""
 
 
 class StreamEvents(msgspec.Struct, frozen=True):
-    """The device events of a window, by stream and then in the order of their start."""
+    """The device events of a window, ordered by stream, then by start."""
 
     row: I64
     """Row in the device table."""
@@ -37,28 +37,28 @@ class StreamEvents(msgspec.Struct, frozen=True):
     start_ns: I64
     end_ns: I64
     call: I64
-    """Position of the call that launched each; `NOTHING` where it is not recorded."""
+    """Position of the call that launched each event; `NOTHING` if not recorded."""
     in_graph: Bool
-    """Which were launched by a graph."""
+    """Mask of the events launched by a graph."""
     is_head: Bool
-    """Which come first of what their call launched on their stream."""
+    """Mask of the first event of each call on its stream."""
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
     def is_first(self) -> Bool:
-        """Which events are the first of their stream."""
+        """Mask of the first event of each stream."""
         first: Bool = self.stream != shifted(self.stream, NOTHING)
         return first
 
     def gap_ns(self) -> I64:
-        """From the end of the event before each on its stream to its start; 0 for the first."""
+        """From the end of the previous event on the stream to the start of each; 0 for the first."""
         return np.where(self.is_first, 0, self.start_ns - shifted(self.end_ns, 0))
 
 
 def find(context: Context, window: Window, calls: Calls) -> StreamEvents:
-    """The events that a window's calls launched, and those without a launch that run in it."""
+    """The events that a window's calls launched, and events without a launch that run in it."""
     device = context.trace.device
     launch = context.links.launch
     call = entries(calls.of_row, launch, NOTHING)
@@ -82,13 +82,13 @@ def find(context: Context, window: Window, calls: Calls) -> StreamEvents:
 
 
 def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bool) -> I64:
-    """From the start of a launch call to the start of its work on an idle stream, by stream and function.
+    """Usual time from the start of a launch call to the start of its work on an idle stream, by stream and function.
 
     Args:
         context: The trace.
         calls: Calls of the window.
         events: Device events of the window.
-        may_wait: Which events may wait for another stream, so that their latency is unknown.
+        may_wait: Mask of the events that may wait for another stream, so that their latency is unknown.
     """
     head = events.is_head
     called = np.where(head, np.append(calls.start_ns, 0)[events.call], 0)
@@ -101,9 +101,9 @@ def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bo
 
 
 def gaps(context: Context, calls: Calls, events: StreamEvents) -> I64:
-    """From the end of an event to the start of the next one that was queued behind it, by stream and kinds of events.
+    """Usual time from the end of an event to the start of the next queued one, by stream and kinds of events.
 
-    Where an event starts before its predecessor has ended, the gap is what was recorded.
+    If an event starts before its predecessor has ended, its gap is the recorded one.
     """
     gap = events.gap_ns()
     called = np.append(calls.start_ns, 0)[events.call]
@@ -116,7 +116,7 @@ def gaps(context: Context, calls: Calls, events: StreamEvents) -> I64:
 
 
 def _unrecorded_until(context: Context, events: StreamEvents) -> I64:
-    """For each event when its device had done the work that was launched before the recording."""
+    """For each event, the time at which its device finished the work launched before the recording."""
     until = np.full(len(events), np.iinfo(np.int64).min)
     for number, times in unrecorded_work(context).items():
         until[events.device == number] = times.end[-1]
@@ -124,16 +124,16 @@ def _unrecorded_until(context: Context, events: StreamEvents) -> I64:
 
 
 def typical(values: I64, counts: Bool, kinds: tuple[Array, ...]) -> I64:
-    """The usual one of some values by kind; of coarser kinds where too few values count, and 0 where none does.
+    """The usual value of each kind; that of a coarser kind if too few values count, and 0 if none counts.
 
-    Usual is the mean of those that are not far above the lowest: many values are as low as the machine allows, and some
-    are longer for a reason that the model holds elsewhere. The mean of a few whole microseconds is exact where their
-    median would be wrong by half of one.
+    The usual value is the mean of the values near the lowest: most values are as low as the machine allows, and larger
+    ones have causes that the model represents elsewhere. The mean of a few integers of microseconds is exact, where
+    their median could be wrong by half of one.
 
     Args:
         values: Shape (n,).
-        counts: Which of them count.
-        kinds: Kinds of each value, the finest first.
+        counts: Mask of the values that count.
+        kinds: Kinds of each value, finest first.
     """
     found = np.zeros(len(values), np.int64)
     open_ = np.ones(len(values), np.bool_)

@@ -1,9 +1,9 @@
 """Which device event waits for an event of another stream?
 
-A stream waits where the program calls `cudaStreamWaitEvent` before it launches the next work on that stream. What it
-waits for is not in the file: it is the last event of another stream that was launched before, if that ended just before
-the waiting event starts. Where calls that wait are not recorded at all, each change of the stream may be such a wait.
-Within a graph nothing is recorded of its edges, so all its events may wait for each other.
+A stream waits if the program calls `cudaStreamWaitEvent` before it launches the next work on that stream. The file does
+not record the event that it waits for. It is taken to be the last event of another stream that was launched before, if
+that ended just before the waiting event starts. If such calls are not recorded at all, each change of the stream may be
+such a wait. Edges of a graph are not recorded, so all events of a graph may wait for each other.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from traceanalyzer.trace.table import I64, Bool
 
 _WAIT = re.compile(r"StreamWaitEvent")
 _JUST_NS = 20_000
-"""Own choice: an event that waits starts within so long of the end of the other."""
+"""Own choice: a waiting event starts at most this long after the end of the other, in ns."""
 _JUST_SHARE = 0.05
-"""Own choice: or within this share of the time for which nothing else explains that it has not started."""
+"""Own choice: or at most this share of its unexplained delay after that end."""
 _EXPLAINED_NS = 1_000
-"""Own choice: what starts no later than this after its predecessor or launch allow waits for nothing else."""
+"""Own choice: an event that starts within so many ns after its predecessor and launch allow waits for no other."""
 
 
 def find(calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64], earliest_ns: I64) -> tuple[I64, I64]:
-    """For each event the event that it waits for (or `NOTHING`), and the usual time from its end to the start.
+    """For each event, the event that it waits for (or `NOTHING`), and the usual time from that end to its start.
 
     Args:
         calls: Calls of the window.
         events: Device events of the window.
-        candidates: What `candidates` found.
-        earliest_ns: For each event when its own stream and its launch allow it to start.
+        candidates: The result of `candidates`.
+        earliest_ns: For each event, the earliest start that its stream and its launch allow.
     """
     unexplained = events.start_ns - earliest_ns
     inside = events.in_graph & (unexplained > _EXPLAINED_NS)
@@ -54,7 +54,7 @@ def find(calls: Calls, events: StreamEvents, candidates: tuple[Bool, I64], earli
 
 
 def candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bool, I64]:
-    """Which events may wait for another stream, and until when what they wait for was launched."""
+    """Mask of the events that may wait for another stream, and the latest launch time of the work they wait for."""
     launches = context.trace.launches
     named = context.trace.names.where(lambda name: _WAIT.search(name) is not None)[launches.name]
     heads = np.flatnonzero(events.is_head)
@@ -79,7 +79,7 @@ def candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bo
 
 
 def _last_before(calls: Calls, events: StreamEvents, rows: I64, limit: I64) -> I64:
-    """For each of some events the last one to end, of other streams of the device, that was launched by a time."""
+    """For each of some events, the last one to end among those of the device's other streams launched by a time."""
     found, ended = np.full(len(rows), NOTHING), np.full(len(rows), np.iinfo(np.int64).min)
     for number, own in members(events.stream):
         others = np.flatnonzero((events.stream[rows] != number) & (events.device[rows] == events.device[own[0]]))

@@ -1,7 +1,7 @@
-"""What would the typical step take with some changes? And which changes would help most?
+"""How long would the typical step take with some changes, and which changes would help most?
 
-Each change becomes edits of the causal model, and all of them are replayed together. Where the model does not reproduce
-the recording it abstains: then the answer is an interval from nothing to all time that the changes could take away.
+Each change is converted to edits of the causal model, and all edits are replayed together. If the model does not
+reproduce the recording it abstains: then the answer is an interval from zero to all time that the changes could remove.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ GRAPH_LAUNCH_NS = 10_000
 """Host time of the launch of a graph (own choice; NVIDIA measured 2 to 6 us on graphs of up to 100 nodes, and large
 ones take longer)."""
 _TOP = 10
-"""Operators, owners and classes that are tried when no change is asked for (own choice)."""
+"""Number of operators, owners and classes that are tried if no change is requested (own choice)."""
 
 PredictedNs = tuple[float, float | None, float]
-"""Low, point and high in ns; the point is null where the model abstains."""
+"""Low, point and high estimate in ns; the point is null if the model abstains."""
 
 
 @dataclass(frozen=True)
 class ChangeAsked:
-    """One change that somebody asks about."""
+    """One change that is requested."""
 
     kind: str
     """One of `KINDS`."""
     selector: str = ""
-    """What it is about; empty for changes of everything of their kind."""
+    """Selector of its target; empty for changes of all work of their kind."""
     factor: float | None = None
-    """How many times as fast, 0 for free; of `loader` what a wait takes at most, in ns."""
+    """Speedup factor, 0 for no time at all; for `loader`, the longest wait in ns."""
 
 
 class AppliedChange(msgspec.Struct, frozen=True):
-    """One change, and what in the trace it is about."""
+    """One change and the parts of the trace that it affects."""
 
     kind: str
     """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap`, `graphs` or, of a run of several ranks, `rank`: a
@@ -62,7 +62,7 @@ class AppliedChange(msgspec.Struct, frozen=True):
     selector: str
     """What was asked for, of `rank` the number of the rank; empty for changes of everything of their kind."""
     factor: float | None
-    """How many times as fast, 0 for no time at all; null where the kind needs none."""
+    """Speedup factor, 0 for no time at all; null if the kind needs none."""
     found: str
     """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner`,
     `synchronization` or `rank`."""
@@ -71,11 +71,11 @@ class AppliedChange(msgspec.Struct, frozen=True):
     calls: int | None
     """Number of runtime calls that change, in the whole trace; null for a rank."""
     wait_ns: float | None = None
-    """What a wait for the loader takes at most in ns; null for other kinds."""
+    """Longest wait for the loader in ns; null for other kinds."""
 
 
 class WhatHelps(msgspec.Struct, frozen=True):
-    """What a step would gain if one thing cost nothing, or half as much."""
+    """Time that a step would save if one part took no time, or half as long."""
 
     kind: str
     """`resource`, `operator`, `class`, `owner`, `change` or `rank`."""
@@ -88,40 +88,40 @@ class WhatHelps(msgspec.Struct, frozen=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True):
-    """The answer to a question about changes."""
+    """The predicted effect of changes."""
 
     schema_version: int
     """Version of this document: 1."""
     generator: Generator
-    """The program that made it."""
+    """The program that created it."""
     source: ReportSource
     """The file of the trace, or the files of a run."""
     step_ns: float
     """Duration of the typical step in ns as recorded."""
     predicted_ns: PredictedNs
-    """Its duration in ns with the changes: low, point and high; the point is null where the model abstains."""
+    """Its duration in ns with the changes: low, point and high; the point is null if the model abstains."""
     saving_ns: PredictedNs
-    """Time in ns by which it gets shorter: low, point and high; less than 0 where it gets longer."""
+    """Saving in ns: low, point and high; negative if the step gets longer."""
     edits: tuple[AppliedChange, ...]
-    """The changes, all made together."""
+    """The changes, applied together."""
     replay: Replay
-    """How well the model reproduces the recording without a change."""
+    """How well the model reproduces the recording without changes."""
     next_bottleneck: str | None
-    """What the step takes longest for with the changes: `loader`, `host`, `gpu` or `communication`; null where the
-    model abstains, and for a run of several ranks."""
+    """The resource with most time on the critical path with the changes: `loader`, `host`, `gpu` or `communication`;
+    null if the model abstains, and for a run of several ranks."""
     helps: tuple[WhatHelps, ...] = ()
-    """What would help, the most first; only where no change is asked for."""
+    """Parts that would save time if they were faster, largest first; only if no change is requested."""
 
 
 def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
-    """What some changes do together; without changes, what would help most.
+    """The effect of some changes together; without changes, the parts that would help most.
 
     Args:
         context: The trace.
         changes: The changes, in any order.
 
     Raises:
-        UsageError: The trace has no steps, a selector means nothing in it, or a factor is negative.
+        UsageError: The trace has no steps, a selector matches nothing in it, or a factor is negative.
     """
     found = model.of(context)
     if found is None:
@@ -180,10 +180,10 @@ def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:
 
 
 def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edit]]:
-    """What a change is about, and its edits.
+    """The work that a change selects, and its edits.
 
     Raises:
-        UsageError: Its selector means nothing in the trace, or its factor is negative.
+        UsageError: Its selector matches nothing in the trace, or its factor is negative.
     """
     factor = 0.0 if change.factor is None else change.factor
     if factor < 0 or not math.isfinite(factor):
@@ -205,12 +205,12 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
 
 
 def _share(factor: float) -> float:
-    """New time divided by old time for something that is this many times as fast; 0 stands for free."""
+    """Ratio of new to old time for a speedup factor; 0 means no time at all."""
     return 1 / factor if factor else 0.0
 
 
 def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
-    """All kernels of a step, launched by one graph."""
+    """The edit that launches all kernels of a step by one graph."""
     device = context.trace.device
     rows = np.flatnonzero((device.category == Category.KERNEL) & (context.links.launch >= 0))
     if not len(rows):
@@ -219,10 +219,10 @@ def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
 
 
 def _faster(selected: Selected, share: float) -> list[Edit]:
-    """Edits that make what was selected take a share of its time.
+    """Edits that reduce the selected work to a share of its time.
 
-    What costs nothing needs no launches and no host time. Else an operator is faster on the device, or on the host if
-    it runs nothing on a device.
+    For a share of 0, launches and host time are removed too. Otherwise an operator is faster on the device, or on the
+    host if it runs nothing on a device.
     """
     on_host = edits.Host(selected.thread, selected.start_ns, selected.end_ns, share)
     if selected.kind == "loader":
@@ -239,7 +239,7 @@ def _faster(selected: Selected, share: float) -> list[Edit]:
 
 
 def _helps(context: Context, found: Model) -> tuple[WhatHelps, ...]:
-    """What would help, by its point estimate when free."""
+    """Parts that would help, by their point estimate without any time."""
     rows = []
     for kind, selector in _candidates(context):
         try:
@@ -266,7 +266,7 @@ _CHANGES = {
 
 
 def _candidates(context: Context) -> Iterator[tuple[str, str]]:
-    """Kinds and selectors of what takes most time, one name once."""
+    """Kinds and selectors of the parts with most time, each name once."""
     for name in selectors.RESOURCES:
         yield "resource", name
     listed = operators.by_name(context).rows

@@ -1,8 +1,8 @@
-"""Which parts of a recording are modelled: its typical steps.
+"""Selects the parts of a recording to model: its typical steps.
 
-Consecutive typical steps make a part. A part begins with the step before its first one, which fills the queues but is
-not judged. A replay costs time for each event, so of long recordings only as many steps are modelled as have some
-ten thousand events.
+A part consists of consecutive typical steps, the judged steps. It begins with the step before them, which fills the
+queues but is not judged. The time of a replay grows with the number of events, so in long recordings only as many steps
+are modelled as have some ten thousand events.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, progra
 from traceanalyzer.trace.table import I64
 
 MOST_EVENTS = 30_000
-"""Greatest number of calls and device events (own choice: a replay takes some milliseconds, and a report makes some
-fifty of them)."""
+"""Most calls and device events (own choice: a replay takes some milliseconds, and a report makes about fifty)."""
 MOST_PARTS = 8
-"""Own choice: where steps that are unlike the others cut the recording more often, the longest parts stand for all."""
+"""Most parts (own choice): if atypical steps split the recording into more, the longest parts represent all."""
 FOREVER = 1 << 60
 
 
 class Window(msgspec.Struct, frozen=True):
-    """A time of the recording, and the consecutive steps in it that are judged."""
+    """An interval of the recording, and its consecutive judged steps."""
 
     start_ns: int
     end_ns: int
@@ -31,7 +30,7 @@ class Window(msgspec.Struct, frozen=True):
     """Starts of the judged steps, ascending."""
     step_end_ns: I64
     mark_start_ns: I64
-    """Starts of the marks of these steps, before the device's work moved the steps."""
+    """Starts of the marks of these steps, which may be before the starts of the steps."""
     mark_end_ns: I64
 
     def __len__(self) -> int:
@@ -41,7 +40,7 @@ class Window(msgspec.Struct, frozen=True):
 def find(context: Context) -> tuple[Window, ...]:
     """The parts with the typical steps of a recording, or with the first of them if they have too many events.
 
-    Empty without steps of any length.
+    Empty if no step is longer than 0.
     """
     steps = program_steps(context)
     kept = np.flatnonzero(steps.is_typical)
@@ -55,7 +54,7 @@ def find(context: Context) -> tuple[Window, ...]:
 
 
 def _consecutive(rows: I64) -> list[I64]:
-    """Ascending rows, cut where one is missing."""
+    """Split ascending rows where one is missing."""
     return np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
 
 
@@ -66,7 +65,7 @@ def _longest(parts: list[I64]) -> list[I64]:
 
 
 def of_steps(steps: ProgramSteps, kept: I64) -> Window:
-    """The part with some consecutive steps, given by their rows in ascending order."""
+    """The part of some consecutive steps, given by their rows in ascending order."""
     first, last = int(kept[0]), int(kept[-1])
     marks = steps.mark_ns or (steps.start_ns, steps.end_ns)
     return Window(
@@ -80,7 +79,7 @@ def of_steps(steps: ProgramSteps, kept: I64) -> Window:
 
 
 def _events_before(context: Context, times: I64) -> I64:
-    """How many calls and device events start before each time."""
+    """Number of calls and device events that start before each time."""
     launches, device = context.trace.launches, context.trace.device
     count: I64 = np.searchsorted(launches.start_ns, times) + np.searchsorted(device.start_ns, times)
     return count

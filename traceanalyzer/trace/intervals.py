@@ -21,7 +21,7 @@ class Intervals:
 
     @classmethod
     def none(cls) -> Intervals:
-        """The set that holds no time."""
+        """The empty set of intervals."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @classmethod

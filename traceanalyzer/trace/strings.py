@@ -14,10 +14,12 @@ from traceanalyzer.trace.table import I32, I64, Bool
 
 K = TypeVar("K")
 
-_LONG = 10
-"""A column with this many rows for each string of the pool most likely holds them all."""
+_LONG = 100
+"""In a column with so many rows for each string of the pool, to find out which occur takes longer than to ask all."""
 _SHORT = 32
 """Of fewer strings all are asked at once."""
+_COMPARED = 4
+"""To look for so few strings in a column is faster than to look up all its rows (measured)."""
 
 
 class StringPool(Generic[K]):
@@ -90,7 +92,12 @@ class Answers:
         """The answer for each row of a column of codes."""
         if not self._complete and len(codes):
             self._ask(codes)
-        found: Bool = self._answers.take(codes)
+        true = np.flatnonzero(self._answers)
+        if len(true) > _COMPARED:
+            return self._answers.take(codes)
+        found = np.zeros(len(codes), np.bool_)
+        for code in true.tolist():
+            found |= codes == code
         return found
 
     def _ask(self, codes: I32 | I64) -> None:

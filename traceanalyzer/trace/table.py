@@ -39,8 +39,9 @@ def entries(column: Array, rows: Any, missing: Any) -> Array:
     """
     if not len(column):
         return np.full(np.shape(rows), missing)
-    absent = np.less(rows, 0) | np.greater_equal(rows, len(column))
-    found: Array = np.where(absent, np.asarray(missing), column.take(rows, mode="wrap"))
+    default = np.asarray(missing)
+    found = np.asarray(column.take(rows, mode="clip")).astype(np.result_type(column, default), copy=False)
+    found[np.less(rows, 0) | np.greater_equal(rows, len(column))] = default
     return found
 
 
@@ -54,7 +55,7 @@ class TraceColumn:
     meaning: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Base of all tables of a trace: every field is a column, and all have the same length."""
 
@@ -97,7 +98,7 @@ class Table:
         return frame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SliceTable(Table):
     """Base of the tables whose rows have a duration."""
 

@@ -40,7 +40,7 @@ class Vendor(IntEnum):
     """Gaudi cards of Habana."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HostEvents(SliceTable):
     """Operators and annotations on host threads (`cpu_op`, `Operator`, `user_annotation`, `python`)."""
 
@@ -60,7 +60,7 @@ class HostEvents(SliceTable):
     forward_thread: I64 = column("i8", "", "thread of the forward pass, on backward operators; 0 or -1 else")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Launches(SliceTable):
     """Calls into the device's runtime or driver: launches, copies, synchronizations, allocations."""
 
@@ -73,7 +73,7 @@ class Launches(SliceTable):
     kernel: I32 = column("i4", "", "code of the name of the kernel that the call launches, which HIP says; -1 else")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeviceEvents(SliceTable):
     """Kernels, copies and fills on devices."""
 
@@ -97,7 +97,7 @@ class DeviceEvents(SliceTable):
     graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AcceleratorEvents(SliceTable):
     """What devices do that write no kernels, copies and fills: work, transfers and waiting alike."""
 
@@ -112,7 +112,7 @@ class AcceleratorEvents(SliceTable):
     correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GpuAnnotations(SliceTable):
     """Host annotations projected onto streams: spans from the first to the last kernel, gaps included."""
 
@@ -122,7 +122,7 @@ class GpuAnnotations(SliceTable):
     thread: I32 = column("i4", "", "row of the pseudo thread that is the stream")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frames(SliceTable):
     """Python stack frames, and calls of nn.Module."""
 
@@ -135,7 +135,7 @@ class Frames(SliceTable):
     module_id: I64 = column("i8", "", "which instance of the class, on nn.Module calls; -1 else")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemoryEvents(Table):
     """Allocations and frees of the caching allocators."""
 
@@ -149,7 +149,7 @@ class MemoryEvents(Table):
     reserved: I64 = column("i8", "bytes", "total reserved on the device after the event; -1 where absent")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Syncs(SliceTable):
     """Device-side records of synchronizations (`cuda_sync`, opt-in)."""
 
@@ -161,7 +161,7 @@ class Syncs(SliceTable):
     correlation: I64 = column("i8", "", "id shared with the call; -1 where absent")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Overheads(SliceTable):
     """Time that the profiler itself cost: buffer flushes, lazy loading, instrumentation."""
 
@@ -171,7 +171,7 @@ class Overheads(SliceTable):
     thread: I32 = column("i4", "", "row of the thread")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Flows(Table):
     """Ends of forward-backward flows: an operator of the forward pass and the one that differentiates it."""
 

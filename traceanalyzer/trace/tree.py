@@ -209,7 +209,8 @@ class _Clock:
     def at(self, rank: I64, times: I64) -> I64:
         """Times on this clock, of threads given by rank; times outside of all slices do not differ."""
         place = times - self.low if self.moments is None else np.searchsorted(self.moments, times, side="right") - 1
-        at: I64 = self.start_of(rank) + np.clip(place, -1, self.span) + 1
+        at: I64 = np.clip(place, -1, self.span)
+        at += self.start_of(rank) + 1
         return at
 
     def start_of(self, rank: I64) -> I64:
@@ -250,11 +251,12 @@ def _closed_before(start: I64, end: I64) -> I64:
 
 def _parents(depth: Array) -> I64:
     """Find the parent of each slice: the last one before it that is one less deep."""
-    keys, order = _by_level(depth)
-    wanted = keys - _room(depth)  # one level up, before this slice; sorted as the keys are
-    found = np.searchsorted(keys, wanted) - 1
+    # The first child follows its parent directly; each other one has the parent of the one before it on its level.
+    order = stable_order(depth)
+    is_first = np.append(False, depth[1:] > depth[:-1])[order]
+    first = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))  # each level begins with a first child
     parent = np.empty(len(depth), np.int64)
-    parent[order] = np.where(depth[order] > 0, order[found], NO_PARENT)
+    parent[order] = np.where(depth[order] > 0, order[first] - 1, NO_PARENT)
     return parent
 
 

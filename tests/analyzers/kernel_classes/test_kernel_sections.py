@@ -95,3 +95,13 @@ def test_collectives_without_sizes_are_told() -> None:
     assert [message.id for message in section.messages] == ["communication-waiting", "communication-no-sizes"]
     titles = [column.title.id for column in section.tables[1].columns]
     assert "communication-bus" not in titles  # a column that nothing is known for is not shown
+
+
+def test_where_some_collectives_have_sizes_the_version_is_no_reason() -> None:
+    trace, known = TraceBuilder(), {"Collective name": "allreduce", "In msg nelems": 100, "dtype": "Float"}
+    trace.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10, args={**known, "Out msg nelems": 100})
+    trace.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 10)
+    section = sections(report(trace, "communication"))["communication"]
+    assert [message.text for message in section.messages][1:] == [
+        "1 of 2 collectives has no recorded message size, so its bandwidth is unknown."
+    ]

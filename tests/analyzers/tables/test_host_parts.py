@@ -46,6 +46,11 @@ def test_a_launch_that_takes_long_may_wait_for_a_device_that_was_not_recorded() 
     assert parts(row("cudaMalloc", 400, calls=4), is_device_known=False).startup_ns == 400 * MS
 
 
+def test_a_launch_that_takes_as_long_as_a_kernel_waits_for_a_full_queue() -> None:
+    assert not parts(row("cudaLaunchKernel", 3000, calls=2000), row("conv_kernel", 0, 3000, calls=2000)).startup_ns
+    assert parts(row("cudaLaunchKernel", 9000, calls=2000), row("conv_kernel", 0, 3000, calls=2000)).startup_ns
+
+
 def test_overheads_are_the_profilers_or_the_drivers() -> None:
     found = parts(row("Activity Buffer Request", 3), row("Lazy Function Loading", 2))
     assert (found.profiler_ns, found.startup_ns) == (3 * MS, 2 * MS)

@@ -131,7 +131,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["hello\n", "{}", "V1122 no entry\n"])
 def test_a_file_that_is_no_compile_log(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UnusableInputError, match="is no structured compile log of torch") as caught:
+    with pytest.raises(UnusableInputError, match="is not a structured compile log of torch") as caught:
         read(tmp_path, text)
     assert "\n" not in str(caught.value)
 
@@ -144,5 +144,5 @@ def test_a_folder_is_read_whole_and_gzip_as_well(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_logs(tmp_path: Path) -> None:
-    with pytest.raises(UnusableInputError, match="holds no compile log"):
+    with pytest.raises(UnusableInputError, match="contains no compile log"):
         compile_logs.read([tmp_path])

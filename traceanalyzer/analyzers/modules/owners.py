@@ -39,14 +39,15 @@ def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
     host = context.host
     is_module: Bool = host.kind == NodeKind.MODULE
-    is_evaluation = evaluations(context)
+    is_evaluation = context.once(evaluations)
+    evaluation = host.tree.nearest(is_evaluation)
     links = context.links
     return ModuleOwners(
         is_module=is_module,
         is_evaluation=is_evaluation,
-        evaluation=host.tree.nearest(is_evaluation),
+        evaluation=evaluation,
         module=host.tree.nearest(is_module),
-        owner=host.tree.nearest(is_module | is_evaluation),
+        owner=host.tree.nearest(is_module | is_evaluation) if is_module.any() else evaluation,
         launch_node=np.where(links.innermost == NO_PARENT, links.node, links.innermost),
     )
 

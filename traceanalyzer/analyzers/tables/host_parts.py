@@ -40,7 +40,9 @@ def divide(rows: Rows, steps: int, *, is_device_known: bool) -> HostParts:
     calls = [row for row, kind in rows if kind is RowKind.RUNTIME]
     overheads = [row for row, kind in rows if kind is RowKind.OVERHEAD]
     loading = _where(overheads, lambda row: host_activity.is_loading_overhead(row.name))
-    first = _where(calls, lambda row: _is_first_use(row, steps, is_device_known))
+    on_device = (_device_mean(row) for row, kind in rows if kind is not RowKind.ANNOTATION)
+    longest = max(on_device, default=0.0) if is_device_known else None
+    first = _where(calls, lambda row: _is_first_use(row, steps, longest))
     return HostParts(
         _time(_where(calls, _waits)),
         _time([*loading, *first]),
@@ -52,12 +54,25 @@ def _waits(row: TableRow) -> bool:
     return is_sync(row.name) or ("memcpy" in row.name.lower() and _mean(row) >= _BLOCKING_NS)
 
 
-def _is_first_use(row: TableRow, steps: int, is_device_known: bool) -> bool:
+def _is_first_use(row: TableRow, steps: int, longest: float | None) -> bool:
+    """Whether a call loads, allocates or initializes what is not needed again.
+
+    A call also takes long while the queue of launches is full, but not longer than it takes until a kernel ends.
+
+    Args:
+        row: The call.
+        steps: Number of steps of the run.
+        longest: Greatest mean time of a row on the device in ns; None where device times are unknown.
+    """
     if host_activity.is_loading(row.name):
         return True
     if _mean(row) < _FIRST_USE_NS or (steps > 1 and (row.calls or 0) >= steps) or _waits(row):
         return False
-    return host_activity.is_allocation(row.name) or is_device_known
+    return host_activity.is_allocation(row.name) or (longest is not None and _mean(row) > longest)
+
+
+def _device_mean(row: TableRow) -> float:
+    return (row.self_device_ns or 0) / (row.calls or 1)
 
 
 def _mean(row: TableRow) -> float:

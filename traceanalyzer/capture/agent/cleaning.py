@@ -1,4 +1,4 @@
-"""Removes from a trace what names a machine, a person or a folder outside the project."""
+"""Removes machine names, user names and folders outside the project from a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER = re.compile(
 
 
 class Cleaner:
-    """Cleans the lines of a trace; paths become relative to the project or to the package that they lie in."""
+    """Cleans the lines of a trace: paths become relative to the project or to the package that contains them."""
 
     def __init__(self, project: str, packages: Iterable[str], home: str) -> None:
         inside = [folder for folder in {*packages, project} if _is_a_folder_worth_naming(folder, home)]
@@ -31,7 +31,7 @@ class Cleaner:
         self._home = re.compile(re.escape(os.fsencode(home)) + rb"(?![\w/-])") if len(home) > 1 else None
 
     def clean(self, line: bytes) -> bytes:
-        """Clean one line, or several."""
+        """Clean one or several lines."""
         if b'_name"' in line or b"PT_PROFILER" in line:
             line = _KEYS.sub(b"", line)
         if b"/" not in line and b"\\" not in line:
@@ -45,13 +45,13 @@ class Cleaner:
 
 
 def _is_a_folder_worth_naming(folder: str, home: str) -> bool:
-    """Whether a folder is absolute and below the home folder; a path relative to `/` would name the user."""
+    """Whether a folder is absolute and does not contain the home folder: paths relative to `/` would name the user."""
     above = folder.rstrip("/") + "/"
     return os.path.isabs(folder) and len(folder) > 1 and not home.startswith(above)  # noqa: PTH117 - plain text
 
 
 def of_this_process(project: str) -> Cleaner:
-    """Create a cleaner that knows where this Python has its packages."""
+    """Create a cleaner for this process, which knows the package folders of its Python."""
     paths = sysconfig.get_paths()
     packages = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     packages += [entry for entry in sys.path if entry]

@@ -1,4 +1,4 @@
-"""Measures how long steps take, with the profiler and without."""
+"""Measures step times with and without the profiler."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ BEFORE, PROFILED, AFTER = "before", "profiled", "after"
 
 
 class StepClock:
-    """Durations of steps before, with and after the profiler."""
+    """Collects the durations of steps before, during and after profiling."""
 
     def __init__(self) -> None:
         self.durations_ns: dict[str, list[int]] = {BEFORE: [], PROFILED: [], AFTER: []}
         self._since: int | None = None
 
     def restart(self) -> None:
-        """Begin the next step now; the time since the last one counts nowhere."""
+        """Begin the next step now, and discard the time since the end of the last one."""
         self._since = time.perf_counter_ns()
 
     def lap(self, phase: str | None) -> None:
-        """End a step and begin the next. Without a phase the step counts nowhere."""
+        """End a step and begin the next. Without a phase, the duration of the step is discarded."""
         now = time.perf_counter_ns()
         if phase is not None and self._since is not None:
             self.durations_ns[phase].append(now - self._since)
         self._since = now
 
     def facts(self) -> dict[str, Any]:
-        """Per phase that has steps: how many, their mean and their median in ns."""
+        """Number of steps, mean and median duration in ns, for each phase that has steps."""
         return {phase: summary(durations) for phase, durations in self.durations_ns.items() if durations}
 
 

@@ -16,11 +16,11 @@ from types import FrameType
 EXIT, EXCEPTION, SIGNAL = "exit", "exception", "signal"
 
 _DEADLY = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""They end a program that has no handler without running anything; SIGINT raises KeyboardInterrupt instead."""
+"""Without a handler, these signals end the program without running any exit code; SIGINT raises KeyboardInterrupt."""
 
 
 class Endings:
-    """Calls `finish` with the way in which the program ends, before it ends."""
+    """Calls `finish` before the program ends, and passes how it ends."""
 
     def __init__(self, finish: Callable[[str], None]) -> None:
         self._finish = finish
@@ -32,7 +32,7 @@ class Endings:
             return
         self._pid = os.getpid()
         atexit.register(self._at_exit)
-        if multiprocessing.parent_process() is not None:  # such a process ends without atexit where it was forked
+        if multiprocessing.parent_process() is not None:  # its forked processes end without atexit
             multiprocessing.util.Finalize(None, self._at_exit, exitpriority=0)
         for number in _DEADLY if _is_main_thread() else ():
             if signal.getsignal(number) is signal.SIG_DFL:
@@ -49,7 +49,7 @@ class Endings:
             self._finish(EXIT if getattr(sys, "last_value", None) is None else EXCEPTION)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Save, then die of the signal as if there had been no handler."""
+        """Save, then end by the signal as if there had been no handler."""
         del frame
         try:
             if self._pid == os.getpid():
@@ -61,15 +61,15 @@ class Endings:
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Handle signals that arrive in the block only after it, because half a trace is of no use."""
-    if not _is_main_thread():  # handlers run in the main thread only
+    """Defer signals that arrive in the block until its end, because half a trace is useless."""
+    if not _is_main_thread():  # signal handlers run only in the main thread
         yield
         return
     arrived: list[int] = []
     replaced = {}
     for number in (signal.SIGINT, *_DEADLY):
         handler = signal.getsignal(number)
-        if handler is not None and handler is not signal.SIG_IGN:  # None: a handler that is not Python's
+        if handler is not None and handler is not signal.SIG_IGN:  # None: a handler that was not installed from Python
             replaced[number] = handler
             signal.signal(number, lambda n, _: arrived.append(n))
     try:

@@ -1,4 +1,4 @@
-"""What torch knows of the program and the trace does not: versions, devices, precision, kinds of parallelism."""
+"""Collects facts about the program that a trace lacks: versions, devices, precision, kinds of parallelism."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 VERSION = 1
-"""Version of the block of facts; docs/capture.schema.json describes it."""
+"""Version of the format of these facts, which docs/capture.schema.json describes."""
 
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
 _COMPILED = "OptimizedModule"
 
 
 def gather(torch: Any, optimizers: Iterable[Any]) -> dict[str, Any]:
-    """Ask torch for everything that it knows now; what a version of torch does not know is None."""
+    """Collect all facts from torch as of now; facts that this version of torch does not provide are None."""
     modules = list(_modules(torch))
     steppers = list(optimizers)
     held = [p for o in steppers for group in o.param_groups for p in group["params"]]
@@ -40,33 +40,33 @@ def gather(torch: Any, optimizers: Iterable[Any]) -> dict[str, Any]:
 
 
 def is_in_use(torch: Any, name: str) -> bool:
-    """Whether the program has initialized this kind of device. Asking never initializes it."""
+    """Whether the program has initialized this kind of device. The check itself never initializes it."""
     module = getattr(torch, name, None)
     check = getattr(module, "is_initialized", None)
     return bool(check is not None and check())
 
 
 def activities(torch: Any) -> list[Any]:
-    """What to record: the processor and the devices in use; a device that is not in use is left alone."""
+    """The profiler activities to record: the CPU and the devices in use. Unused devices are not initialized."""
     kinds = torch.profiler.ProfilerActivity
     names = [name for name in ("CUDA", "XPU", "MTIA") if is_in_use(torch, name.lower())]
     return [kinds.CPU, *(getattr(kinds, name) for name in names if hasattr(kinds, name))]
 
 
 def synchronize(torch: Any) -> None:
-    """Wait for the devices that the program uses, unless a graph is being recorded, which waiting would break."""
+    """Wait for the devices that the program uses, except while a CUDA graph is captured, which waiting would break."""
     for name in ("cuda", "xpu"):
         if is_in_use(torch, name) and not is_capturing(torch):
             getattr(torch, name).synchronize()
 
 
 def is_capturing(torch: Any) -> bool:
-    """Whether calls go into a CUDA graph now instead of to the device."""
+    """Whether a CUDA graph is being captured, so that calls are recorded into it instead of being run."""
     return is_in_use(torch, "cuda") and bool(torch.cuda.is_current_stream_capturing())
 
 
 def rank(torch: Any) -> int | None:
-    """The number of this process among those that train together; None where there is only one."""
+    """Rank of this process in distributed training; None in a single process."""
     of_group = distributed(torch)
     if of_group is not None:
         found: int = of_group["rank"]
@@ -76,7 +76,7 @@ def rank(torch: Any) -> int | None:
 
 
 def distributed(torch: Any) -> dict[str, Any] | None:
-    """Rank, world size and backend of the default process group; None where there is none."""
+    """Rank, world size and backend of the default process group; None without a process group."""
     group = getattr(torch, "distributed", None)
     if group is None or not group.is_available() or not group.is_initialized():
         return None
@@ -95,7 +95,7 @@ def _versions(torch: Any) -> dict[str, str | None]:
 
 
 def _cpus() -> int | None:
-    """Cores that this process may use, which in a container are fewer than the machine has."""
+    """Number of CPU cores that this process may use; in a container it can be less than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()
@@ -146,7 +146,7 @@ def _optimizer(optimizer: Any) -> dict[str, Any]:
 
 
 def _modules(torch: Any) -> Iterator[Any]:
-    """Every module that is alive. By type: asking an instance could call code of the program."""
+    """All live `nn.Module` objects, found by type: `isinstance` could call code of the program."""
     kind = torch.nn.Module
     return (found for found in gc.get_objects() if issubclass(type(found), kind) and "_parameters" in vars(found))
 
@@ -162,7 +162,7 @@ def _parallel(modules: list[Any]) -> list[dict[str, Any]]:
 
 
 def _is_compiled(modules: list[Any]) -> bool:
-    """Whether a module is wrapped by `torch.compile`, or something else has been compiled by it."""
+    """Whether a module is wrapped by `torch.compile`, or anything else has been compiled."""
     if any(type(module).__name__ == _COMPILED for module in modules):
         return True
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
@@ -182,7 +182,7 @@ def _numerics(torch: Any) -> dict[str, Any]:
 
 
 def _ask(question: Callable[[], Any]) -> Any:
-    """The answer, or None where this version of torch does not know or mixes two ways of setting it."""
+    """The result of a query, or None if this version of torch lacks it or mixes old and new settings."""
     try:
         return question()
     except (AttributeError, RuntimeError):

@@ -14,7 +14,7 @@ from .tools import Tools
 
 
 class _Depth(threading.local):
-    """How many optimizer steps this thread is inside of, and what it has seen there."""
+    """Nesting depth of optimizer steps in this thread, and what was seen inside them."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -23,7 +23,7 @@ class _Depth(threading.local):
 
 
 class Hooks:
-    """Tells a recorder what the program does, and can be removed again."""
+    """Reports to a recorder what the program does; the hooks can be removed again."""
 
     def __init__(self, tools: Tools) -> None:
         self.recorder: Recorder | None = None
@@ -35,7 +35,7 @@ class Hooks:
         self._graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
     def install(self) -> None:
-        """Put the hooks into torch."""
+        """Install the hooks in torch."""
         optimizer = import_module("torch.optim.optimizer")
         self._undo.append(optimizer.register_optimizer_step_post_hook(self._stepped).remove)
         self._replace(optimizer.Optimizer, "profile_hook_step", self._hook_step, static=True)
@@ -51,7 +51,7 @@ class Hooks:
         self._replace(scaler, "step", self._scaler_step)
 
     def remove(self) -> None:
-        """Take all hooks out of torch again."""
+        """Remove all hooks from torch."""
         self.recorder = None
         while self._undo:
             self._undo.pop()()
@@ -71,7 +71,7 @@ class Hooks:
         setattr(owner, name, staticmethod(replacement) if static else replacement)
 
         def undo() -> None:
-            if getattr(owner, name) is replacement:  # else somebody has wrapped it again
+            if getattr(owner, name) is replacement:  # otherwise other code has wrapped it since
                 setattr(owner, name, original)
 
         self._undo.append(undo)
@@ -79,7 +79,7 @@ class Hooks:
     # Optimizers: the step ends outside the range that torch draws around it, so that ranges nest.
 
     def _hook_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """`Optimizer.profile_hook_step`: torch calls it on the first optimizer of each class."""
+        """Wrap `Optimizer.profile_hook_step`, which torch calls on the first optimizer of each class."""
 
         def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
             if self.recorder is not None:
@@ -104,7 +104,7 @@ class Hooks:
         return profile_hook_step
 
     def _stepped(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
-        """The global hook of torch, inside the range; outside the outermost one, `step` goes on."""
+        """Global post-step hook of torch, which runs inside the range; the outermost `step` continues after it."""
         del args, kwargs
         if self.recorder is None or self._is_compiling():
             return
@@ -122,7 +122,7 @@ class Hooks:
             self.recorder.step_ended()
 
     def _scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A scaler leaves a step out when gradients overflow; for the loop it is a step all the same."""
+        """Wrap `GradScaler.step`: it skips the optimizer when gradients overflow, yet the loop has made a step."""
 
         @functools.wraps(original)
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

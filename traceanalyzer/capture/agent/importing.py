@@ -1,4 +1,4 @@
-"""Waits until the program imports torch, without importing it."""
+"""Waits until the program imports torch; never imports it itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .settings import Settings
 
 
 def arm() -> None:
-    """Watch for torch in this process, if it belongs to a capture."""
+    """Watch for the import of torch, if this process belongs to a capture."""
     found = settings.decode(os.environ.get(settings.VARIABLE))
     if found is None or "torch" in sys.modules:
         return
@@ -22,24 +22,24 @@ def arm() -> None:
 
 
 HOOKED = "hooked"
-"""A file in the scratch folder: some Python process has loaded the hook."""
+"""A file in the scratch folder; it exists when a Python process has loaded the hook."""
 NO_TORCH = "no-torch"
-"""A file in the scratch folder: some process wanted torch, and there is none."""
+"""A file in the scratch folder; it exists when a process failed to import torch."""
 
 
 def _mark(folder: str, name: str) -> None:
-    with contextlib.suppress(OSError):  # the capture is over and its folder gone; this process outlived it
+    with contextlib.suppress(OSError):  # this process outlived the capture, whose folder has been removed
         os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT, 0o600))  # noqa: PTH118 - as bootstrap
 
 
 class _TorchFinder:
-    """An import finder that finds nothing, but has itself called when the program has imported torch."""
+    """An import finder that finds no module itself, but calls back when the program has imported torch."""
 
     def __init__(self, found: Settings) -> None:
         self._settings = found
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The spec that the others find, with a loader that tells us when it is done."""
+        """The spec that the other finders return, with a loader that calls back after loading."""
         if name != "torch":
             return None
         if self in sys.meta_path:
@@ -54,7 +54,7 @@ class _TorchFinder:
         return None
 
     def _follow(self, spec: ModuleSpec) -> None:
-        """The loader of this one spec gets a method of its own, which takes itself away again."""
+        """Override a method of the loader of this spec; the override removes itself when it is called."""
         loader = spec.loader
         execute = getattr(loader, "exec_module", None)
         if execute is None:
@@ -72,5 +72,5 @@ class _TorchFinder:
 
         try:
             program.attach(self._settings)
-        except Exception as error:  # the program must run whatever is wrong with us
+        except Exception as error:  # an error of the capture must not stop the program
             notes.Notes(self._settings.scratch).tell(error=f"{type(error).__name__}: {error}")

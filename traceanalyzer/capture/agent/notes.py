@@ -1,4 +1,4 @@
-"""Tells the parent process about this one, in a small file that is rewritten when there is news."""
+"""Reports on this process to the parent process, in a small file that is rewritten after every change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUFFIX = ".note"
 
 
 class Notes:
-    """The note of this process to the parent.
+    """The file in which this process reports to the parent.
 
     Its keys: `rank`, `trace` (path), `superseded` (path of a trace that this one replaces), `facts` (newer than those
     in the trace), `steps`, `wanted`, `ended`, `whole_run` (path of a recording of everything), `profiles_itself`,
@@ -25,11 +25,11 @@ class Notes:
         self._values: dict[str, Any] = {}
 
     def tell(self, **values: Any) -> None:
-        """Add to the note; the file is always complete."""
+        """Add or change keys; the file is replaced atomically."""
         self._values |= values
         temporary = self._folder / f".{self._name}"
         try:
             temporary.write_text(json.dumps(self._values), encoding="utf-8")
             temporary.replace(self._folder / (self._name + SUFFIX))
         except OSError:
-            pass  # the parent has gone, and its folder with it
+            pass  # the parent has ended and removed its folder

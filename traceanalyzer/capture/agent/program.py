@@ -1,4 +1,4 @@
-"""The capture in one process: built when torch is imported, and built again in a forked child."""
+"""The capture in one process: created when torch is imported, and again in a forked child."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .whole_run import WholeRun
 
 
 class Program:
-    """The process that has imported torch, with its hooks, recorder and endings."""
+    """A process that has imported torch, with its hooks, recorder and exit handlers."""
 
     def __init__(self, torch: Any, settings: Settings) -> None:
         self._tools = Tools(torch, settings)
@@ -28,11 +28,11 @@ class Program:
         self._begin()
 
     def attach(self) -> None:
-        """Watch the program from now on."""
+        """Start to watch the program."""
         self._hooks.install()
         self._tools.rivals.watch(self._tools.torch.autograd.profiler, self._give_way)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
-        if multiprocessing.parent_process() is None:  # a child may be a worker, which shall leave nothing behind
+        if multiprocessing.parent_process() is None:  # a child may be a worker, which must not write any file
             self._endings.watch()
             self._whole_run.begin()
 
@@ -64,13 +64,13 @@ class Program:
             self._hooks.recorder = self._recorder = None
 
     def _before_fork(self) -> None:
-        """End the recording of everything: a child could neither continue nor stop it."""
+        """End the whole-run recording, because a child could neither continue nor stop it."""
         self._whole_run.end()
 
     def _after_fork(self) -> None:
-        """Begin again in a child, unless the profiler is on: then the child must not record."""
+        """Begin again in a child, unless the profiler is on, because then the child must not record."""
         was_recording = self._whole_run.is_on or (self._recorder is not None and self._recorder.is_recording)
-        self._left += [self._whole_run, self._recorder]  # kept: to free a recording takes threads that are not here
+        self._left += [self._whole_run, self._recorder]  # freeing needs threads that a child lacks
         self._endings.leave_signals()
         if was_recording:
             self._recorder = self._hooks.recorder = None
@@ -82,5 +82,5 @@ class Program:
 
 
 def attach(settings: Settings) -> None:
-    """Begin the capture of this process; torch has just been imported."""
+    """Begin the capture of this process, right after it has imported torch."""
     Program(sys.modules["torch"], settings).attach()

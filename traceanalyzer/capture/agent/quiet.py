@@ -11,16 +11,16 @@ from typing import Any
 
 _KINETO = "KINETO_LOG_LEVEL"
 _SILENT = "99"
-"""Above every level that kineto knows."""
+"""A log level above all those of kineto."""
 _ERROR = 2
-"""c10's level from which on torch still writes: `LOG(WARNING)` is 1."""
+"""The lowest c10 log level that torch still writes; `LOG(WARNING)` is 1."""
 
 
 @contextlib.contextmanager
 def kineto() -> Iterator[None]:
     """Make kineto log nothing while the block runs, unless the user has chosen a level.
 
-    It reads the level when a recording is prepared; outside the block the program's environment is its own.
+    Kineto reads the level when a recording is prepared; after the block the program's environment is restored.
     """
     if _KINETO in os.environ:
         yield
@@ -40,18 +40,18 @@ class AllocatorWarnings:
         self._before: int | None = None
 
     def silence(self) -> None:
-        """Let torch's C++ code write errors only, until `restore`."""
+        """Let torch's C++ code log only errors, until `restore`."""
         if self._level is not None and self._before is None and self._level.value < _ERROR:
             self._before, self._level.value = self._level.value, _ERROR
 
     def restore(self) -> None:
-        """Let torch's C++ code write as much as before."""
+        """Restore the previous log level of torch's C++ code."""
         if self._level is not None and self._before is not None:
             self._level.value, self._before = self._before, None
 
 
 def _level(torch: Any) -> ctypes.c_int | None:
-    """The level that `TORCH_CPP_LOG_LEVEL` sets, where this build of torch lets it be found."""
+    """The variable that `TORCH_CPP_LOG_LEVEL` sets, or None if this build of torch does not export it."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
         return ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")

@@ -1,7 +1,7 @@
 """Closes the named ranges that are open when a recording stops.
 
 A range that begins in one recording of a process and ends in the next writes into memory that torch has freed in
-between (seen in torch 2.13, where it ends in a crash). To close a range twice is harmless.
+between (torch 2.13 crashes). Closing a range twice is harmless.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ class Ranges(threading.local):
         self._open: list[Any] = []
 
     def entered(self, opened: Any) -> None:
-        """Note that a range has begun."""
+        """Record that a range has begun."""
         self._open.append(opened)
 
     def left(self, closed: Any) -> None:
-        """Note that a range has ended."""
+        """Record that a range has ended."""
         if self._open and self._open[-1] is closed:
             self._open.pop()
-        elif closed in self._open:  # ranges that do not nest
+        elif closed in self._open:  # the ranges do not nest
             self._open.remove(closed)
 
     def close(self, torch: Any) -> None:
-        """End all open ranges for the profiler; for the program they stay open."""
+        """End all open ranges in the profiler; the program still sees them as open."""
         for opened in reversed(self._open):
             record = getattr(opened, "record", None)
             if record is not None:

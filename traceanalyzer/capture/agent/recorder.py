@@ -1,4 +1,4 @@
-"""Records one process: told where steps end, it waits, warms up, records, saves, and keeps measuring."""
+"""Records one process: waits, warms up, records, saves, and then measures unprofiled steps for comparison."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _BEFORE, _ON, _AFTER, _OVER = "before", "on", "after", "over"
 
 
 class Recorder:
-    """Decides what one process records, and when.
+    """Decides what to record in one process, and when.
 
     Args:
-        tools: Tools of this process.
-        tell: Takes the news for the note to the parent, see `Notes`.
-        whole_run: The recording of everything, for programs that make no steps.
-        first_step: Called when the process has shown that it makes steps.
-        let_go: Called when nothing more will be recorded: hooks can go.
-        activities: What to record; asked when the recording starts.
+        tools: Objects that all recordings in this process share.
+        tell: Sends keys and values to the parent, see `Notes`.
+        whole_run: The recording of the whole run, for programs that make no steps.
+        first_step: Called when the first step has been detected.
+        let_go: Called when nothing more will be recorded, so that hooks can be removed.
+        activities: Returns the activities to record; called when the recording starts.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Recorder:
 
     @property
     def is_recording(self) -> bool:
-        """Whether the profiler is on now."""
+        """Whether the profiler is recording now."""
         return self._recording is not None and self._recording.is_on
 
     def optimizer_made(self) -> None:
-        """Note that the program has made an optimizer, so that it will probably make steps."""
+        """Record that the program has created an optimizer, so that it will probably make steps."""
         self.finder.optimizer_made()
         self._whole_run.end()
 
     def step_ended(self) -> None:
-        """A step has ended and the next begins. An error of ours ends the capture, not the program."""
+        """End a step and begin the next. An error of the capture ends the capture, not the program."""
         thread = _thread.get_ident()
         self._thread = self._thread or thread
         if thread != self._thread:
@@ -86,7 +86,7 @@ class Recorder:
             self._fail(error)
 
     def _take_over(self) -> None:
-        """Take over from the recording of everything at the first step, or when the program turns out to train."""
+        """Replace the whole-run recording at the first step, or when the program turns out to train."""
         if self._source == self.finder.source:
             return
         self._whole_run.end()
@@ -98,7 +98,7 @@ class Recorder:
         self._first_step()
 
     def start_marked(self) -> None:
-        """Note that the program marks its steps itself; the first is recorded already."""
+        """Record that the program marks its steps itself; the first one is already being recorded."""
         self.finder.marked()
         self._source = steps.MARKED
         self._rank = facts.rank(self._torch)
@@ -138,7 +138,7 @@ class Recorder:
         self._clock.restart()
 
     def _after(self) -> None:
-        """Time steps after the recording, without the first, which still pays for it."""
+        """Time steps after the recording, except the first, which still contains its cost."""
         is_last = self._count > self._settings.control
         if self._count == 1 or is_last:
             facts.synchronize(self._torch)
@@ -153,11 +153,11 @@ class Recorder:
     def _end(self) -> None:
         self._tell_timings()
         self._phase = _OVER
-        if self._source != steps.DATALOADER:  # after batches, steps of an optimizer may still come
+        if self._source != steps.DATALOADER:  # optimizer steps may still follow steps that were detected by batches
             self._let_go()
 
     def _tell_timings(self) -> None:
-        """Tell the parent what was measured after the trace was written, for the parent to add."""
+        """Send the step times measured after the trace was written to the parent, which adds them to the trace."""
         self._facts["timing"] = self._clock.facts()
         self._tell(facts=self._facts)
 
@@ -189,7 +189,7 @@ class Recorder:
         )
 
     def facts(self, ended: str) -> dict[str, Any]:
-        """What the trace cannot know, as of now."""
+        """Facts about the program that the trace lacks, as of now."""
         stepping = [o for ref in self.seen.optimizers.values() if (o := ref()) is not None]
         asked = self._settings
         recorded = {
@@ -202,7 +202,7 @@ class Recorder:
         return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
 
     def give_way(self) -> None:
-        """Make room for the program's own profiler: save what there is, or begin again when it is done."""
+        """Stop for the program's own profiler: save what was recorded, or begin again after that profiler."""
         self._whole_run.end()
         if not self.is_recording or _thread.get_ident() != self._thread:
             return
@@ -233,11 +233,11 @@ class Recorder:
                     self._stop_and_save(ended, at_least=0)
                 if self._trace is None:
                     self._save_whole_run(ended)
-        except Exception as error:  # the program has its own end
+        except Exception as error:  # the program must end as it would without the capture
             self._fail(error)
 
     def _save_whole_run(self, ended: str) -> None:
-        """Into the scratch folder, if there is a parent: it knows whether another process made steps."""
+        """Save the whole-run recording; if there is a parent, for it to decide whether another process made steps."""
         self._whole_run.end()
         if self._whole_run.held is None:
             return

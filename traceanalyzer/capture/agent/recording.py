@@ -13,10 +13,10 @@ class ProfilerRun:
     """A `torch.profiler.profile` that is driven step by step.
 
     Args:
-        tools: Tools of this process.
-        warmup: Steps in which the profiler is on and throws away.
-        active: Steps to record; None records until `stop`, without marking steps.
-        activities: What to record; None is what the machine has.
+        tools: Objects that all recordings in this process share.
+        warmup: Steps in which the profiler is on and discards what it records.
+        active: Number of steps to record; None records until `stop` without marking steps.
+        activities: Activities to record; None for all that the machine supports.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ProfilerRun:
     ) -> None:
         self.is_on = False
         self.steps = 0
-        """Whole steps that are recorded."""
+        """Number of complete steps that are recorded."""
         self._tools = tools
         self._warmup, self._active = warmup, active
         settings = tools.settings
@@ -52,7 +52,7 @@ class ProfilerRun:
 
     @property
     def is_recording(self) -> bool:
-        """Whether something would be lost if it ended now without being saved."""
+        """Whether the recording contains anything that is not yet saved."""
         return self.is_on and self._done_steps >= self._warmup
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class ProfilerRun:
         self.is_on = True
 
     def step(self) -> bool:
-        """End a step. Returns whether it was the last one; the profiler is off then."""
+        """End a step. Returns True after the last one, when the profiler is off."""
         self._done_steps += 1
         self.steps = max(0, self._done_steps - self._warmup)
         if self.steps == self._active:
@@ -75,7 +75,7 @@ class ProfilerRun:
         return False
 
     def stop(self) -> None:
-        """Stop in the thread that started it. What was recorded so far can be saved."""
+        """Stop, in the thread that started it. Anything recorded so far can be saved."""
         self.is_on = False
         try:
             self._tools.ranges.close(self._tools.torch)
@@ -86,11 +86,11 @@ class ProfilerRun:
                 self._allocator.restore()
 
     def export(self, path: Path) -> None:
-        """Write the profiler's JSON; this works only once."""
+        """Write the profiler's JSON; this can be done only once."""
         self.profile.export_chrome_trace(str(path))
 
     def tables(self) -> str:
-        """Tables of `key_averages()`: by time on the CPU, by time on the device, by shape of the inputs."""
+        """Tables of `key_averages()`: sorted by CPU time, sorted by device time, and grouped by input shape."""
         averages = self.profile.key_averages()
         device = _device_order(averages)
         parts = {"By time on the CPU": averages.table("self_cpu_time_total")}
@@ -103,7 +103,7 @@ class ProfilerRun:
 
 
 def _device_order(averages: Any) -> str | None:
-    """Name of the column to sort by for device time (it changed with torch 2.5); None without device time."""
+    """Name of the column of device time to sort by (it changed in torch 2.5); None without device time."""
     for name in ("self_device_time_total", "self_cuda_time_total"):
         if any(getattr(row, name, 0) > 0 for row in averages):
             return name

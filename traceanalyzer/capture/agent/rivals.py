@@ -12,21 +12,21 @@ _STOP = "_disable_profiler"
 
 
 class Rivals:
-    """Watches the calls by which every profiler of torch starts and stops.
+    """Watches the functions that every torch profiler calls to start and stop.
 
-    In the library, where the user starts profilers knowingly, nothing is watched.
+    The library (`profile`) does not watch, because there the user starts all profilers.
     """
 
     def __init__(self) -> None:
         self.is_on = False
-        """The program's own profiler is prepared or running."""
+        """Whether the program's own profiler is prepared or running."""
         self.was_on = False
-        """Whether it has been on at some time."""
+        """Whether the program's own profiler has ever been on."""
         self._ours = 0
         self._give_way: Callable[[], None] = lambda: None
 
     def watch(self, module: Any, give_way: Callable[[], None]) -> None:
-        """Watch these calls from now on.
+        """Start to watch these functions.
 
         Args:
             module: `torch.autograd.profiler`.
@@ -45,7 +45,7 @@ class Rivals:
             if starts and not self.is_on:
                 self.is_on = self.was_on = True
                 self._give_way()
-            self.is_on = False  # unless it starts, now
+            self.is_on = False  # set to True again if the profiler starts now
             result = call(*args, **kwargs)
             self.is_on = starts
             return result

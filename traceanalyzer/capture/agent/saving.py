@@ -28,16 +28,16 @@ def save(
     """Save what was recorded as a trace with its tables.
 
     Args:
-        recording: It has stopped.
-        folder: Where the trace goes; it is made if it is not there.
-        rank: Of this process, for the name.
-        facts: What the trace cannot know.
-        project: The folder of the project, to which paths become relative.
-        scratch: Where files lie until they are whole; a hidden folder beside them by default.
-        with_tables: Also the tables of `key_averages()`, beside it under the same name.
+        recording: A recording that has stopped.
+        folder: Folder for the trace; created if it does not exist.
+        rank: Rank of this process, for the file name.
+        facts: Facts about the program that the trace lacks.
+        project: Folder of the project; paths become relative to it.
+        scratch: Folder for incomplete files; by default a hidden folder inside `folder`.
+        with_tables: Whether to write the tables of `key_averages()` too, beside the trace and under its name.
 
     Returns:
-        The trace; None if nothing was recorded, and nothing is written then.
+        The trace; None if nothing was recorded, in which case no file is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     own = (scratch or folder) / f".{secrets.token_hex(8)}"

@@ -1,4 +1,4 @@
-"""What hooks have seen of the program: its loaders, optimizers, gradients and precision."""
+"""Collects what the hooks observe: data loaders, optimizers, gradients and precision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Seen:
-    """Counts and settings as plain data; no object of the program is kept alive."""
+    """Counts and settings of the program as plain data; keeps none of its objects alive."""
 
     def __init__(self) -> None:
         self.loaders: dict[int, dict[str, Any]] = {}
@@ -21,12 +21,12 @@ class Seen:
         self.start_counting()
 
     def start_counting(self) -> None:
-        """Count from the next step on."""
+        """Start to count with the next step."""
         self.backwards = self.batches = 0
         self._backwards = self._batches = self._steps = 0
 
     def step_ended(self, *, counts: bool) -> None:
-        """End a step, and count what happened in it if it counts."""
+        """End a step, and add its counts if it is to be counted."""
         if counts:
             self._steps += 1
             self._backwards += self.backwards
@@ -34,24 +34,24 @@ class Seen:
         self.backwards = self.batches = 0
 
     def loader(self, loader: Any) -> None:
-        """Note that a loader begins an epoch."""
+        """Record that a loader begins an epoch."""
         facts = loader_facts(loader)
         facts["epochs"] = self.loaders.get(id(loader), {}).get("epochs", 0) + 1
         self.loaders[id(loader)] = facts
 
     def optimizer(self, optimizer: Any) -> None:
-        """Note that an optimizer has stepped."""
+        """Record that an optimizer has stepped."""
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = weakref.ref(optimizer)
 
     def autocast_entered(self, context: Any) -> None:
-        """Note that a region of automatic precision begins."""
+        """Record that an autocast region begins."""
         if getattr(context, "_enabled", False):
             dtype = str(getattr(context, "fast_dtype", "")).removeprefix("torch.")
             self.autocast.add((str(getattr(context, "device", "")), dtype))
 
     def facts(self) -> dict[str, Any]:
-        """The counts and settings as the trace holds them."""
+        """The counts and settings in the form that the trace contains."""
         return {
             "loaders": sorted(self.loaders.values(), key=lambda facts: -facts["epochs"]),
             "autocast": [{"device": device, "dtype": dtype} for device, dtype in sorted(self.autocast)],
@@ -62,7 +62,7 @@ class Seen:
 
 
 def loader_facts(loader: Any) -> dict[str, Any]:
-    """The settings of a `DataLoader`; what its class does not have is None."""
+    """The settings of a `DataLoader`; None for those that its class lacks."""
     sampler = getattr(loader, "batch_sampler", None)
     batch_size = getattr(loader, "batch_size", None)
     return {

@@ -1,4 +1,4 @@
-"""What a capture was asked to do, and how the processes of the program learn of it."""
+"""Settings of a capture, and how they reach the processes of the program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 VARIABLE = "TRACEANALYZER_CAPTURE"
-"""The environment variable that holds the settings as JSON."""
+"""The environment variable that contains the settings as JSON."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to record, when, and where to; the same for the command line and the library."""
+    """What to record, when, and in which folder, for both the command line and the library."""
 
     folder: str
     """Folder that the traces are written to."""
@@ -31,13 +31,13 @@ class Settings:
     project: str = ""
     """Folder of the project; paths in it are kept, relative to it."""
     scratch: str = ""
-    """A folder of this one run, for files that are not finished and notes to the parent; empty in the library."""
+    """Temporary folder of this run, for incomplete files and reports to the parent; empty in the library."""
     limit_s: float = 30.0
-    """Seconds for which a program is recorded before it is known whether it makes steps; 0 is never."""
+    """Most seconds to record while no step has been detected; 0 disables this recording."""
 
     @property
     def skipped(self) -> int:
-        """Number of steps before the recorded ones; at least one, whose end shows where steps end."""
+        """Number of steps before the recorded ones; at least one, because its end shows where steps end."""
         return max(1, self.wait + self.warmup)
 
     @property
@@ -51,7 +51,7 @@ class Settings:
 
 
 def decode(text: str | None) -> Settings | None:
-    """Decode settings from JSON; None where there are none."""
+    """Decode settings from JSON; None without settings."""
     try:
         values = json.loads(text or "")
         return Settings(**values) if isinstance(values, Mapping) else None

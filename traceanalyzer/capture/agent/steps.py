@@ -1,4 +1,4 @@
-"""Finds where steps end from what any program shows: optimizer steps and requests for batches."""
+"""Detects where steps end, from optimizer steps and requests for batches."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ OPTIMIZER = "optimizer"
 DATALOADER = "dataloader"
 
 _TAKEOVER = 10
-"""Steps of another optimizer, or batches of another loader, after which it replaces a leader that is silent."""
+"""Number of steps of another optimizer, or batches of another loader, after which it replaces an inactive leader."""
 _PATIENCE = 100
-"""Batches without an optimizer step after which a program that has an optimizer does not seem to use it."""
+"""Number of batches without an optimizer step after which the optimizer counts as unused."""
 _PATIENCE_BACKWARD = 1000
-"""Such batches where gradients are computed, which may be accumulated over many batches."""
+"""Like `_PATIENCE` while gradients are computed, which may be accumulated over many batches."""
 
 
 class _Leader:
-    """The one of several optimizers or loaders that decides: the first, until it falls silent and another goes on."""
+    """The optimizer or loader that marks the steps: the first, until it stops and another continues."""
 
     def __init__(self) -> None:
         self._leader: int | None = None
         self._others: Counter[int] = Counter()
 
-    def leads(self, who: int) -> bool:
+    def leads(self, identity: int) -> bool:
         if self._leader is None:
-            self._leader = who
-        if who == self._leader:
+            self._leader = identity
+        if identity == self._leader:
             self._others.clear()
             return True
-        self._others[who] += 1
-        if self._others[who] < _TAKEOVER:
+        self._others[identity] += 1
+        if self._others[identity] < _TAKEOVER:
             return False
-        self._leader = who
+        self._leader = identity
         self._others.clear()
         return True
 
 
 class StepFinder:
-    """Decides which of the calls that it is told of ends a step.
+    """Decides which of the observed calls end a step.
 
     With several optimizers (a generator and its discriminator) the first one that stepped decides. Batches count only
     where optimizers do not: in inference, and where optimizers step inside the backward pass.
@@ -54,23 +54,23 @@ class StepFinder:
         self._batches = 0
 
     def marked(self) -> None:
-        """Note that the program says itself where its steps end."""
+        """Record that the program marks the ends of its steps itself."""
         self.source = MARKED
 
     def optimizer_made(self) -> None:
-        """Note that the program has an optimizer, so that it will probably step."""
+        """Record that the program has an optimizer, so that it will probably step."""
         self._has_optimizer = True
 
     def backward_done(self) -> None:
-        """Note that gradients were computed."""
+        """Record that gradients were computed."""
         self._has_backward = True
 
     def optimizer_stepped(self, optimizer: int, *, in_backward: bool) -> bool:
-        """Note that an optimizer has stepped. Returns whether a step of the program ends with it.
+        """Record that an optimizer has stepped. Returns whether a step of the program ends with it.
 
         Args:
-            optimizer: Its identity.
-            in_backward: It stepped while gradients are computed, where the profiler can neither start nor stop.
+            optimizer: `id` of the optimizer.
+            in_backward: Whether it stepped inside the backward pass, where the profiler can neither start nor stop.
         """
         if in_backward or self.source == MARKED or not self._optimizers.leads(optimizer):
             return False
@@ -78,10 +78,10 @@ class StepFinder:
         return True
 
     def batch_wanted(self, loader: int) -> bool:
-        """Note that a batch is asked for. Returns whether a step of the program ends before it.
+        """Record that a batch is requested. Returns whether a step of the program ends before it.
 
         Args:
-            loader: The identity of what the batches come from.
+            loader: `id` of the loader of the batches.
         """
         if self.source in {MARKED, OPTIMIZER} or not self._loaders.leads(loader):
             return False

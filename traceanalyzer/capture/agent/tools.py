@@ -1,4 +1,4 @@
-"""What every recording in a process needs."""
+"""The objects that every recording in a process needs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Tools:
     """The objects that all recordings in a process share."""
 
     torch: Any
-    """The module torch, which nothing here imports."""
+    """The module torch, passed in because the agent never imports it."""
     settings: Settings
     rivals: Rivals = field(default_factory=Rivals)
-    """Tells whether the program's own profiler is on."""
+    """Watches whether the program's own profiler is on."""
     ranges: Ranges = field(default_factory=Ranges)
-    """Knows which named ranges are open."""
+    """Tracks which named ranges are open."""

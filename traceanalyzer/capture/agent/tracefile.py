@@ -1,4 +1,4 @@
-"""Files of a capture: written completely or not at all, never over another one, with the facts at their head."""
+"""Writes the files of a capture: atomically, never over an existing file, with the facts at their head."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 KEY = "traceanalyzer"
-"""Where the facts stand among the metadata of a trace."""
+"""The key of the facts in the JSON object of a trace."""
 
 _LINE = b'  "' + KEY.encode() + b'": '
 _LEVEL = 6
 
 
 def stem(rank: int, seconds: float | None = None) -> str:
-    """`trace_rank0_20261121T050709Z`: the rank and the time in UTC."""
+    """File name without suffix, such as `trace_rank0_20261121T050709Z`: the rank and the time in UTC."""
     return f"trace_rank{rank}_{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(seconds))}"
 
 
 def write_trace(raw: Path, target: Path, facts: Mapping[str, Any], clean: Callable[[bytes], bytes]) -> bool:
-    """Compress and clean what the profiler wrote; the facts become its first key.
+    """Clean and compress the profiler's JSON, and add the facts as its first key.
 
     Args:
-        raw: The profiler's JSON, an object.
+        raw: The profiler's file, which contains a JSON object.
         target: A temporary file that nothing else uses yet.
-        facts: What the trace cannot know.
-        clean: Cleans one line.
+        facts: Facts about the program that the trace lacks.
+        clean: Function that cleans one line.
 
     Returns:
-        Whether the trace holds any operator or device event.
+        Whether the trace contains any operator or device event.
     """
     any_work = False
     with raw.open("rb") as lines, _whole(target) as out:
@@ -52,7 +52,7 @@ def _facts_line(facts: Mapping[str, Any]) -> bytes:
 
 
 def replace_facts(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write other facts to the head of a trace that `write_trace` wrote; it is never there by half."""
+    """Replace the facts at the head of a trace that `write_trace` wrote, atomically."""
     temporary = path.parent / f".{path.name}-{secrets.token_hex(4)}"
     try:
         with gzip.open(path, "rb") as lines, _whole(temporary) as out:
@@ -68,7 +68,7 @@ def replace_facts(path: Path, facts: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A compressed file whose bytes are on the disk when the block ends; without its name and time inside."""
+    """Open a gzip file whose bytes are on disk when the block ends. Its header has no name and no time."""
     with path.open("xb") as file:
         with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
             yield packed  # type: ignore[misc]
@@ -77,7 +77,7 @@ def _whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def publish(temporary: Path, folder: Path, name: str, suffix: str) -> Path:
-    """Give a finished file its name; if that is taken, the next free one, so that nothing is ever overwritten."""
+    """Give a finished file its name, or the next free name, so that nothing is ever overwritten."""
     number = 1
     while True:
         target = folder / (f"{name}{suffix}" if number == 1 else f"{name}-{number}{suffix}")
@@ -91,12 +91,12 @@ def publish(temporary: Path, folder: Path, name: str, suffix: str) -> Path:
 
 
 def _move_to_a_new_name(temporary: Path, target: Path) -> None:
-    """A rename that fails where the name is taken; plain renaming would overwrite."""
+    """Rename a file, and fail if the name is taken (`os.rename` would overwrite)."""
     try:
         os.link(temporary, target)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no hard links
         if target.exists():
             raise FileExistsError(target) from None
         temporary.replace(target)
@@ -105,7 +105,7 @@ def _move_to_a_new_name(temporary: Path, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name reach the disk, too, where the system can do that."""
+    """Sync the folder, so that the new name is on disk too, where the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Records everything from the start, in case the program makes no steps; ends when it seems to make some."""
+"""Records the whole run from the start, in case the program makes no steps; stops when steps seem likely."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _DRIVERS = {
     "cuda": ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"),
     "xpu": ("/dev/dri/renderD128",),
 }
-"""Kinds of devices, and what is there if the machine may have one: asking the driver would initialize it."""
+"""Kinds of devices, and files that exist if the machine may have one: querying the driver would initialize it."""
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class WholeRun:
-    """A recording that starts at once, or with the program's device, and ends when told to or after a time limit."""
+    """A recording that starts at once, or when the device is initialized, and stops on request or at a time limit."""
 
     def __init__(self, tools: Tools) -> None:
         self.held: ProfilerRun | None = None
-        """What was recorded, after the end."""
+        """The recording, once it has stopped."""
         self.was_cut = False
-        """The time limit ended it."""
+        """Whether the time limit ended the recording."""
         self._tools = tools
         self._running: ProfilerRun | None = None
         self._is_over = tools.settings.limit_s <= 0
@@ -37,7 +37,7 @@ class WholeRun:
         self._ended.acquire()
 
     def begin(self) -> None:
-        """Begin now; on a machine that may have a device, when the program initializes it."""
+        """Start now; on a machine that may have a device, start when the program initializes it."""
         kinds = [kind for kind in _DRIVERS if self._may_have(kind)]
         chosen = [
             getattr(self._tools.torch.profiler.ProfilerActivity, name) for name in ("CPU", *map(str.upper, kinds))
@@ -55,7 +55,7 @@ class WholeRun:
         return any(Path(path).exists() for path in _DRIVERS[kind])
 
     def start(self, activities: list[Any] | None) -> None:
-        """Begin now, with these activities or all that the machine has."""
+        """Start now, with these activities or all that the machine supports."""
         if self._is_over or self._tools.rivals.is_on or threading.current_thread() is not threading.main_thread():
             return
         try:
@@ -64,11 +64,11 @@ class WholeRun:
         except Exception:  # then there is none
             self._running, self._is_over = None, True
             return
-        # Not a Thread: the program could count those.
+        # Not a threading.Thread, because the program could count those.
         _thread.start_new_thread(self._watch_the_time, ())
 
     def _watch_the_time(self) -> None:
-        """Ask the main thread to stop after the limit, because the profiler must stop where it started."""
+        """Ask the main thread to stop at the limit, because the profiler must stop in the thread that started it."""
         if not self._ended.acquire(timeout=self._tools.settings.limit_s):
             self._ask_main_thread(self._cut)
 
@@ -79,7 +79,7 @@ class WholeRun:
             call()
             return 0
 
-        self._callbacks.append(_CALL(called))  # kept: it must still be there when it is called
+        self._callbacks.append(_CALL(called))  # kept alive until it is called
         ctypes.pythonapi.Py_AddPendingCall(self._callbacks[-1], None)
 
     def _cut(self) -> None:
@@ -87,7 +87,7 @@ class WholeRun:
         self.end()
 
     def end(self) -> None:
-        """Stop, and keep what was recorded."""
+        """Stop, and keep the recording."""
         self._is_over = True
         if self._running is None:
             return
@@ -98,15 +98,15 @@ class WholeRun:
         self._ended.release()
         try:
             running.stop()
-        except Exception:  # then there is nothing to hold
+        except Exception:  # then there is nothing to keep
             return
         self.held = running
 
     @property
     def is_on(self) -> bool:
-        """Whether it records at the moment."""
+        """Whether it is recording now."""
         return self._running is not None
 
     def drop(self) -> None:
-        """Discard the recording, because there is a better one."""
+        """Discard the recording, because steps were recorded."""
         self.held = None

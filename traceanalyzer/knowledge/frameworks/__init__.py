@@ -1,8 +1,8 @@
-"""Frameworks, and what each is known by: one small file each, and this table.
+"""Frameworks and how each is recognized: one small file for each, and this table.
 
-The order is that of priority: a report names the first that was found. Servers come before what they are built on
-(SGLang and others have imported vLLM, all import Transformers), then what owns the loop, then libraries of models,
-then what distributes a model; the last ones are never named. How to add one: docs/frameworks.md.
+They are in order of priority: a report names the first one found. Servers come before the libraries that they use
+(SGLang and others have imported vLLM, all import Transformers), then frameworks that own the loop, then model
+libraries, then distribution; the last group is never named. docs/frameworks.md explains how to add one.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ FRAMEWORKS: tuple[Framework, ...] = (
 
 
 def title(id: str) -> str:  # noqa: A002 - the contract's word
-    """The name of a framework as its makers write it; what is no framework is named as it is."""
+    """The title of a framework as its authors write it; other ids are returned unchanged."""
     return next((known.title for known in FRAMEWORKS if known.id == id), id)
 
 
 def is_step_mark(name: str) -> bool:
-    """Whether a name is some framework's mark of a step, which consists of public words and counts."""
+    """Whether a name is a step mark of a framework, which consists only of public words and counts."""
     return step_mark(name) is not None
 
 
 def step_mark(name: str) -> StepMark | None:
-    """What a mark of a step says, whichever framework wrote it; None for every other name."""
+    """The facts in a step mark of any framework; None for all other names."""
     marks = (known.step_mark(name) for known in FRAMEWORKS if known.step_mark)
     return next((mark for mark in marks if mark is not None), None)

@@ -1,6 +1,6 @@
 """DDP: PyTorch's `DistributedDataParallel`, which reduces gradients in buckets.
 
-Its file is not enough: what compiles a model asks there whether it is wrapped, in programs without it as well.
+Frames of its file are no evidence: torch.compile checks there in every program whether the model is wrapped.
 """
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, module, path

@@ -1,4 +1,4 @@
-"""fairseq: trains sequence models. Its trainer marks what it does with gradients (`trainer.py`)."""
+"""fairseq: trains sequence models. Its trainer marks its operations on gradients (`trainer.py`)."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package, path
 

@@ -1,4 +1,4 @@
-"""FBGEMM: operators of embeddings and quantization, below TorchRec and in programs without it."""
+"""FBGEMM: operators for embeddings and quantization, used by TorchRec and other programs."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package
 

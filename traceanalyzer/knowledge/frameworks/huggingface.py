@@ -1,7 +1,7 @@
 """Hugging Face: models, pipelines and `generate` of Transformers, its Trainer, and Accelerate.
 
-It trains as well as it infers, so its role says nothing about the program. Frames of `transformers/utils` that only
-look for installed packages run in programs that use nothing else of it.
+It supports training and inference, so its role does not show which one a program does. Frames of `transformers/utils`
+that only look for installed packages occur in programs that do not use it otherwise.
 """
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package, path

@@ -1,6 +1,6 @@
 """Lightning (PyTorch Lightning): its Trainer owns the loop.
 
-Its profiler marks what the loop does, `[pl][profile]run_training_batch`, and calls of modules, `[pl][module]...`.
+Its profiler marks the actions of the loop, `[pl][profile]run_training_batch`, and module calls, `[pl][module]...`.
 """
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, StepMark, matching, package, path

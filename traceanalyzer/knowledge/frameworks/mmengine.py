@@ -1,4 +1,4 @@
-"""MMEngine, and MMCV before it: the Runner of OpenMMLab's projects owns the loop."""
+"""MMEngine, and its predecessor MMCV: the Runner of OpenMMLab's projects owns the loop."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package, path
 

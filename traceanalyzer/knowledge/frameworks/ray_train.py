@@ -1,4 +1,4 @@
-"""Ray Train: starts the workers of a training, whose loop may be another framework's."""
+"""Ray Train: starts the worker processes of a training job, whose loop may belong to another framework."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, path
 

@@ -1,8 +1,8 @@
 """SGLang: serves language models.
 
-Each forward pass is marked with its mode, `step[DECODE bs=32]`, and passes that compute prompts with their tokens,
-`step[EXTEND bs=15 toks=15360]`. With roofline annotations requests (`c`, `g`) and sums over their queries (`c_sq`,
-`g_sq`) and keys follow, of those that compute their prompts and of those that generate:
+Each forward pass is marked with its mode, `step[DECODE bs=32]`, and passes that compute prompts also with their tokens,
+`step[EXTEND bs=15 toks=15360]`. Roofline annotations add the number of requests and sums over their queries and keys,
+for requests that compute prompts (`c`, `c_sq`, ...) and for those that generate (`g`, `g_sq`, ...):
 `step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40 g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]`.
 
 `capture_32_DECODE` is the capture of a graph for 32 requests.
@@ -36,7 +36,7 @@ _PHASES = {
     "DUMMY_FIRST": None,
     "IDLE": None,
 }
-"""Modes of a forward pass; a draft model's is part of both phases."""
+"""Phase by mode of a forward pass; that of a draft model is part of both phases."""
 
 _MODE = "(" + "|".join(sorted(_PHASES, key=len, reverse=True)) + ")"
 _FIELD = r" (?:toks|[cg](?:_(?:sq|sk|sqsq|sqsk))?)=[0-9]{1,18}"
@@ -52,11 +52,11 @@ def _step_mark(name: str) -> StepMark | None:
 
 
 def _step(mode: str, requests: int, text: str) -> StepMark:
-    """A step from its mode, its requests, and ` field=number` as often as there is one."""
+    """Create a step from its mode, its number of requests, and a text of ` field=number` pairs."""
     fields = {key: int(value) for key, value in (field.split("=") for field in text.split())}
     if mode == "EXTEND":
         return StepMark("prefill", requests, fields.get("toks"), requests, 0)
-    if mode == "DECODE":  # one token of each request
+    if mode == "DECODE":  # one token per request
         return StepMark("decode", requests, requests, 0, requests)
     context, generation = fields.get("c"), fields.get("g")
     if context is None or generation is None:

@@ -30,7 +30,7 @@ def _step_mark(name: str) -> StepMark | None:
     if not match:
         return None
     context, generation = int(match[1]), int(match[3])
-    # a request that generates computes more than one token where it checks drafts, and the mark does not say
+    # unknown: a generating request computes several tokens when it verifies drafts
     tokens = int(match[2]) if match[2] and not generation else None
     return StepMark(phase(context, generation), context + generation, tokens, context, generation)
 

@@ -1,4 +1,4 @@
-"""Text Generation Inference: serves language models. It has no marks of its own: only its files tell."""
+"""Text Generation Inference: serves language models. It writes no marks and is recognized by its files."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, path
 

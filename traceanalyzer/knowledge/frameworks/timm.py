@@ -1,4 +1,4 @@
-"""timm (PyTorch Image Models): models of images, in other people's loops."""
+"""timm (PyTorch Image Models): image models without a training loop."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package, path
 

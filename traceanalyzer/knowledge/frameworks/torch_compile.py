@@ -1,4 +1,4 @@
-"""torch.compile: code that PyTorch's compiler generated, whatever program calls it."""
+"""torch.compile: code that PyTorch's compiler generated, in any program."""
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, path
 

@@ -1,8 +1,8 @@
 """TorchRec: trains recommendation models with sharded embeddings.
 
-Its pipeline marks the distribution of sparse features, `## start_sparse_data_dist 3 ##`, the exchanges that this
-takes, `## all2all_data:kjt splits ##`, and each wait for one, `## KJTListAwaitable wait() ##`. `## forward ##` and
-`## backward ##` are marks of many loops.
+Its pipeline marks the distribution of sparse features, `## start_sparse_data_dist 3 ##`, its all-to-all exchanges,
+`## all2all_data:kjt splits ##`, and each wait for them, `## KJTListAwaitable wait() ##`. `## forward ##` and
+`## backward ##` are marks of many programs.
 """
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, package, path

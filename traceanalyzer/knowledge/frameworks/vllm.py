@@ -1,6 +1,6 @@
 """vLLM: serves language models.
 
-Its profiler marks each step with how many requests compute their prompts and how many generate (`gpu_worker.py`):
+Its profiler marks each step with the numbers of requests that compute prompts and that generate (`gpu_worker.py`):
 
 * `execute_new_2_cached_30` until the end of 2025: requests that were never scheduled before, and all others, whose
   prompts may still be computed in chunks;

@@ -1,6 +1,6 @@
 """xDiT: serves diffusion transformers on several devices.
 
-A generation is marked with its images, their size, and in some scripts the precision: `execute_diffusion_1_256x256`,
+Each generation is marked with image count, image size, and in some scripts precision: `execute_diffusion_1_256x256`,
 `execute_diffusion_1024x1024_bf16`.
 """
 

@@ -1,6 +1,6 @@
-"""Counts the operations and bytes of a call of an operator, from what the profiler records of its inputs.
+"""Counts the operations and bytes of an operator call from its recorded inputs.
 
-One file per family; this is the table of contents. An operator without a model has none: nothing is guessed.
+Each family has one file; this is the table of contents. Operators without a model get no estimate.
 Bytes are the least that must move if nothing stays in a cache: every operand and every result once.
 """
 
@@ -20,20 +20,20 @@ _BY_FAMILY = {
     Family.REDUCTION: reduction.MODELS,
 }
 MODELS = {name: model for models in _BY_FAMILY.values() for name, model in models.items()}
-"""For each operator, without `aten::`, the function from a call to its work."""
+"""For each operator, without `aten::`, the function that computes the work of a call."""
 
 _FAMILIES = {name: found for found, models in _BY_FAMILY.items() for name in models}
 _NAMESPACES = ("aten::", "flash_attn::")
 
 
 def family(name: str) -> Family | None:
-    """The family of models that knows an operator of this name (with its namespace); None for all others."""
+    """The family of an operator (name with namespace); None for operators without a model."""
     if not name.startswith(_NAMESPACES):
         return None
     return _FAMILIES.get(name.removeprefix("aten::"))
 
 
 def work(call: Call) -> Work | None:
-    """Operations and bytes of a call; None without a model, or if it would need what was not recorded."""
+    """Operations and bytes of a call; None without a model, or if it needs data that was not recorded."""
     model = MODELS.get(call.name)
     return None if model is None else model(call)

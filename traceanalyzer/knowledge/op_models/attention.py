@@ -1,7 +1,7 @@
-"""Work of fused attention: the products that are part of it, and every operand and result once.
+"""Work of fused attention: its matrix products, and every operand and result once.
 
-Softmax, masks and dropout are left out, as in the papers on FlashAttention. What a causal mask hides is not
-counted. Sequences of different lengths in one tensor (`cum_seq`) have no model: their lengths are data.
+Softmax, masks and dropout are left out, as in the papers on FlashAttention. Pairs that a causal mask hides are not
+counted. Packed sequences of different lengths (`cum_seq`) have no model, because their lengths are data.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class _Places(msgspec.Struct, frozen=True):
     query: int
     """Position of the query; key and value follow it."""
     causal: int
-    """Position of the causal flag, or of the mask's number."""
+    """Position of the causal flag, or of the mask type."""
     heads_first: bool
     """Whether tensors are (batch, heads, length, size), not (batch, length, heads, size)."""
     lengths: int | None = None
-    """Position of the cumulated lengths of packed sequences."""
+    """Position of the cumulative lengths of packed sequences."""
     bias: int | None = None
     mask_numbers: bool = False
-    """Whether the mask is 0 for none, 1 for causal, 2 for causal from the bottom right (CUTLASS' attention)."""
+    """Whether the mask is a number: 0 for none, 1 for causal, 2 for causal from the bottom right (CUTLASS)."""
 
 
 def pairs(queries: int, keys: int, mask: Mask) -> int:
-    """Number of pairs of a query and a key that a mask leaves.
+    """Number of pairs of query and key that a mask leaves.
 
     `top-left`: query i sees keys 0 to i. `bottom-right`: the last query sees all keys, each one before it one less.
     """
@@ -57,7 +57,7 @@ def _mask(places: _Places, call: Call) -> Mask | None:
 
 
 def _products(places: _Places, call: Call) -> tuple[int, int, tuple[Tensor, Tensor, Tensor]] | None:
-    """Number of pairs over all heads, times the size of a key and of a value, and the three operands."""
+    """Number of pairs over all heads times the key size, the same times the value size, and the three operands."""
     query, key, value = (call.tensor(places.query + i) for i in range(3))
     mask = _mask(places, call)
     if query is None or key is None or value is None or mask is None:

@@ -44,10 +44,10 @@ _CODES = {
     23: "c10::Float8_e5m2",
     24: "c10::Float8_e4m3fn",
 }
-"""Types by their number in c10/core/ScalarType.h, as arguments such as `out_dtype` hold them."""
+"""Types by their number in c10/core/ScalarType.h, as in arguments such as `out_dtype`."""
 
 _RANKS = ("bool", "char", "short", "int", "long", "Float8", "Half", "BFloat16", "float", "double", "complex")
-"""Kinds of types by which the type of a result is decided, the last one most."""
+"""Kinds of types in promotion order: the type of a result has the last kind among its operands."""
 
 _INTEGER = {int}
 
@@ -64,28 +64,28 @@ class Family(Enum):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """Operations and bytes of a call, whatever the kernel makes of it."""
+    """Operations and bytes of a call, independent of the kernel."""
 
     family: Family
     flops: int
     """Floating-point operations; a multiplication and an addition are two."""
     bytes: int | None
-    """Bytes of operands and results, each once; None where a type is not recorded."""
+    """Bytes of operands and results, each once; None if a type is not recorded."""
     dtype: str | None
-    """Type of the operands that are multiplied or worked on; None where it is not recorded."""
+    """Type of the main operands; None if it is not recorded."""
 
 
 class Tensor(msgspec.Struct, frozen=True):
-    """An argument of a call that is a tensor."""
+    """A tensor argument of a call."""
 
     shape: Shape
     dtype: str | None
     stored: int
-    """Number of elements in memory: an expanded axis (stride 0) holds one."""
+    """Number of elements in memory: an expanded axis (stride 0) counts once."""
 
     @property
     def numel(self) -> int:
-        """Number of elements, by the shape."""
+        """Number of elements by the shape."""
         return math.prod(self.shape)
 
     @property
@@ -102,7 +102,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: tuple[Tensor | None, ...]
     """Tensors by position; None where the argument is not a tensor."""
     values: tuple[str, ...] | None
-    """Values of what is not a tensor, as text, empty for tensors and for None; None where they were not recorded."""
+    """Values of other arguments as text, empty for tensors and for None; None if values were not recorded."""
 
     def tensor(self, position: int) -> Tensor | None:
         """The tensor at a position, or None."""
@@ -114,38 +114,38 @@ class Call(msgspec.Struct, frozen=True):
         return [argument for argument in self.arguments if argument is not None]
 
     def value(self, position: int) -> str | None:
-        """The value at a position: empty where it is None or a tensor; None where values were not recorded."""
+        """The value at a position as text: empty for None and tensors; None if values were not recorded."""
         if self.values is None:
             return None
         return self.values[position] if position < len(self.values) else ""
 
     def integers(self, position: int) -> tuple[int, ...] | None:
-        """A list of integers (a lone one counts as a list), or None for anything else."""
+        """The integers of a list, or of a single integer; None for anything else."""
         parsed = _json(self.value(position))
         numbers = parsed if isinstance(parsed, list) else [parsed]
         whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
         return tuple(numbers) if whole else None
 
     def flag(self, position: int) -> bool | None:
-        """A truth value, or None where there is none."""
+        """A boolean value, or None for anything else."""
         return {"True": True, "False": False}.get(self.value(position) or "")
 
     def flags(self, position: int) -> tuple[bool, ...] | None:
-        """A list of truth values, or None for anything else."""
+        """A list of booleans, or None for anything else."""
         parsed = _json((self.value(position) or "").lower())
         return tuple(parsed) if isinstance(parsed, list) and all(isinstance(n, bool) for n in parsed) else None
 
     def dtype(self, position: int) -> str | None:
-        """The type that an argument gives by its number, or None."""
+        """The type that an argument names by its number, or None."""
         numbers = self.integers(position)
         return _CODES.get(numbers[0]) if numbers and len(numbers) == 1 else None
 
 
 def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: str = "") -> Call | None:
-    """Build a call from the texts of a trace; None where there are no shapes.
+    """Parse the texts of a trace to a call; None without shapes.
 
     Args:
-        name: Of the operator, with or without `aten::`.
+        name: Name of the operator, with or without `aten::`.
         shapes: `Input Dims` as JSON.
         types: `Input type` as JSON, or empty.
         strides: `Input Strides` as JSON, or empty.
@@ -162,13 +162,13 @@ def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: 
 
 
 def size(elements: int, dtype: str | None) -> int | None:
-    """Bytes of this many elements of a type; None if the type is unknown."""
+    """Bytes of a number of elements of a type; None if the type is unknown."""
     width = _SIZES.get(dtype or "")
     return None if width is None else elements * width
 
 
 def total(*sizes: int | None) -> int | None:
-    """Sum of the numbers, or None if one of them is unknown."""
+    """Sum of the numbers, or None if one of them is None."""
     known = [part for part in sizes if part is not None]
     return sum(known) if len(known) == len(sizes) else None
 
@@ -179,7 +179,7 @@ def read_bytes(tensors: Iterable[Tensor | None]) -> int | None:
 
 
 def promoted(tensors: Iterable[Tensor]) -> str | None:
-    """The type of a result: that of the operand with the highest rank; tensors without axes do not decide."""
+    """The type of a result: that of the operand with the highest kind; tensors without axes are ignored."""
     operands = list(tensors)
     deciding = [t for t in operands if t.shape] or operands
     known = [t.dtype for t in deciding if t.dtype is not None]
@@ -187,7 +187,7 @@ def promoted(tensors: Iterable[Tensor]) -> str | None:
 
 
 def is_complex(dtype: str | None) -> bool:
-    """Whether a type is complex: a multiplication and addition take eight operations instead of two."""
+    """Whether a type is complex, so that a multiplication and addition take eight operations instead of two."""
     return dtype is not None and dtype.startswith("c10::complex")
 
 
@@ -198,9 +198,9 @@ def _rank(dtype: str) -> int:
 
 
 def _argument(shape: Any, kind: Any, stride: Any) -> Tensor | None:
-    """A tensor has a type with a size; without recorded types, it has axes."""
+    """A tensor, or None: tensors have a type with a known size or, without recorded types, axes."""
     if not isinstance(shape, list) or not set(map(type, shape)) <= _INTEGER or min(shape, default=0) < 0:
-        return None  # a list of tensors
+        return None  # the argument is a list of tensors
     if kind is None:
         return Tensor(tuple(shape), None, _stored(shape, stride)) if shape else None
     if not isinstance(kind, str) or kind not in _SIZES:

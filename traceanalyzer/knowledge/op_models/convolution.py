@@ -1,7 +1,7 @@
 """Work of convolutions: each element of the result sums over the input channels of its group and the window.
 
-A direct convolution is counted, whatever algorithm runs: Winograd and FFT do fewer operations, so that they may
-seem faster than the device. Both backward passes do as many operations as the forward pass.
+Operations are those of a direct convolution for every algorithm. Winograd and FFT do fewer, so their rates may exceed
+the peak of the device. Both backward passes do as many operations as the forward pass.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _forward(places: _Places, call: Call) -> Work | None:
 
 
 def _products(elements: int, weight: Tensor) -> int:
-    """Operations of one pass: `elements` are those of the result, of a transposed convolution those of the input."""
+    """Operations of one pass; `elements` is the size of the result, or of the input of a transposed convolution."""
     return (8 if is_complex(weight.dtype) else 2) * elements * math.prod(weight.shape[1:])
 
 
@@ -86,7 +86,7 @@ def _transposed_shape(places: _Places, call: Call, x: Tensor, weight: Tensor) ->
 
 
 def _axes(call: Call, position: int | None, axes: int) -> tuple[int, ...] | None:
-    """Numbers of an argument by axis; a single number holds for all axes."""
+    """Numbers of an argument by axis; a single number applies to all axes."""
     numbers = call.integers(position) if position is not None else None
     if not numbers:
         return None
@@ -94,13 +94,13 @@ def _axes(call: Call, position: int | None, axes: int) -> tuple[int, ...] | None
 
 
 def _cudnn(call: Call) -> Work | None:
-    """`cudnn_convolution(x, weight, padding, stride, dilation, ...)`, until torch 1.4 with a bias before padding."""
+    """Work of `cudnn_convolution(x, weight, padding, stride, dilation, ...)`; with bias before padding in torch 1.4."""
     with_bias = call.tensor(2) is not None or call.value(2) == ""
     return _forward(_CUDNN_WITH_BIAS if with_bias else _CUDNN, call)
 
 
 def _backward(call: Call) -> Work | None:
-    """`convolution_backward(grad, x, weight, bias_sizes, ..., transposed, output_padding, groups, output_mask)`."""
+    """Work of `convolution_backward(grad, x, weight, bias_sizes, ..., transposed, output_padding, groups, mask)`."""
     grad, x, weight = (call.tensor(position) for position in range(3))
     transposed, mask = call.flag(7), call.flags(10)
     if grad is None or x is None or weight is None or transposed is None or mask is None or len(mask) != 3:
@@ -116,7 +116,7 @@ def _backward(call: Call) -> Work | None:
 
 
 def _to_input(call: Call) -> Work | None:
-    """`cudnn_convolution_backward_input(input_size, grad, weight, ...)` of torch up to 1.10."""
+    """Work of `cudnn_convolution_backward_input(input_size, grad, weight, ...)` of torch up to 1.10."""
     grad, weight = call.tensor(1), call.tensor(2)
     if grad is None or weight is None or len(weight.shape) < 3:
         return None
@@ -127,7 +127,7 @@ def _to_input(call: Call) -> Work | None:
 
 
 def _to_weight(call: Call) -> Work | None:
-    """`cudnn_convolution_backward_weight(weight_size, grad, x, ...)` of torch up to 1.10."""
+    """Work of `cudnn_convolution_backward_weight(weight_size, grad, x, ...)` of torch up to 1.10."""
     shape, grad, x = call.integers(0), call.tensor(1), call.tensor(2)
     if grad is None or x is None or not shape or len(shape) < 3:
         return None

@@ -1,6 +1,6 @@
-"""Work of elementwise operators: one operation per element, every operand and result once.
+"""Work of elementwise operators: one operation per element, and every operand and result once.
 
-Copies, fills and drawn numbers do no arithmetic that counts. Fused forms count what they fuse: `addcmul` 3.
+Copies, fills and random numbers count no operations. Fused operators count each fused operation: `addcmul` 3.
 An exponential counts as one operation.
 """
 
@@ -14,10 +14,10 @@ from traceanalyzer.knowledge.op_models.call import Call, Family, Tensor, Work, p
 from traceanalyzer.knowledge.op_shapes import BINARY, UNARY, broadcast, words
 
 _NOT_HERE = words("softmax log_softmax _softmax _log_softmax cumsum dropout")
-"""Operators of the shape models that are reductions, or only call others."""
+"""Operators of the shape models that are reductions, or that only call other operators."""
 _COPIES = words("copy clone contiguous")
 _WRITES = words("fill zero uniform normal random exponential bernoulli cauchy log_normal geometric")
-"""Operators that write in place without reading what was there."""
+"""Operators that overwrite their first tensor without reading it."""
 _COMPARISONS = words("eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf")
 _MORE_UNARY = words(
     "relu6 hardswish hardsigmoid mish softplus exp2 expm1 log2 log10 log1p tan atan asin acos sinh cosh trunc frac "
@@ -33,10 +33,10 @@ _PER_ELEMENT = {"addcmul": 3, "addcdiv": 3, "lerp": 3}
 
 
 def _elementwise(base: str, call: Call) -> Work | None:
-    """An operator whose result has the common shape of its tensors, in place that of the first.
+    """Work of an operator whose result has the broadcast shape of its tensors, or that of the first if in place.
 
     Args:
-        base: The name without the underscore of the form that works in place.
+        base: The name without the underscore of the in-place variant.
         call: The call.
     """
     in_place = call.name.endswith("_")
@@ -53,7 +53,7 @@ def _elementwise(base: str, call: Call) -> Work | None:
     result = _result(base, tensors, in_place)
     moved = total(_read(base, tensors, in_place), size(elements, result))
     if base == "native_dropout":
-        moved = total(moved, elements)  # a byte for each element says whether it was kept
+        moved = total(moved, elements)  # the mask: one byte per element
     return Work(Family.ELEMENTWISE, flops, moved, result if base in _COPIES else promoted(tensors))
 
 

@@ -11,15 +11,15 @@ from traceanalyzer.knowledge.op_models.call import Call, Family, Tensor, Work, i
 def _work(
     a: Tensor, b: Tensor, inner: int, result: int, addend: Tensor | None = None, dtype: str | None = None
 ) -> Work:
-    """The product of `a` and `b` with `result` elements, each a sum of `inner` products.
+    """Work of the product of `a` and `b` with `result` elements, each a sum of `inner` products.
 
     Args:
         a: Left operand.
         b: Right operand.
         inner: Length of the sums.
-        result: Elements of the result.
-        addend: What is added to the product, if anything.
-        dtype: Type of the result, if it is not that of the operands.
+        result: Number of elements of the result.
+        addend: Tensor that is added to the product, or None.
+        dtype: Type of the result, or None for that of the operands.
     """
     factor = 4 if is_complex(a.dtype) else 1
     flops = factor * 2 * result * inner + (result if addend is not None else 0)
@@ -28,7 +28,7 @@ def _work(
 
 
 def _mm(call: Call, first: int = 0, addend: int | None = None) -> Work | None:
-    """`mm(a, b)`, and with the operands further behind `addmm(c, a, b, beta, alpha)`."""
+    """Work of `mm(a, b)`, or of `addmm(c, a, b, beta, alpha)`, whose operands come later."""
     a, b = call.tensor(first), call.tensor(first + 1)
     if a is None or b is None or not _fit(a, b, 2):
         return None
@@ -51,7 +51,7 @@ def _baddbmm(call: Call) -> Work | None:
 
 
 def _addbmm(call: Call) -> Work | None:
-    """The sum over the batch: one product with a longer inner axis."""
+    """Work of the sum over the batch: one product with a longer inner axis."""
     a, b = call.tensor(1), call.tensor(2)
     if a is None or b is None or not _fit(a, b, 3) or a.shape[0] != b.shape[0]:
         return None
@@ -77,7 +77,7 @@ def _dot(call: Call) -> Work | None:
 
 
 def _linear(call: Call) -> Work | None:
-    """`linear(x, weight, bias)`, where the weight is transposed."""
+    """Work of `linear(x, weight, bias)`, where the weight is transposed."""
     x, weight = call.tensor(0), call.tensor(1)
     if x is None or weight is None or not x.shape or len(weight.shape) != 2 or x.shape[-1] != weight.shape[1]:
         return None
@@ -85,7 +85,7 @@ def _linear(call: Call) -> Work | None:
 
 
 def _scaled_mm(call: Call) -> Work | None:
-    """`_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum)`; scales are left out."""
+    """Work of `_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum)` without scales."""
     a, b = call.tensor(0), call.tensor(1)
     if a is None or b is None or not _fit(a, b, 2):
         return None
@@ -104,7 +104,7 @@ def _fit(a: Tensor, b: Tensor, axes: int) -> bool:
 
 
 def _addend(call: Call, position: int | None) -> Tensor | None:
-    """What is added, unless its factor (beta, the first value behind the operands) is 0."""
+    """The tensor that is added, or None if its factor (beta, the first value after the operands) is 0."""
     if position is None:
         return None
     return None if call.value(3) in ("0", "0.", "0.0") else call.tensor(position)

@@ -1,9 +1,9 @@
 """Work of normalization: operations per element, and every operand and result once.
 
-Forward 5 per element: its part of the mean (1) and of the variance (2), scale and shift (2). RMS norm has no mean:
-4. With given statistics 2. Backward 9 per element: the normalized input (2), its part of two sums (3), and the
-gradient from both (4); RMS norm has one sum and no mean: 6. Work per channel or row is left out. All of these
-are far below what a device computes while it moves the bytes.
+Forward 5 per element: the mean (1), the variance (2), scale and shift (2). RMS norm has no mean: 4. With given
+statistics: 2. Backward 9 per element: the normalized input (2), two sums (3), and the gradient from both (4); RMS
+norm has one sum and no mean: 6. Work per channel or row is left out. All of these are far below the number of
+operations that a device computes while it moves the bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from traceanalyzer.knowledge.op_models.call import Call, Family, Work, read_byte
 
 
 def _forward(per_element: int, training: int | None, call: Call) -> Work | None:
-    """The first argument is normalized.
+    """Forward work; the first argument is normalized.
 
     Args:
         per_element: Operations per element.
-        training: Position of the flag that tells whether statistics are computed.
+        training: Position of the flag for computing statistics.
         call: The call.
     """
     x = call.tensor(0)
@@ -32,12 +32,12 @@ def _forward(per_element: int, training: int | None, call: Call) -> Work | None:
 
 
 def _backward(per_element: int, weight: int, mask: int | None, call: Call) -> Work | None:
-    """The first two arguments are the gradient and the input, in either order.
+    """Backward work; the first two arguments are the gradient and the input, in either order.
 
     Args:
         per_element: Operations per element.
         weight: Position of the weight.
-        mask: Position of the mask of wanted gradients.
+        mask: Position of the mask of requested gradients.
         call: The call.
     """
     first, second = call.tensor(0), call.tensor(1)

@@ -1,4 +1,4 @@
-"""Work of reductions: one operation per element that is read, every operand and result once.
+"""Work of reductions: one operation per input element, and every operand and result once.
 
 Softmax counts 5 per element (maximum, difference, exponential, sum, quotient), its gradient 4.
 """
@@ -22,7 +22,7 @@ def _softmax(call: Call) -> Work | None:
 
 
 def _softmax_backward(call: Call) -> Work | None:
-    """`_softmax_backward_data(grad, output, dim, input_dtype)`: a product, its sum, a difference, a product."""
+    """Work of `_softmax_backward_data(grad, output, dim, input_dtype)`: a product, its sum, a difference, a product."""
     grad, output = call.tensor(0), call.tensor(1)
     if grad is None or output is None:
         return None
@@ -31,12 +31,12 @@ def _softmax_backward(call: Call) -> Work | None:
 
 
 def _reduction(axes_at: int, result: str | None, results: int, call: Call) -> Work | None:
-    """A reduction over some axes, or over all where none are given.
+    """Work of a reduction over some axes, or over all if none are given.
 
     Args:
         axes_at: Position of the axes.
-        result: Type of the result, if it is not the input's.
-        results: How many tensors are returned.
+        result: Type of the result, or None for that of the input.
+        results: Number of tensors that are returned.
         call: The call.
     """
     x = call.tensor(0)

@@ -14,8 +14,8 @@ from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompi
 from traceanalyzer.trace.model import Loss
 
 _NO_ENTRY = (
-    "is no structured compile log of torch: no line of it is an entry such as "
-    "'V0401 08:54:21.881000 140424060892160 torch/...py:19] {...}'; TORCH_TRACE=FOLDER makes torch write one"
+    "is not a structured compile log of torch: no line is an entry such as "
+    "'V0401 08:54:21.881000 140424060892160 torch/...py:19] {...}'; run with TORCH_TRACE=FOLDER to write one"
 )
 _NS_PER_US, _NS_PER_S = 1000, 10**9
 _FOREIGN = ("/torch/", "/site-packages/", "/dist-packages/", "<")

@@ -1,4 +1,4 @@
-"""Reads tables of `key_averages().table()` out of any text: logs, notes, articles, notebooks.
+"""Reads the tables of `key_averages().table()` in any text: logs, notes, articles, notebooks.
 
 The format: `_build_table` in `torch/autograd/profiler_util.py`; tables of torch 1.4 and later are read.
 """
@@ -25,21 +25,21 @@ __all__ = ["decode", "read", "sniff"]
 def sniff(text: str | bytes) -> bool:
     """Whether a profiler table begins in a text, or in the head of a file.
 
-    Tables often stand at the end of a long text: give all of it where it is at hand; it takes linear time.
+    Tables are often at the end of a long text, so pass all of it if possible; the search takes linear time.
     """
     return next_opening(_lines(decode(text) if isinstance(text, bytes) else text), 0) is not None
 
 
 def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
-    """Read all profiler tables of a text. Any text can be read; one without tables gives none.
+    """Read all profiler tables of a text. A text without tables is no error.
 
     Args:
         text: The document; `decode` makes it from bytes.
-        name: What to call it in the report.
+        name: Name of the document in the report.
         size_bytes: Size of the file, None if unknown.
 
     Returns:
-        The tables in their order, and what was lost on the way.
+        The tables in the order of the text, and the losses.
     """
     lines = _lines(text)
     tables, losses, spans = read_tables(lines)

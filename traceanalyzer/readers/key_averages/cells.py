@@ -1,7 +1,7 @@
 """Splits the text of a row into the texts of its cells.
 
-Three ways, the most exact first: the runs of dashes (they fit the rows), the places of the header's names,
-and the looks of the values, for texts whose blanks were stripped, collapsed or made tabs on their way here.
+Three methods, the most exact first: by the runs of dashes (they fit the rows), by the positions of the header's
+names, and by the format of the values, for texts whose blanks were stripped, collapsed or replaced by tabs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from traceanalyzer.readers.key_averages.tail import split_tail
 from traceanalyzer.readers.key_averages.values import PATTERNS, ValueKind, read_value
 
 NUMERIC = frozenset({ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES, ValueKind.COUNT, ValueKind.NODE})
-"""Kinds that stand in every row and can be told by their looks; FLOPs may be swapped with the source."""
+"""Kinds that every row has and that can be recognized by their format; FLOPs may be swapped with the source."""
 
 _WORD = r"\S+"
 """Pattern of a cell of an unknown column."""
@@ -25,14 +25,14 @@ _BARE = frozenset({ValueKind.COUNT, ValueKind.NODE, ValueKind.FLOPS})
 _MEASURED = (ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES)
 _VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASURED)})$")
 _SHAPES = re.compile(r"\[\S*(?: \S+)*")
-"""Pattern of a list as Python prints it: never two blanks in a row."""
+"""Pattern of a list as Python prints it, which never has two consecutive blanks."""
 
 Cells = list[str | None]
 """Texts by column, stripped; None where the row ends before the column."""
 
 
 class PrintedGrid:
-    """The columns of one table and where they stand in its rows."""
+    """The columns of one table and their positions in its rows."""
 
     def __init__(self, header: Header, runs: Sequence[Span]) -> None:
         self.columns = header.columns
@@ -52,7 +52,7 @@ class PrintedGrid:
         return min(plausible, key=self._misread, default=None)
 
     def source_of_continuation(self, row: str) -> str | None:
-        """The stack frame on a row that is blank elsewhere, or None."""
+        """The stack frame in a row whose other cells are blank, or None."""
         starts = [
             span[0] for column, span in zip(self.columns, self._spans, strict=False) if column.kind is ValueKind.SOURCE
         ]
@@ -60,17 +60,17 @@ class PrintedGrid:
         return row.strip() if is_blank_before or _FRAME.search(row) else None
 
     def drop_cut_cell(self, row: str, cells: Cells) -> None:
-        """Forget the last value of a row at which the table breaks off, because it may lack characters."""
+        """Drop the last value of a row where the text ends, because it may be cut off."""
         present = [i for i, cell in enumerate(cells) if cell]
         if not present:
             return
         last = present[-1]
         kind, text = self.columns[last].kind, cells[last] or ""
         if kind is ValueKind.SOURCE and any(column.kind is ValueKind.FLOPS for column in self.columns):
-            kind = ValueKind.FLOPS  # which torch prints there
+            kind = ValueKind.FLOPS  # torch prints FLOPs in that column
         if kind not in PATTERNS:
             return
-        is_bare = kind in _BARE or text == "0"  # other values end in their unit
+        is_bare = kind in _BARE or text == "0"  # values of other kinds end in a unit
         reaches_edge = last < len(self._spans) and len(row) == self._spans[last][1]
         if not read_value(kind, text) or (is_bare and not reaches_edge and row == row.rstrip()):
             cells[last] = None
@@ -81,7 +81,7 @@ class PrintedGrid:
 
     @cached_property
     def _by_header(self) -> list[Span]:
-        """Places of the columns by the header: right-aligned columns end where their names end."""
+        """Positions of the columns by the header: right-aligned columns end where their names end."""
         ends = [column.end for column in self.columns]
         return list(zip([0, *ends], ends, strict=False))
 
@@ -91,7 +91,7 @@ class PrintedGrid:
                 yield cells
 
     def _cut(self, row: str, spans: Sequence[Span]) -> Cells | None:
-        """Cut a row into cells at the spans; None if one of them would tear a word."""
+        """Cut a row into cells at the spans; None if that would split a word."""
         width = len(row.rstrip())
         spans = spans[: len(self.columns)] if len(spans) > len(self.columns) else [*spans[:-1], (spans[-1][0], width)]
         cells: Cells = []
@@ -109,7 +109,7 @@ class PrintedGrid:
         )
 
     def _is_whole(self, cells: Cells) -> bool:
-        """Whether nothing is missing, and no value slid into a text."""
+        """Whether no value is missing, and none has shifted into a text cell."""
         shapes = next((cells[i] for i, column in enumerate(self.columns) if column.kind is ValueKind.SHAPES), None)
         slid = _VALUE_AT_END.search(cells[0] or "") or (shapes and not _SHAPES.fullmatch(shapes))
         return not slid and all(cells[i] is not None for i in self._numeric)
@@ -125,7 +125,7 @@ class PrintedGrid:
         return has_unit and 2 * self._misread(cells) <= len(present)
 
     def _by_looks(self, row: str) -> Cells | None:
-        """Split by the only sequence of values that has the kinds of the columns, whatever the blanks."""
+        """Split by the first sequence of values that matches the kinds of the columns, for any number of blanks."""
         words = " ".join(row.split())
         match = self._sequence.search(words)
         if not match or not match.start():
@@ -143,13 +143,13 @@ class PrintedGrid:
 
 
 _FRAME = re.compile(r"\([0-9]+\): \S|^\s*(?:\.\.\.|<built-in |nn\.Module: )")
-"""Pattern of a line of Python as the profiler prints it: `model.py(12): forward`."""
+"""Pattern of a Python stack frame as the profiler prints it: `model.py(12): forward`."""
 
 _OPERATOR = re.compile(r"\A\w+::\w+ [\w.]+")
 
 
 def _split_front(row: str, words: str, columns: Sequence[PrintedColumn]) -> Cells:
-    """The name, and the overload name where a wide gap or the look of an operator shows it."""
+    """The name, and the overload name if a wide gap or the format of an operator shows it."""
     if len(columns) == 1:
         return [words]
     parts = re.split(r"\s{2,}|\t", row.strip(), maxsplit=2)

@@ -1,6 +1,6 @@
 """Finds lines of dashes, whose runs are the exact widths of a table's columns.
 
-They also show what a quotation, a log or an indentation put around the table.
+They also show the prefix and suffix that a quotation, a log or an indentation adds to the table's lines.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ Span = tuple[int, int]
 
 _RUN = re.compile("-+")
 _SHORTEST = 3
-"""Dashes of a first run. Shorter ones are a list item, or the dash in the prefix of a log."""
+"""Least length of the first run. Shorter ones are a list item, or a dash in the prefix of a log."""
 _LONGEST_SUFFIX = 8
-"""Characters behind a line of dashes that may be decoration, such as a frame or the end of a JSON text."""
+"""Most characters after a line of dashes that may be decoration, such as a frame or the end of a JSON text."""
 _LONGEST_PREFIX = 1000
 
 
@@ -37,9 +37,9 @@ class Dashes:
         return _counting(self.before.rstrip())
 
     def strip(self, line: str) -> str:
-        """Take away from another line of the table what surrounds this one.
+        """Remove the prefix and suffix of this line from another line of the table.
 
-        A line without that prefix is returned from its start: loggers put it before the first line only.
+        A line without the prefix is kept from its start, because loggers print it only before the first line.
         """
         if self.after and line.rstrip().endswith(self.after):
             line = line.rstrip()[: -len(self.after)]
@@ -49,7 +49,7 @@ class Dashes:
 
 
 def _counting(prefix: str) -> re.Pattern[str]:
-    """A pattern of a prefix that also matches where it counts on, as line numbers and time stamps do."""
+    """A pattern that matches a prefix with any digits, because line numbers and time stamps change."""
     parts = re.split("([0-9]+)", prefix)
     return re.compile("".join("[0-9]+" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
 

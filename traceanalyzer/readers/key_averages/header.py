@@ -1,6 +1,6 @@
-"""Parses the header of a table: which columns it names, in the words of every release and device.
+"""Parses the header of a table: the columns that it names, by the names of every release and device.
 
-The words are looked for in their order, not at their places: a name wider than its column pushes the rest.
+Names are searched in order, not at fixed positions, because a name wider than its column shifts the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from traceanalyzer.readers.key_averages.values import ValueKind
 
 _LONGEST = 20_000
-"""Characters of a header; longer lines are data."""
+"""Most characters of a header; longer lines are data."""
 
 _DEVICE = r"(?<!\w)(?!(?:CPU|Self|Name|Total)\b)(?P<device>\w+)"
 
@@ -46,13 +46,13 @@ _VOCABULARY = [(re.compile(rf"{pattern}(?!\S)"), column, kind) for pattern, colu
 
 _NAME = re.compile(r"(?<!\S)Name(?!\S)")
 _CELL = re.compile(r"\S+(?: \S+)*")
-"""Words with one blank between them; torch puts two between columns."""
+"""Words separated by one blank; torch puts two blanks between columns."""
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedColumn:
-    """A column of the header; `id` is None for one that no known release prints."""
+    """A column of the header; `id` is None for columns that no known release prints."""
 
     id: str | None
     kind: ValueKind
@@ -78,7 +78,7 @@ class Header:
 
 
 def parse_header(line: str) -> Header | None:
-    """Parse a line as a header, or return None; what stands before `Name` is ignored."""
+    """Parse a line as a header, or return None; text before `Name` is ignored."""
     if "Name" not in line or len(line) > _LONGEST or not (name := _NAME.search(line)):
         return None
     header = _Columns()
@@ -86,20 +86,20 @@ def parse_header(line: str) -> Header | None:
         header.add(line, *cell.span())
     kinds = [column.kind for column in header.found if column.id]
     measured = sum(kind in {ValueKind.TIME, ValueKind.BYTES} for kind in kinds)
-    # Lists of packages have a Name and a Version; tables in Markdown have as many bars as names.
+    # Lists of packages have Name and Version; Markdown tables have as many bars as names.
     is_profile = measured and len(kinds) >= 3 and 2 * len(kinds) > len(header.found)
     return Header(tuple(header.found), header.device, "Self CPU total" in line) if is_profile else None
 
 
 class _Columns:
-    """Collects columns; each id once, all of one device."""
+    """Collects columns: each id only once, and all for one device."""
 
     def __init__(self) -> None:
         self.found: list[PrintedColumn] = []
         self.device: str | None = None
 
     def add(self, line: str, start: int, end: int) -> None:
-        """Take one cell: a column, or several whose blanks were collapsed, or an unknown one."""
+        """Add the columns of one cell: a known column, several whose blanks were collapsed, or an unknown column."""
         columns = list(self._columns(line, start, end))
         if self.found and any(column.id is None for column in columns):
             columns = [PrintedColumn(None, ValueKind.UNKNOWN, start, end)]

@@ -1,4 +1,4 @@
-"""Finds what a document calls its tables: the nearest heading above, in all usual forms."""
+"""Finds the titles of tables in a document: the nearest heading above, in all usual forms."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.openings import TableOpening
 
 _MARKS = "#=<-~*_P`\x1b"
-"""First characters of the lines that can matter here; most lines of a log have none of them."""
+"""First characters of lines that can be part of a heading; most lines of a log begin with none of them."""
 _AROUND = "#<`=-["
-"""First characters of lines that a `# heading` may touch; other neighbours make it a comment in a program."""
+"""First characters allowed in the lines beside a `# heading`; beside others it is a comment in a program."""
 _QUOTE = "> |"
 _BANNER = "=-~*#"
 _UNDERLINE = frozenset("=-~*_#")
@@ -26,7 +26,7 @@ _TAG = re.compile(r"<[^<>]{0,200}>")
 class Headings:
     """Follows the headings of a document from table to table.
 
-    A title belongs to the first table below it, a section also to those after.
+    A title applies to the first table below it, a section to all tables below it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Headings:
         self._in_code = False
 
     def scan(self, lines: Lines, start: int, opening: TableOpening) -> None:
-        """Take in the lines from `start` up to a table, and set title, section and scope for that table."""
+        """Read the lines from `start` up to a table, and set title, section and scope for that table."""
         above = _Above(lines, start, opening)
         self.title = None
         for index in above.candidates():
@@ -48,7 +48,7 @@ class Headings:
         text = above.text(index)
         if text.startswith("```"):
             self._in_code = not self._in_code
-        elif text.startswith("Profile stats for:"):  # Lightning's PyTorchProfiler
+        elif text.startswith("Profile stats for:"):  # printed by Lightning's PyTorchProfiler
             self.title = text
         elif text.startswith("<summary") or _HTML_HEADING.match(text):
             self.title = _plain(text) or self.title
@@ -63,7 +63,7 @@ class Headings:
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """The lines above a table, without what surrounds the table's own lines."""
+    """The lines above a table, without the prefix and suffix of the table's lines."""
 
     lines: Lines
     start: int
@@ -88,7 +88,7 @@ class _Above:
 
 
 def _markdown(above: _Above, index: int) -> str | None:
-    """The text of a `# heading`; indented or amid other lines it is a comment in a program."""
+    """The text of a `# heading`, or None: if indented or between other lines, it is a comment in a program."""
     text = above.text(index)
     words = text.lstrip("#")
     if above.indented(index).startswith("    ") or len(text) - len(words) > 6 or not words[:1].isspace():
@@ -98,7 +98,7 @@ def _markdown(above: _Above, index: int) -> str | None:
 
 
 def _printed_header(above: _Above) -> tuple[str | None, bool]:
-    """The text that torch was given as `header`, and whether it notes that nested events are left out."""
+    """The text of the `header` argument of torch, and whether torch notes that nested events are left out."""
     words: list[str] = []
     top_level_only = False
     top = above.opening.top
@@ -120,7 +120,7 @@ def _printed_header(above: _Above) -> tuple[str | None, bool]:
 
 
 def _is_rule(text: str) -> bool:
-    """Whether a line is one repeated character, which underlines what is above it."""
+    """Whether a line is one repeated character, which underlines the line above."""
     return len(text) >= 3 and text[0] in _UNDERLINE and not text.strip(text[0])
 
 

@@ -1,4 +1,4 @@
-"""The lines of a document: cleaned when asked for, and numbered as in the file."""
+"""The lines of a document, cleaned on access and numbered as in the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from traceanalyzer.readers.key_averages.cleaning import clean, split_lines
 
 REACH = 3
-"""How far apart two neighbouring lines of a table may be: a copy may have put blank lines between them."""
+"""Most distance between two consecutive lines of a table, because copying may insert blank lines."""
 
 
 class Lines:
@@ -34,11 +34,11 @@ class Lines:
         return Lines([text for _, lines in parts for text in lines], [number for number, lines in parts for _ in lines])
 
     def number(self, index: int) -> int:
-        """1-based line of the file."""
+        """1-based line number in the file."""
         return self._numbers[index]
 
     def filled(self, index: int, step: int = 1) -> int | None:
-        """Index of the first line from `index` on that is not blank, over two blank ones at most, or None."""
+        """Index of the first line from `index` on that is not blank, after at most two blank lines, or None."""
         for i in range(index, index + step * REACH, step):
             if not 0 <= i < len(self.raw):
                 return None

@@ -1,4 +1,4 @@
-"""Finds how often the program above a table repeats what the table sums up: `for _ in range(100):`."""
+"""Finds the numbers of iterations in the program printed above a table, such as `for _ in range(100):`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from traceanalyzer.readers.key_averages.lines import Lines
 
 _LOOP = re.compile(r"\bfor\s+\w{1,40}\s+in\s+range\(\s*([0-9][0-9_]{0,8})\s*\)")
 _NEAR = 60
-"""Lines above a table that may hold its program (own choice: a screen)."""
+"""Number of lines above a table that may contain its program (own choice: one screen)."""
 _SEARCHED = 500
-"""Characters of a line that are searched."""
+"""Number of characters of a line that are searched."""
 
 
 def read_loops(lines: Lines, spans: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """For each table, how often the loops between it and the table before it run, the nearest first.
+    """For each table, the numbers of iterations of the loops after the previous table, nearest first.
 
     Args:
         lines: The document.
-        spans: First line and end of each of its tables, in order.
+        spans: First line and end of each table, in order.
     """
     before = [0, *(end for _, end in spans)]
     return [_above(lines, max(end, top - _NEAR), top) for end, (top, _) in zip(before, spans, strict=False)]

@@ -1,7 +1,7 @@
 """Finds where tables begin: a line of dashes beside a header that names the profiler's columns.
 
-The dashes are what is looked for, since few lines have them; the header is what tells a profiler's table from
-a list of packages, a psql result or a horizontal rule.
+It searches for the dashes, because few lines have them. The header distinguishes a profiler table from a list of
+packages, a psql result or a horizontal rule.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from traceanalyzer.readers.key_averages.lines import REACH, Lines
 
 @dataclass(frozen=True, slots=True)
 class TableOpening:
-    """The head of a table, by index of line."""
+    """The head of a table, as line indices."""
 
     top: int
-    """First line: the upper dashes, or the header where they are missing."""
+    """First line: the upper dashes, or the header if they are missing."""
     header_at: int
     body: int
     """First line below the head."""
@@ -36,12 +36,12 @@ def next_opening(lines: Lines, start: int) -> TableOpening | None:
 
 
 def _name_is_near(lines: Lines, index: int) -> bool:
-    """Whether `Name` stands near a line; a cheap test for logs that are full of dashes."""
+    """Whether `Name` is near a line; a cheap test for logs with many dashes."""
     return any("Name" in line for line in lines.raw[max(index - REACH, 0) : index + REACH + 1])
 
 
 def opening_at(lines: Lines, index: int, start: int) -> TableOpening | None:
-    """The table whose first line of dashes is at `index`; its header is not looked for before `start`."""
+    """The table whose first line of dashes is at `index`, or None; its header is not searched before `start`."""
     dashes = table_dashes(lines[index])
     if not dashes:
         return None
@@ -59,6 +59,6 @@ def opening_at(lines: Lines, index: int, start: int) -> TableOpening | None:
 
 
 def table_dashes(line: str) -> Dashes | None:
-    """Dashes of several columns; a single run is not a table."""
+    """The dashes of a line if they frame several columns, or None."""
     dashes = find_dashes(line)
     return dashes if dashes and len(dashes.runs) > 1 else None

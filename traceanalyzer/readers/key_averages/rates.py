@@ -11,7 +11,7 @@ from traceanalyzer.trace.model import Loss
 
 MANY_RATES = "read-many-rates"
 KEPT = 1000
-"""Lines with a rate that are kept: a log may print one each step."""
+"""Most lines with a rate that are kept, because a log may print one each step."""
 
 _UNITS = {
     "sample": "samples",
@@ -31,7 +31,7 @@ _UNITS = {
     "request": "requests",
     "req": "requests",
 }
-"""What is counted, by the singular of its word."""
+"""Unit by the singular of its word."""
 _NUMBER = r"[~≈]?\s?(?P<number>[0-9][0-9,]{0,20}(?:\.[0-9]{1,20})?)\s?(?P<factor>[kKM](?=\s?[a-zA-Z]))?"
 _UNIT = rf"(?P<unit>{'|'.join(sorted(_UNITS, key=len, reverse=True))})(?:e?s)?"
 _PER_SECOND = r"\s?(?:/|per |_per_)\s?s(?:ec|ecs|econd|econds)?\b(?!/)"
@@ -42,17 +42,17 @@ _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _HEADING = re.compile(r"#{1,6} |<h[1-6][ >]")
 _SECOND = re.compile(r"[/_ ]s", re.IGNORECASE)
 _LONGEST = 200
-"""Characters of a line that are kept."""
+"""Number of characters of a line that are kept."""
 _SEARCHED = 2000
-"""Characters of a line that are searched."""
+"""Number of characters of a line that are searched."""
 
 
 def read_rates(lines: Lines, spans: Sequence[tuple[int, int]]) -> tuple[tuple[PrintedRate, ...], list[Loss]]:
-    """All rates that stand outside of tables, and how many lines beyond the limit have some.
+    """All rates outside tables, and a loss with the number of lines with rates beyond the limit.
 
     Args:
         lines: The document.
-        spans: First line and end of each of its tables, in order.
+        spans: First line and end of each table, in order.
     """
     found: list[PrintedRate] = []
     beyond = 0
@@ -70,7 +70,7 @@ def read_rates(lines: Lines, spans: Sequence[tuple[int, int]]) -> tuple[tuple[Pr
 
 
 def _outside(lines: Lines, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Lines outside of tables."""
+    """Indices of the lines outside tables."""
     position = 0
     for top, end in (*spans, (len(lines), len(lines))):
         yield from range(position, top)
@@ -78,12 +78,12 @@ def _outside(lines: Lines, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
 
 
 def _is_heading(line: str) -> bool:
-    """Whether a line begins a section; indented, it is part of a program or a log."""
+    """Whether a line is a heading; indented lines are part of a program or a log."""
     return _HEADING.match(line) is not None
 
 
 def _matches(line: str) -> list[re.Match[str]]:
-    """The rates of a line, whose blanks may be many."""
+    """The rates in a line, which may contain long runs of blanks."""
     line = " ".join(line[:_SEARCHED].split())
     return list(_BEFORE.finditer(line)) or list(_BEHIND.finditer(line))
 
@@ -101,12 +101,12 @@ def _rate(lines: Lines, index: int, match: re.Match[str], near: tuple[int | None
 
 
 def _value(text: str) -> float:
-    """The number of a text; a comma separates thousands, or else is a decimal sign."""
+    """The number in a text; a comma is a thousands separator where possible, otherwise a decimal sign."""
     return float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text.replace(",", ".", 1).replace(",", ""))
 
 
 def _near(index: int, spans: Sequence[tuple[int, int]], headings: Iterable[int]) -> tuple[int | None, int | None]:
-    """The tables next before and behind a line, None where there is none, or a heading between."""
+    """The nearest tables before and after a line; None if there is none or a heading is in between."""
     before = max((place for place, (_, end) in enumerate(spans) if end <= index), default=None)
     behind = min((place for place, (top, _) in enumerate(spans) if top > index), default=None)
     low = None if before is None or any(spans[before][1] <= at <= index for at in headings) else before

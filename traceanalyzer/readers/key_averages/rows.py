@@ -24,9 +24,9 @@ def make_row(
     Args:
         line: 1-based line of the document.
         columns: Columns of the table, `name` first.
-        cells: Their texts; None where the row ends early.
-        frames: Further lines of the stack.
-        losses: Takes up cells that could not be read, and rows that end early.
+        cells: Texts by column; None after the end of a short row.
+        frames: Further stack frames.
+        losses: Counts cells that could not be read and rows that end early; updated in place.
     """
     fields: dict[str, Any] = {}
     resolution: dict[str, int] = {}
@@ -58,7 +58,7 @@ def make_row(
 
 
 def _unswapped(columns: Sequence[PrintedColumn], cells: Cells) -> Cells:
-    """Source and FLOPs under their own names: torch writes them in one order, their names in the other."""
+    """Swap source and FLOPs back, because torch prints their values and their names in different orders."""
     places = {column.kind: i for i, column in enumerate(columns)}
     source, flops = places.get(ValueKind.SOURCE), places.get(ValueKind.FLOPS)
     if source is None or flops is None:

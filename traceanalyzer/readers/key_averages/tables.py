@@ -1,4 +1,4 @@
-"""Walks through a document and reads its tables."""
+"""Reads all tables of a document."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COLUMN_UNKNOWN = "read-table-column-unknown"
 ROW_UNREADABLE = "read-table-row-unreadable"
 TOTALS_MISSING = "read-table-totals-missing"
 
-_STRANGERS = 5
-"""Most lines between rows that are not rows, such as output of another process; after more, the table is over."""
+_MOST_OTHER_LINES = 5
+"""Most lines that are not rows between two rows, such as output of another process; more of them end the table."""
 
 
 def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss], list[tuple[int, int]]]:
-    """All tables of a document, losses of those that had nothing left to read, and first line and end of each."""
+    """All tables of a document, losses of tables without readable rows, and first line and end of each table."""
     tables: list[ProfilerTable] = []
     lost: list[Loss] = []
     spans: list[tuple[int, int]] = []
@@ -86,7 +86,7 @@ class _Body:
         self._rows: list[tuple[int, Cells, list[str]]] = []
 
     def rows(self) -> tuple[TableRow, ...]:
-        """The rows that were read, with what could not be read in them counted in `losses`."""
+        """The rows that were read; their unreadable cells are counted in `losses`."""
         columns = self._grid.columns
         return tuple(
             make_row(self._lines.number(index), columns, cells, frames, self.losses)
@@ -94,8 +94,8 @@ class _Body:
         )
 
     def read(self) -> None:
-        """Read up to the closing dashes, the totals, the next table, or whatever else is not a row."""
-        strangers = 0
+        """Read up to the closing dashes, the totals, the next table, or too many lines that are not rows."""
+        other_lines = 0
         for index in range(self._opening.body, len(self._lines)):
             line = self._lines[index]
             if not (text := self._opening.dashes.strip(line)).strip():
@@ -103,42 +103,42 @@ class _Body:
             if dashes := find_dashes(line):
                 if opening_at(self._lines, index, len(self._lines)):
                     return
-                if self._closes(dashes, strangers) or self._is_cut_close(dashes, index, text):
+                if self._closes(dashes, other_lines) or self._is_cut_close(dashes, index, text):
                     self.closed = True
-                    self._accept(index, strangers)
+                    self._accept(index, other_lines)
                     return
             if is_total(line):
-                self._accept(index - 1, strangers)
+                self._accept(index - 1, other_lines)
                 return
             if self._take(index, text):
-                self._accept(index, strangers)
-                strangers = 0
-            elif strangers == _STRANGERS or self._is_beyond(line):
+                self._accept(index, other_lines)
+                other_lines = 0
+            elif other_lines == _MOST_OTHER_LINES or self._is_beyond(line):
                 return
             else:
-                strangers += 1
+                other_lines += 1
 
     @staticmethod
     def _is_beyond(line: str) -> bool:
-        """The next table, whose upper dashes are missing, or the end of a block of code."""
+        """Whether a line ends the table: a header without upper dashes, or the end of a code block."""
         return line.lstrip().startswith("```") or parse_header(line) is not None
 
-    def _accept(self, index: int, strangers: int) -> None:
+    def _accept(self, index: int, other_lines: int) -> None:
         self.end = index + 1
-        self.losses[ROW_UNREADABLE] += strangers
+        self.losses[ROW_UNREADABLE] += other_lines
 
-    def _closes(self, dashes: Dashes, strangers: int) -> bool:
-        """After strangers only the dashes of this very table; other texts have dashes too."""
-        return dashes.runs == self._opening.dashes.runs or (len(dashes.runs) > 1 and not strangers)
+    def _closes(self, dashes: Dashes, other_lines: int) -> bool:
+        """Whether dashes close this table. After lines that are not rows, only dashes equal to the table's own do."""
+        return dashes.runs == self._opening.dashes.runs or (len(dashes.runs) > 1 and not other_lines)
 
     def _is_cut_close(self, dashes: Dashes, index: int, text: str) -> bool:
-        """The document ends within the closing dashes."""
+        """Whether the document ends within the closing dashes."""
         ours, count = self._opening.dashes.runs, len(dashes.runs)
         is_last = index == len(self._lines) - 1 and not text.strip("- \t") and count <= len(ours)
         return is_last and dashes.runs[:-1] == ours[: count - 1] and dashes.runs[-1][1] <= ours[count - 1][1]
 
     def _take(self, index: int, text: str) -> bool:
-        """Take a row, or a line of the stack of the row before."""
+        """Add a row, or a stack frame of the previous row. Returns False if the line is neither."""
         if cells := self._grid.split(text):
             if index == len(self._lines) - 1:
                 self._grid.drop_cut_cell(text, cells)

@@ -1,4 +1,4 @@
-"""Splits the texts behind the numbers of a row whose blanks are lost: shapes, source, FLOPs."""
+"""Splits the texts after the numbers of a row without column alignment: shapes, source, FLOPs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _FLOPS = re.compile(rf"(?<!\S)(?:{PATTERNS[ValueKind.FLOPS]})(?!\S)")
 _AFTER_CUT_SHAPES = re.compile(
     r"(?<!\S)(?:--|[0-9]+\.[0-9]{3})(?!\S)|(?<= )\S+\([0-9]+\): |(?<= )(?:\.\.\.|<built-in )"
 )
-"""What may follow a list of shapes whose brackets do not close."""
+"""Pattern of the text after a list of shapes whose brackets do not close."""
 
 
 def split_tail(text: str, kinds: Sequence[ValueKind]) -> list[str | None]:
-    """Texts by column, in the order of `kinds`; FLOPs are found by their looks, beside the source."""
+    """Texts by column, in the order of `kinds`; FLOPs beside a source are recognized by their format."""
     found: dict[ValueKind, str] = {}
     if ValueKind.SHAPES in kinds:
         end = _end_of_shapes(text) if len(kinds) > 1 else len(text)

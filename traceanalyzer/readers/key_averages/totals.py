@@ -12,7 +12,7 @@ _TOTAL = re.compile(r"(?<![^\s+])(Self )?(\w+) time total: *([^\s<\"'\\|]*)")
 
 
 def is_total(line: str) -> bool:
-    """Whether a line is one of those below a table."""
+    """Whether a line is a total below a table."""
     return " time total:" in line and _TOTAL.search(line) is not None
 
 
@@ -22,11 +22,11 @@ def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[Tab
     Args:
         lines: The document.
         start: First line below the table.
-        has_self_device: Whether the table has self device times. Only then is `CUDA time total`, as releases
-            before 1.9 wrote it, a sum of self times too.
+        has_self_device: Whether the table has self device times. Only then is `CUDA time total` (releases before
+            1.9) a sum of self times.
 
     Returns:
-        The totals, the device that they name, and the first line after them.
+        The totals, the name of their device, and the first line after them.
     """
     values: dict[str, int] = {}
     steps: dict[str, int] = {}

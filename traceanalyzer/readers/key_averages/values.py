@@ -1,4 +1,4 @@
-"""Converts printed values to exact integers: times to ns, sizes to bytes; none passes through a float."""
+"""Converts printed values to exact integers: times to ns, sizes to bytes, without floating-point numbers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 _NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9}
 _INT64 = 2**63
-"""Larger values are damage: they would not fit into any table further on."""
+"""Larger values count as damage, because they do not fit into 64-bit columns."""
 
 
 class ValueKind(Enum):
-    """Kinds of values that the cells of a column hold."""
+    """Kinds of values in the cells of a column."""
 
     TEXT = auto()
     SHARE = auto()
@@ -28,12 +28,12 @@ class ValueKind(Enum):
 
 
 class Value(NamedTuple):
-    """The value that a cell holds."""
+    """The value of a cell."""
 
     value: int | float | None
-    """None where torch itself says that it does not know: NaN, `--`, the bare 0 of an asynchronous event."""
+    """None if torch printed it as unknown: NaN, `--`, the bare 0 of an asynchronous event."""
     step: int | None = None
-    """Step of the last printed digit, in the unit of the value, at least 1; None for shares and counts."""
+    """Weight of the last printed digit, in the unit of the value, at least 1; None for shares and counts."""
 
 
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?"
@@ -46,7 +46,7 @@ PATTERNS: dict[ValueKind, str] = {
     ValueKind.NODE: r"-?[0-9]{1,15}",
     ValueKind.FLOPS: rf"{_NUMBER}|--",
 }
-"""Texts of the kinds that can be told by their looks."""
+"""Patterns of the kinds that can be recognized by their format."""
 
 _WHOLE = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))? ?(\D*)")
@@ -56,7 +56,7 @@ def read_value(kind: ValueKind, text: str, scale: int = 0) -> Value | None:
     """Read a cell of one of the numeric kinds.
 
     Args:
-        kind: What its column holds.
+        kind: Kind of its column.
         text: The cell without surrounding blanks.
         scale: For FLOPs, the power of ten in the column's name.
 

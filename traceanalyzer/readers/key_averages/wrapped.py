@@ -1,4 +1,4 @@
-"""Puts tables together again that a terminal or a page broke into pieces of equal width."""
+"""Restores tables whose lines a terminal or a page wrapped at equal width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_PIECES = 20
 
 
 def unwrap(lines: Lines) -> Lines:
-    """The same lines with each row of a wrapped table on one line; other lines stay as they are."""
+    """Join each row of wrapped tables into one line; other lines are unchanged."""
     joined: list[str] = []
     numbers: list[int] = []
     done = index = 0
@@ -38,21 +38,21 @@ class _Wrapped:
     raw: Sequence[str]
     top: int
     pieces: int
-    """Lines to one line of dashes, and to one row at least."""
+    """Number of wrapped lines of the dashes, which is the least number of a row."""
     lower: int
-    """First line of the dashes below the header."""
+    """Index of the first line of dashes below the header."""
     width: int
-    """Characters of a piece."""
+    """Number of characters of a wrapped line."""
 
     def rows(self) -> list[tuple[int, int]]:
-        """First line and end of each row, head included, up to the closing dashes or a line too wide."""
+        """First line and end of each row, including the head, up to the closing dashes or a line that is too wide."""
         rows = [(self.top, self.top + self.pieces), (self.top + self.pieces, self.lower)]
         start = self.lower
         is_full = len(clean(self.raw[self.top + self.pieces - 1])) == self.width
         while start + self.pieces <= len(self.raw):
             stop = start + self.pieces
             while not is_full and stop < len(self.raw) and len(clean(self.raw[stop - 1])) == self.width:
-                stop += 1  # a stack frame wider than its column; wrong if it ends with the line
+                stop += 1  # a stack frame wider than its column; not detected if it ends at the wrap width
             if any(len(clean(line)) > self.width for line in self.raw[start:stop]):
                 break
             rows.append((start, stop))
@@ -62,14 +62,14 @@ class _Wrapped:
         return rows
 
     def join(self, start: int, stop: int) -> str:
-        """Join the pieces of one line."""
+        """Join the wrapped lines of one row."""
         return "".join(clean(line).ljust(self.width) for line in self.raw[start:stop]).rstrip()
 
 
 def _wrapped_at(raw: Sequence[str], start: int, upper: int) -> _Wrapped | None:
-    """The wrapped table whose dashes are the last of the `upper` lines from `start` on."""
+    """The wrapped table whose upper dashes end the `upper` lines from `start` on, or None."""
     bottom = start + upper
-    blank = int(bottom < len(raw) and not clean(raw[bottom]).strip())  # the two blanks at the end of a line, broken off
+    blank = int(bottom < len(raw) and not clean(raw[bottom]).strip())  # the two blanks at the end of a line, wrapped
     lower = bottom + blank + _count(raw, bottom + blank, dashes=False)
     dashes = _count(raw, lower, dashes=True)
     top, pieces = bottom - dashes, dashes + blank
@@ -82,7 +82,7 @@ def _wrapped_at(raw: Sequence[str], start: int, upper: int) -> _Wrapped | None:
 
 
 def _count(raw: Sequence[str], start: int, *, dashes: bool) -> int:
-    """Lines from `start` on that are dashes only, or are not; one more than can be used at most."""
+    """Number of consecutive lines from `start` that are (or are not) only dashes; stops above `_MOST_PIECES`."""
     count = 0
     while count <= _MOST_PIECES and start + count < len(raw) and _only_dashes(raw[start + count]) is dashes:
         count += 1

@@ -54,7 +54,7 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
         The trace; what was lost on the way is in `Trace.losses`.
 
     Raises:
-        UnusableInputError: The input is not a trace, or holds no event that can be analyzed.
+        UnusableInputError: The input is not a trace, or contains no event that can be analyzed.
     """
     collector = Collector()
     with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
@@ -99,7 +99,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
     )
     if not any(len(buffer) for buffer in filled):
         raise UnusableInputError(
-            f"{source.name}: holds no event of the PyTorch profiler: {collector.elements:,} elements in its event "
+            f"{source.name}: contains no event of the PyTorch profiler: {collector.elements:,} elements in its event "
             f"list, {sum(collector.categories.unsupported.values()):,} of them of unknown categories; "
             "record at least one step between prof.start() and prof.stop()"
         )

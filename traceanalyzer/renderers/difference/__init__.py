@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 
-import msgspec
-
-from traceanalyzer.errors import UsageError
+from traceanalyzer.renderers.answers import Answer, check
 from traceanalyzer.renderers.difference import sections
 from traceanalyzer.renderers.language import ENGLISH, Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report.comparability import Side
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.section import Section
 
 FORMATS = ("terminal", "markdown", "json")
 
@@ -24,55 +24,43 @@ _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base 
 
 
 def render(difference: Difference, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
-    """A difference as text.
+    """Render a difference as text.
 
     Args:
         difference: The difference.
         format: One of `FORMATS`.
-        top: Rows of each table; the format's own default if None. JSON always holds all.
-        language: What people read is in this language.
+        top: Number of rows of each table; None for the default of the format. JSON always contains all rows.
+        language: Language of the texts.
 
     Raises:
         UsageError: There is no such format.
     """
-    if format == "json":
-        return msgspec.json.format(msgspec.json.encode(difference), indent=1).decode() + "\n"
-    if format == "markdown":
-        return _markdown(difference, top, language)
-    if format == "terminal":
-        from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
-
-        return terminal.plain(lambda stream: show(difference, stream, top, language, is_plain=True))
-    raise UsageError(f"{format}: no such format of a difference; use one of {', '.join(FORMATS)}")
+    check(format, FORMATS, "difference")
+    return _answer(difference, language).render(format, top)
 
 
 def show(
-    difference: Difference,
-    stream: TextIO = sys.stdout,
-    top: int | None = None,
-    language: Language = ENGLISH,
-    *,
-    is_plain: bool = False,
+    difference: Difference, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH
 ) -> None:
-    """Write the first screen to a stream, in colour where that is a terminal that wants it."""
-    from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
+    """Write the first screen to a stream, in colour on a terminal that supports it."""
+    _answer(difference, language).show(stream, top)
+
+
+def _answer(difference: Difference, language: Language) -> Answer:
+    base, head = _name(difference.base), _name(difference.head)
 
     def header(width: int) -> str:
+        from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
+
         room = (width - 4) // 2
-        base, head = (terminal.fit(_name(side), room) for side in (difference.base, difference.head))
-        return language.text(_HEADER, base=base, head=head)
+        return language.text(_HEADER, base=terminal.fit(base, room), head=terminal.fit(head, room))
 
-    shown = sections.build(difference, _TOP if top is None else top)
-    terminal.show_sections(header, shown, stream, plain=is_plain, language=language)
+    title = language.text(_TITLE, base=base[:200], head=head[:200])
 
+    def shown(rows: int) -> Iterator[Section]:
+        return sections.build(difference, rows)
 
-def _markdown(difference: Difference, top: int | None, language: Language) -> str:
-    from traceanalyzer.renderers import markdown  # noqa: PLC0415 - jinja2 is slow to import
-
-    title = language.text(_TITLE, base=_name(difference.base)[:200], head=_name(difference.head)[:200])
-    return markdown.fitted(
-        MARK, difference.generator, title, lambda rows: sections.build(difference, rows), language, top
-    )
+    return Answer(difference, difference.generator, MARK, title, header, shown, _TOP, language)
 
 
 def _name(side: Side) -> str:

@@ -17,6 +17,11 @@ _NO_SIZES = Text(
     one="{calls:count} of {all:count} collectives has no recorded message size, so its bandwidth is unknown (torch "
     "before 2.2).",
 )
+_SOME_SIZES = Text(
+    "communication-some-sizes",
+    "{calls:count} of {all:count} collectives have no recorded message size, so their bandwidth is unknown.",
+    one="{calls:count} of {all:count} collectives has no recorded message size, so its bandwidth is unknown.",
+)
 _WAITING = Text(
     "communication-waiting",
     "Durations include waiting for other ranks; one trace cannot separate it from transfer.",
@@ -64,7 +69,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Overlap by device, the collectives, and time by step."""
+    """Build tables of overlap by device, of collectives, and of time by step."""
     found = report.result("communication", Communication)
     if found is None:
         return
@@ -82,7 +87,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
 def _messages(found: Communication) -> Iterator[Message]:
     yield _WAITING()
     if found.calls_without_size:
-        yield _NO_SIZES(calls=found.calls_without_size, all=found.calls)
+        text = _NO_SIZES if found.calls_without_size == found.calls else _SOME_SIZES
+        yield text(calls=found.calls_without_size, all=found.calls)
 
 
 def _tables(found: Communication, top: int) -> Iterator[SectionTable]:

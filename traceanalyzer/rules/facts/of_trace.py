@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from traceanalyzer.analyzers.accelerators import Accelerators
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
+from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
@@ -29,11 +31,17 @@ def facts(
     if not isinstance(recording, Recording) or recording.typical is None:
         return ()
     found = recording.typical.resources
-    host = None if is_partial(recording.typical) else found.host_ns
+    host = None if is_partial(recording.typical) or _waits_unseen(results, found) else found.host_ns
     communication = found.exposed_communication_ns if found.gpu_ns is None else found.communication_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
     steps = len(recording.steps)
     return (Facts(resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model),)
+
+
+def _waits_unseen(results: Mapping[str, Any], found: StepResources) -> bool:
+    """Whether devices that are no GPUs worked, for which the host may have waited without being known to."""
+    others = results.get("accelerators")
+    return found.gpu_ns is None and isinstance(others, Accelerators) and bool(others.devices)
 
 
 def is_partial(typical: TypicalStep) -> bool:

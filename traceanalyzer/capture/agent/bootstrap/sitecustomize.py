@@ -1,7 +1,7 @@
 """Python imports this at start-up, because `traceanalyzer capture` put its folder on PYTHONPATH.
 
-It takes the folder off `sys.path`, arms the import hook, and gives way to the `sitecustomize` that this one hides;
-where there is none, it fails to import, as it would have failed without us.
+It removes the folder from `sys.path`, installs the import hook, and imports the `sitecustomize` that it shadows. If
+there is none, it raises ImportError, as Python would have done without the capture.
 """
 
 import contextlib
@@ -39,6 +39,6 @@ def _next(here: str) -> None:
 
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 sys.path[:] = [entry for entry in sys.path if entry != _here]
-with contextlib.suppress(Exception):  # the program must run whatever is wrong with us; the parent says what is missing
+with contextlib.suppress(Exception):  # the program must run anyway; the parent reports what is missing
     _arm(_here)
 _next(_here)
