@@ -18,7 +18,8 @@ _UNREAD = Text(
 )
 _NO_STEPS = Text(
     "host-work-no-steps",
-    "fewer than three steps of the program are known, so nothing is seen to recur: call prof.step()",
+    "fewer than three steps of the program are known, so nothing is seen to recur: record more, with prof.step() after "
+    "each",
 )
 
 
