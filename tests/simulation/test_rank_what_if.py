@@ -27,7 +27,7 @@ TRANSFER = 200
 US = 1000
 
 
-def slow() -> list[TraceBuilder]:
+def slow() -> tuple[TraceBuilder, ...]:
     """The usual computation is 1200 us; rank 2 takes 1400, rank 3 takes 1300."""
     return run(4, [Meeting(lambda rank, step: 1000 + {1: 100, 2: 400, 3: 300}.get(rank, 0))])
 

@@ -104,9 +104,9 @@ RULE = Rule(
     summary=Text(
         "h2d-blocking-summary",
         "After {calls:count} copies per step from pinned memory the program waits, {wait:ns} in all, and then the "
-        "GPU has nothing to do: {gain:ns} per step could be saved.",
+        "GPU has nothing to do for {gain:ns} of a step.",
         one="After {calls:count} copy per step from pinned memory the program waits, for {wait:ns}, and then the GPU "
-        "has nothing to do: {gain:ns} per step could be saved.",
+        "has nothing to do for {gain:ns} of a step.",
     ),
     advice=Text(
         "h2d-blocking-advice",

@@ -89,10 +89,10 @@ RULE = Rule(
     title=Text("sync-device-wide-title", "The program waits for the whole GPU in the middle of a step"),
     summary=Text(
         "sync-device-wide-summary",
-        "{calls:count} times per step the program waits until the GPU has finished everything. Without these waits, "
-        "a step of {step:ns} would be {gain:ns} shorter.",
-        one="Once per step the program waits until the GPU has finished everything. Without this wait, a step of "
-        "{step:ns} would be {gain:ns} shorter.",
+        "{calls:count} times per step the program waits until the GPU has finished everything. After these waits it "
+        "has nothing to do for {gain:ns} of a step of {step:ns}.",
+        one="Once per step the program waits until the GPU has finished everything. After this wait it has nothing "
+        "to do for {gain:ns} of a step of {step:ns}.",
     ),
     advice=Text(
         "sync-device-wide-advice",

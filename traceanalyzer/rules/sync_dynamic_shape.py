@@ -80,11 +80,11 @@ RULE = Rule(
     title=Text("sync-dynamic-shape-title", "The host waits for sizes that only the GPU knows"),
     summary=Text(
         "sync-dynamic-shape-summary",
-        "{calls:count} times per step {operator} and similar operators wait for the size of their result. Without "
-        "these waits, a step of {step:ns} would be {gain:ns} shorter.",
+        "{calls:count} times per step {operator} and similar operators wait for the size of their result. After "
+        "these waits the GPU has nothing to do for {gain:ns} of a step of {step:ns}.",
         note="operator is a name such as aten::nonzero",
-        one="Once per step {operator} waits for the size of its result. Without this wait, a step of {step:ns} would "
-        "be {gain:ns} shorter.",
+        one="Once per step {operator} waits for the size of its result. After this wait the GPU has nothing to do "
+        "for {gain:ns} of a step of {step:ns}.",
     ),
     advice=Text(
         "sync-dynamic-shape-advice",

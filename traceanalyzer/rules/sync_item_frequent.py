@@ -176,10 +176,10 @@ RULE = Rule(
     title=Text("sync-item-frequent-title-values", "Single values are read from tensors in the middle of the step"),
     summary=Text(
         "sync-item-frequent-summary",
-        "{calls:count} times per step the program waits for a single value from the GPU. Without these waits, a step "
-        "of {step:ns} would be {gain:ns} shorter.",
-        one="Once per step the program waits for a single value from the GPU. Without this wait, a step of {step:ns} "
-        "would be {gain:ns} shorter.",
+        "{calls:count} times per step the program waits for a single value from the GPU. After these waits the GPU "
+        "has nothing to do for {gain:ns} of a step of {step:ns}.",
+        one="Once per step the program waits for a single value from the GPU. After this wait the GPU has nothing "
+        "to do for {gain:ns} of a step of {step:ns}.",
     ),
     advice=Text(
         "sync-item-frequent-advice",
