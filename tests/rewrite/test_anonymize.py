@@ -34,7 +34,7 @@ def text_of(path: Path) -> str:
 
 
 _WORDS = ("source", "fused_operators", "backend", "source_file", "source_hash", "torch_version")
-_OF_NAMES = ("host_owners", "owners", "gap_owners", "typical_other_gap_ns", "made_by")
+_OF_NAMES = ("host_owners", "owners", "gap_owners", "launching_owners", "typical_other_gap_ns", "made_by")
 """Whose time it is follows from names of functions: which of a library's functions say something, what they are for."""
 _BY_PURPOSE = {"preprocessing-in-step": "dataloader-bound"}
 """What a finding becomes where no name says what a function is for: preparing inputs looks like loading them."""
