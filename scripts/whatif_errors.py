@@ -75,7 +75,8 @@ The traces of the ranks of one run are replayed together, as for the [slowdown](
 `--rank N`, the work and the transfers of rank N take no longer than the median of all ranks at the same place of the
 step; this is the point, and the same number as `late_ns_per_step` of a late rank. At the other end of the interval they
 take exactly the median, so that the rank also loses what it is faster at. Both ends are wider by the error of the
-replay. Other options need the trace of one rank. In Python: `traceanalyzer.whatif("traces/", ranks=[2])`.
+replay and the 2 % by which steps differ. Other options need the trace of one rank. In Python:
+`traceanalyzer.whatif("traces/", ranks=[2])`.
 
 ## What a replay cannot know
 

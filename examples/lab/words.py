@@ -49,7 +49,7 @@ The lab is the test of the tool, but not a blind one. On a CPU the rules say wha
 factors that were chosen with the first run in sight, some with both: their pages say "in the lab". How much steps
 vary is not among them: it comes from each trace itself and from recordings of other programs ([what if](whatif.md)).
 When it was added, with both runs in sight, five bounds were changed as well: readings of values and pauses no longer
-count the cost of recording twice, the lower ends for pauses (four fifths), for threads, for loops over small pieces
+count the cost of recording twice, the lower ends for printing (four fifths), for threads, for loops over small pieces
 (all of it) and for copies (half) rose, the waits for a late rank lie between the steps with least and most of them,
 and copying gradients counts with exchanges that go away. Before, 42 of 61 medians of the second run were inside, with
 a median width of 64 %. The aim, four of five inside and at most 60 % wide, is reached for neither all rows nor the

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-from tests.browser.opened import Opened
+from tests.browser.opened import WINDOW, Opened
 
 SWITCHES = (
     "--no-sandbox",
@@ -52,18 +52,55 @@ def axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 
 
+@pytest.fixture(scope="session")
+def tab(browser: Browser) -> Page:
+    """One tab for all tests that only look at pages: a new one takes longer than most pages."""
+    return _tab(browser)
+
+
+def _tab(browser: Browser, **options: Any) -> Page:
+    tab = browser.new_context(**{"viewport": WINDOW, **options}).new_page()
+    tab.set_default_timeout(20_000)
+    return tab
+
+
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Opens a page from a file; at the end, nothing was said on its console and nothing was asked of the network."""
+    """Opens pages from files, each as in a fresh browser; nothing is said on a console or asked of the network."""
     pages: list[Opened] = []
 
-    def open_(text: str, **options: Any) -> Opened:
-        page = Opened(browser, text, tmp_path / f"report-{len(pages)}.html", options)
-        pages.append(page)
-        return page
+    def open_(text: str, anchor: str = "", **options: Any) -> Opened:
+        pages.append(Opened(_tab(browser, **options), text, tmp_path / f"report-{len(pages)}.html", anchor))
+        return pages[-1]
 
     yield open_
     for page in pages:
-        page.close()
-        assert page.said == []
-        assert page.requests == []
+        page.page.context.close()
+        check_silence(page)
+
+
+@pytest.fixture
+def looked_at(tab: Page, tmp_path: Path) -> Iterator[Callable[[str], Opened]]:
+    """Opens pages from files one after another, for tests that leave nothing behind; they are as quiet."""
+    pages: list[Opened] = []
+
+    def close() -> None:
+        if pages:
+            pages[-1].close()
+            check_silence(pages[-1])
+
+    def open_(text: str) -> Opened:
+        close()
+        tab.set_viewport_size(WINDOW)
+        tab.emulate_media(color_scheme="light")
+        pages.append(Opened(tab, text, tmp_path / f"report-{len(pages)}.html"))
+        return pages[-1]
+
+    yield open_
+    close()
+
+
+def check_silence(page: Opened) -> None:
+    """Nothing was said on its console and nothing was asked of the network."""
+    assert page.said == []
+    assert page.requests == []

@@ -6,30 +6,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Route
+    from playwright.sync_api import Locator, Page, Route
+
+WINDOW = {"width": 1440, "height": 900}
 
 
 class Opened:
-    """One page of one context, opened as a file."""
+    """A file in a tab, from when it is opened until it is closed."""
 
-    def __init__(self, browser: Browser, text: str, path: Path, options: dict[str, Any]) -> None:
+    def __init__(self, tab: Page, text: str, path: Path, anchor: str = "") -> None:
         path.write_text(text, "utf-8")
         self.address = path.as_uri()
         self.said: list[str] = []
         self.requests: list[str] = []
-        anchor = options.pop("anchor", "")
-        self._context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
-        self.page = self._context.new_page()
-        self.page.set_default_timeout(20_000)
-        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        self._context.route("**/*", self._route)
-        self.page.goto(self.address + anchor)
+        self.page = tab
+        self._listeners: dict[Any, Any] = {
+            "console": lambda message: self.said.append(f"{message.type}: {message.text}"),
+            "pageerror": lambda error: self.said.append(str(error)),
+            "dialog": lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+        }
+        for event, listener in self._listeners.items():
+            tab.on(event, listener)
+        tab.context.route("**/*", self._route)
+        tab.goto(self.address + anchor)
 
     def close(self) -> None:
-        """Ends the context, not the browser."""
-        self._context.close()
+        """Leaves the tab empty, as it was."""
+        self.page.goto("about:blank")
+        self.page.context.unroute("**/*", self._route)
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
 
     def find(self, selector: str) -> Locator:
         """Elements of the page."""

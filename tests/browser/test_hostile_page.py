@@ -32,8 +32,8 @@ every_injection = pytest.mark.parametrize("name", INJECTIONS.values(), ids=INJEC
 
 
 @every_injection
-def test_a_hostile_name_is_shown_as_text(name: str, opened: Callable[..., Opened]) -> None:
-    shown = opened(html.render(advised(marked(name), name)))
+def test_a_hostile_name_is_shown_as_text(name: str, looked_at: Callable[[str], Opened]) -> None:
+    shown = looked_at(html.render(advised(marked(name), name)))
     shown.unfold()
     assert shown.page.title().startswith("Profile of ")
     assert shown.find("img, iframe, [onload], [onerror], [onfocus], [autofocus]").count() == 0
@@ -44,8 +44,8 @@ def test_a_hostile_name_is_shown_as_text(name: str, opened: Callable[..., Opened
 
 
 @every_injection
-def test_the_timeline_tells_a_hostile_name_as_text(name: str, opened: Callable[..., Opened]) -> None:
-    shown = opened(html.render(marked(name)))
+def test_the_timeline_tells_a_hostile_name_as_text(name: str, looked_at: Callable[[str], Opened]) -> None:
+    shown = looked_at(html.render(marked(name)))
     shown.find("#waterfall .stage").focus()
     told = set()
     for key in ("ArrowDown", *["ArrowRight"] * 6, "ArrowDown", "ArrowDown", "ArrowDown"):

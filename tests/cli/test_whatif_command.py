@@ -61,7 +61,7 @@ def test_a_folder_of_ranks_is_one_run(tmp_path: Path) -> None:
     (tmp_path / "rank9.json").write_text("[]", "utf-8")
     found = call("whatif", str(tmp_path), "--rank", "1", "--format", "json", "-q")
     assert found.code == 0
-    assert json.loads(found.out)["saving_ns"] == [300_000, 300_000, 300_000]
+    assert json.loads(found.out)["saving_ns"] == pytest.approx([294_000, 300_000, 306_000])
     assert "Left out 1 of 4 files" in found.err
     names = [str(tmp_path / f"rank{rank}.json") for rank in range(3)]
     assert "--rank 1" in call("whatif", *names, "-q").out

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
-import subprocess
-import sys
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 
-from tests.reading import plain
-from tests.renderers.samples import HOSTILE, TRAINING, report_of
+from tests.renderers.samples import HOSTILE
 from traceanalyzer.errors import UsageError
-from traceanalyzer.renderers import catalogs, language, render, terminal
+from traceanalyzer.renderers import catalogs, language
 from traceanalyzer.renderers.catalogs import Entry, Symbols, TextCatalog
 from traceanalyzer.renderers.language import ENGLISH, FOLDERS, Language, Translated
 from traceanalyzer.report import units
@@ -250,59 +244,6 @@ def test_a_language_may_write_numbers_with_any_symbols() -> None:
     swiss = Translated("x", "x", TextCatalog("0", symbols, {"t": Entry(("<{n:count}>",))}))
     assert swiss.say(Message("t", {"n": -1_234_567}, "")) == "<−1’234’567>"
     assert swiss.list(["a", "b"]) == "a; b"
-
-
-# Reports
-
-
-def test_the_language_changes_what_people_read_and_nothing_else() -> None:
-    report = report_of(TRAINING)
-    texts = {spoken.code: render(report, "markdown", None, spoken) for spoken in (ENGLISH, RU, ZH)}
-    assert texts["en"] == render(report, "markdown")
-    assert "## Время шага" in texts["ru"]
-    assert "## 步时间" in texts["zh"]
-    assert len({render(report, "json", None, spoken) for spoken in (ENGLISH, RU, ZH)}) == 1
-
-
-@each_language
-def test_the_screen_keeps_its_width_and_its_numbers(spoken: Language) -> None:
-    report = report_of(TRAINING)
-    stream = io.StringIO()
-    terminal.show(report, stream, plain=True, language=spoken)
-    lines = stream.getvalue().splitlines()
-    assert max(map(cell_len, lines)) <= 80
-    row = plain(report)["operators"]["rows"][0]
-    shown = spoken.quantity(row["device_self_ns"], "ns").replace("\u00a0", " ")
-    assert any(row["name"] in line and shown in line for line in lines)
-
-
-@pytest.mark.parametrize("lang", ["en", "ru", "zh"])
-def test_no_language_needs_babel(lang: str) -> None:
-    code = (
-        f"import sys; sys.argv[1:] = ['report', '-q', '--lang', '{lang}', '--format', 'markdown', sys.argv[1]]\n"
-        "from traceanalyzer.cli import main\n"
-        "try: main()\n"
-        "finally: assert 'babel' not in sys.modules\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, TRAINING], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize(("lang", "word"), [("ru", "Время шага"), ("zh-CN", "步时间"), ("en", "Step time")])
-def test_the_command_line_takes_a_language(lang: str, word: str) -> None:
-    command = [sys.executable, "-m", "traceanalyzer", "report", str(TRAINING), "-q", "--lang", lang]
-    done = subprocess.run([*command, "--format", "markdown"], capture_output=True, encoding="utf-8", check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert word in done.stdout
-    same = subprocess.run([*command, "--format", "json"], capture_output=True, check=False).stdout
-    assert json.loads(same) == json.loads(render(report_of(TRAINING), "json"))
-
-
-def test_a_wrong_language_is_one_line() -> None:
-    command = [sys.executable, "-m", "traceanalyzer", "report", "no-such-file.json", "--lang", "tlh"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "traceanalyzer: --lang tlh: no such language; use one of en, ru, zh, auto\n"
 
 
 def test_a_phrase_becomes_a_sentence() -> None:

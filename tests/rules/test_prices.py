@@ -257,3 +257,21 @@ def _combined(corpus: Path) -> Iterator[Combined]:
         for headline in corpus_files.report_of(path).headlines:
             if headline.combined is not None and headline.combined.estimated_by == "model":
                 yield headline.combined
+
+
+def test_a_host_that_gets_ahead_of_its_device_does_not_make_savings_vary() -> None:
+    """Each of four steps waits for its kernel of 300 and works for 100: without the wait the kernels follow each other.
+
+    Every step then ends 300 after the one before, although the host starts it 200 earlier each time.
+    """
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 410 * number
+        trace.step(number, start, 410)
+        trace.op("aten::item", start, 310)
+        trace.launch_kernel("gemm", start + 5, 300, at=start + 2, call_dur=2)
+        trace.launch("cudaStreamSynchronize", start + 5, 303)
+    change = takes("host", 0, 100, "operator:aten::item", "idle:synchronization")
+    low, point, high = wall(prices(trace).saving(change, budget(410)))
+    assert (low, point) == (0, pytest.approx(100, abs=15))
+    assert high == pytest.approx(point, rel=0.05)

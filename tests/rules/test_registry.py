@@ -45,6 +45,7 @@ def test_files_and_ids_agree() -> None:
         "snippets",
         "typical_headline",
         "gpu_bound",
+        "packages",
         "table_headline",
         "sleep_headline",
     }

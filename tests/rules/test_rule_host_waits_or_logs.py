@@ -28,7 +28,8 @@ def test_printing_and_pauses_add_up() -> None:
     assert high == PRINTING + 2_000_000
     # without what recording 6 + 3 * 40 operators cost at least, 303.7 ns each (profiler_overhead.json), in a step of
     # 4.23 ms that is shorter by that of all of its 146
-    assert low == pytest.approx(0.8 * (high - 126 * 303.7) * 4_230_000 / (4_230_000 - 146 * 303.7))
+    kept = (0.8 * PRINTING + 0.5 * 2_000_000) / high
+    assert low == pytest.approx(kept * (high - 126 * 303.7) * 4_230_000 / (4_230_000 - 146 * 303.7))
     assert "230.0 us printing" in finding.summary.text
     assert "2.000 ms in long pauses" in finding.summary.text
     assert finding.confidence == "C", "nothing tells what the pause is"
@@ -48,7 +49,16 @@ def test_a_function_is_named() -> None:
     (finding,) = findings(fires_in_a_function(), RULE)
     assert finding.evidence[0].where[0].name == "train.py(40): write_log"
     assert finding.confidence == "B"
+    assert "with_stack" not in finding.advice.text, "the recording has stacks"
     assert finding.summary.text.startswith("For 2.00")
+
+
+def test_without_stacks_the_advice_is_to_record_them() -> None:
+    (finding,) = findings(pausing(2000), RULE)
+    assert "with_stack=True" in finding.advice.text
+    assert "print" not in finding.advice.text, "nothing was printed"
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[0] < 0.51 * finding.saving.direct_ns_per_step[1]
 
 
 def test_control_steps_of_a_capture_make_it_a_larger_part() -> None:

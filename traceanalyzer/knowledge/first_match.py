@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_:")
-_PART = re.compile(r"\\.|\[.[^\]]*\]|\{[^}]*\}|.", re.DOTALL)
-"""A bracket that follows the opening one at once is in the set."""
+_PART = re.compile(r"\\.|\[.[^\]]*+(?:\]|\Z)|\{[^}]*+(?:\}|\Z)|.", re.DOTALL)
+"""A bracket that follows the opening one at once is in the set. What is not closed ends with the pattern."""
 _OPTIONAL = frozenset("?*{")
 """Quantifiers that make the previous character optional."""
 

@@ -1,4 +1,4 @@
-"""Formats of a report. A format is a name, the suffixes that choose it, and a function to text."""
+"""Formats of a report. A format has a name, file suffixes that select it, and a rendering function."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FORMATS = {
     "json": (".json",),
     "sarif": (".sarif",),
 }
-"""Formats that are text, and their suffixes; each is a module of this package, imported when it is used."""
+"""Text formats and their suffixes; each is a module of this package, imported on use."""
 
 BINARY = {"csv": (), "xlsx": (".xlsx",)}
-"""Formats that are not one text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
+"""Formats other than a single text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
 
 
 FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
-"""Formats that are made of a trace, not of a report: flame graphs (`renderers.speedscope`, `renderers.collapsed`)."""
+"""Formats created from a trace instead of a report: flame graphs (`renderers.speedscope`, `renderers.collapsed`)."""
 
 
 class _Ranked(Protocol):
@@ -37,22 +37,22 @@ EVERY: Mapping[str, Sequence[str]] = {**FORMATS, **BINARY}
 
 
 def suffixes(formats: Mapping[str, Sequence[str]] = EVERY) -> tuple[str, ...]:
-    """The suffixes that choose one of these formats."""
+    """The suffixes that select one of these formats."""
     return tuple(suffix for of_one in formats.values() for suffix in of_one)
 
 
 def format_of(path: str, formats: Mapping[str, Sequence[str]] = EVERY) -> str:
-    """The format that a file name asks for.
+    """The format that the suffix of a file name selects.
 
     Args:
-        path: The name.
-        formats: Those that can be written, and their suffixes.
+        path: Name of the file.
+        formats: The possible formats and their suffixes.
 
     Raises:
-        UsageError: None of them has this suffix.
+        UsageError: No possible format has this suffix.
     """
-    named = PurePath(path).name[1:].lower()  # a file called .md is hidden and has no suffix
-    for name, of_one in {**FLAME_GRAPHS, **formats}.items():  # first, as .speedscope.json ends in .json
+    named = PurePath(path).name[1:].lower()  # a file named .md is hidden and has no suffix
+    for name, of_one in {**FLAME_GRAPHS, **formats}.items():  # before .json, because .speedscope.json ends in it
         if not named.endswith(tuple(of_one)):
             continue
         if name not in formats:
@@ -71,13 +71,13 @@ def render(
     top: int | None = None,
     language: Language = ENGLISH,
 ) -> str:
-    """A report as text.
+    """Render a report as text.
 
     Args:
         report: The report.
         format: One of `FORMATS`.
-        top: Rows of each ranking; the format's own default if None. JSON always holds all.
-        language: What people read is in this language (`language.of`); JSON is the same in all.
+        top: Number of rows of each ranking; None for the default of the format. JSON always contains all rows.
+        language: Language of the texts (`language.of`); JSON does not depend on it.
 
     Raises:
         UsageError: There is no such format.

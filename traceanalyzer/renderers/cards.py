@@ -1,4 +1,4 @@
-"""Words findings in the reader's language, for every format that shows them."""
+"""Creates the texts of findings in the reader's language, for all formats."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ SHARE = Text("card-share", "Share of the step")
 
 @dataclass(frozen=True)
 class Spot:
-    """A place where something was seen."""
+    """A place in the trace where something was observed."""
 
     kind: str
     name: str
-    """Its name in the trace."""
+    """Name of the place in the trace."""
     shapes: str
-    """Input shapes as in the trace; empty where there are none."""
+    """Input shapes as in the trace; empty if there are none."""
     rest: str
-    """What else is known of it: a value, when it began."""
+    """Other facts about it, such as a value and its start time."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Proof:
     where: tuple[Spot, ...]
 
     def sentence(self, language: Language) -> str:
-        """The proof without its places, in one sentence."""
+        """The proof in one sentence, without its places."""
         return language.text(_CROSSED, subject=self.subject, observed=self.observed, threshold=self.threshold)
 
 
 @dataclass(frozen=True)
 class Card:
-    """One finding in words; names in it are as they are in the trace, so each format makes them safe to show."""
+    """The texts of one finding. Names are unchanged from the trace, so each format must escape them."""
 
     rule: str
     run: str | None
@@ -65,15 +65,15 @@ class Card:
     severity: str
     confidence: str
     time: str | None
-    """What it saves per step; None where that is nothing, or nothing yet."""
+    """Saving per step; None if there is none, or none yet."""
     share: str | None
     own: str | None
-    """What it takes off its own resource, where the step saves less."""
+    """Time that it saves on its own resource, if the step saves less."""
     resource: str | None
     latent: str | None
-    """Why it saves nothing yet; None where it does."""
+    """Why it saves nothing yet; None if it saves time now."""
     saves: str | None
-    """One sentence on what it saves, or why nothing yet; None where nothing can be said."""
+    """One sentence about the saving, or why there is none yet; None if unknown."""
     summary: str
     advice: str
     not_when: str
@@ -85,7 +85,7 @@ class Card:
 
 
 def card(finding: Finding, language: Language) -> Card:
-    """Word a finding in the reader's language."""
+    """Create the texts of a finding in the reader's language."""
     saving = finding.saving
     time = None if saving is None or finding.latent else finding_texts.saved_time(saving, language)
     share = None if saving is None or finding.latent else finding_texts.saved_share(saving, language)

@@ -1,4 +1,4 @@
-"""The catalogs of `traceanalyzer/locales`, as the build compiles them (`hatch_build.py`)."""
+"""Reads the catalogs of `traceanalyzer/locales`, which the build compiles (`hatch_build.py`)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Entry(msgspec.Struct, frozen=True):
     forms: tuple[str, ...]
     """The translation, or its plural forms."""
     english: str = ""
-    """The English text of a plural, whose first count decides the form; empty for other texts."""
+    """The English text of a plural, whose first count selects the form; empty for other texts."""
 
 
 class Symbols(msgspec.Struct, frozen=True):
-    """How a language writes numbers and lists."""
+    """Symbols of a language in numbers and lists."""
 
     decimal: str
-    """Sign between a whole number and its fraction."""
+    """The decimal separator."""
     group: str
-    """Sign between groups of three digits."""
+    """Separator between groups of three digits."""
     minus: str
-    """Sign before negative numbers."""
+    """Minus sign before negative numbers."""
     percent: str
-    """What follows a number that is a percentage, including the blank."""
+    """Percent sign after a number, including the blank."""
     separator: str
     """Text between the items of a list."""
 
@@ -41,14 +41,14 @@ class TextCatalog(msgspec.Struct, frozen=True):
     """All texts of one language."""
 
     plural: str
-    """Expression in C that gives the index of the plural form for a number `n`, as in gettext."""
+    """C expression for the index of the plural form of a number `n`, as in gettext."""
     symbols: Symbols
-    """Signs in numbers and lists."""
+    """Symbols in numbers and lists."""
     entries: dict[str, Entry]
     """Texts by id."""
 
     def plural_rule(self) -> Callable[[int], int]:
-        """The expression for plurals as a function."""
+        """The plural expression as a Python function."""
         return gettext.c2py(self.plural)
 
 
@@ -56,7 +56,7 @@ def read(folder: str) -> TextCatalog:
     """Read the compiled catalog of a folder of `traceanalyzer/locales`.
 
     Raises:
-        TraceAnalyzerError: It was not compiled: the program runs from a checkout that was never installed.
+        TraceAnalyzerError: The catalog is not compiled: the program runs from a checkout that was never installed.
     """
     file = LOCALES / folder / "LC_MESSAGES" / "traceanalyzer.json"
     try:

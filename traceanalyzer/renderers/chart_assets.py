@@ -1,4 +1,4 @@
-"""Draws the charts of a report as files that its Markdown shows."""
+"""Draws the charts of a report as image files for its Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Asset:
     name: str
     """Name of the file without its folder."""
     text: str
-    """Description of the chart for readers who do not see it."""
+    """Alternative text of the chart."""
     data: bytes
 
 
@@ -33,9 +33,9 @@ def draw(report: Report, language: Language, form: str, stem: str) -> Iterator[A
 
     Args:
         report: The report.
-        language: What people read is in this language.
-        form: `svg` or `png`; a PNG that lacks glyphs becomes SVG.
-        stem: How the names of the files begin.
+        language: Language of the texts.
+        form: `svg` or `png`; SVG is drawn instead of a PNG without all glyphs.
+        stem: Common prefix of the file names.
     """
     taken: set[str] = set()
     for section, chart in _charts(report, language):
@@ -49,7 +49,7 @@ def draw(report: Report, language: Language, form: str, stem: str) -> Iterator[A
 
 
 def _charts(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
-    """Every chart with the section that shows it; the parts of each step stand beside the mean of the parts."""
+    """All charts with their sections; the chart of parts of each step follows that of the mean parts."""
     of_parts = None
     for section in sections.build(report, 1):
         if section.parts:
@@ -60,7 +60,7 @@ def _charts(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
 
 
 def _bars(section: Section, language: Language) -> Bars:
-    """The parts of a whole, which are bars of text where there are no pictures."""
+    """The parts of a whole as a bar chart, in place of the text bars of documents without images."""
     title = language.text(section.title)
     return Bars(
         f"chart-{section.id}",

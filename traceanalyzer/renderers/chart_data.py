@@ -1,4 +1,4 @@
-"""Prepares the charts of a report: what is drawn, and what the chart says in words."""
+"""Prepares the charts of a report: their data and their alternative texts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ALLOCATED = Text("figure-memory-allocated", "Allocated")
 _RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
 
 OUTLIER_SHARE = 0.2
-"""Share beyond the median from which on a step stands out (own choice; q-warmup-included begins at 0.5)."""
+"""Least excess over the median, as a share, of a step that stands out (own choice; q-warmup-included uses 0.5)."""
 
 _MOST_STEPS = 1000
 _MOST_DEVICES = 4
 
 
 def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
-    """Prepare each chart, with the id of the section that it belongs to."""
+    """Prepare each chart, with the id of its section."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     if breakdown is not None:
         shown = (
@@ -74,7 +74,7 @@ def build(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
 
 
 def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:
-    """Positions of the steps that take `OUTLIER_SHARE` more than the median."""
+    """Positions of the steps that are at least `OUTLIER_SHARE` longer than the median."""
     limit = _median(steps) * (1 + OUTLIER_SHARE)
     return tuple(i for i, step in enumerate(steps) if step.duration_ns > limit)
 
@@ -114,7 +114,7 @@ def _steps(steps: tuple[Step, ...], language: Language) -> Stacks:
 
 
 def _whole(curve: Curve | None) -> Curve:
-    """The points whose time and level are known; a saved report may have been changed by hand."""
+    """The points with known time and level, because a saved report may have been edited by hand."""
     if curve is None:
         return Curve((), ())
     count = min(len(curve.time_ns), len(curve.level_bytes))
@@ -122,7 +122,7 @@ def _whole(curve: Curve | None) -> Curve:
 
 
 def _lasts(curve: Curve) -> bool:
-    """There is a time in which something could change; records of one moment are a point, no curve."""
+    """Whether a curve covers any time; records of a single time are a point, not a curve."""
     return len(curve.time_ns) > 1 and curve.time_ns[0] < curve.time_ns[-1]
 
 

@@ -1,6 +1,6 @@
-"""Draws charts as files of their own, with title and legend, and readable on a dark ground.
+"""Draws charts as standalone image files, with title and legend, and readable on a dark background.
 
-SVG leaves the text to the reader's fonts, and follows the reader's theme. PNG is drawn with the fonts of this machine.
+SVG uses the fonts and the theme of the reader. PNG is drawn with the fonts of this machine.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ DARK = {
     "grid": "#323b46",
     "paper": "#191f26",
 }
-"""The colours of `PALETTE` on dark ground, as the page has them."""
+"""The colours of `PALETTE` on a dark background, as on the HTML page."""
 
 _TITLE, _LINE, _GAP = 26, 18, 6
 _CELL = 7.2
-"""Most pixels of a character of ordinary text; a Chinese one has two cells."""
+"""Most pixels of one cell of text; a Chinese character takes two cells."""
 
 _SHARP = 2
-"""Dots of a PNG per CSS pixel."""
+"""PNG pixels per CSS pixel."""
 
 _SOFTWARE = f"traceanalyzer {__version__}"
 _BESIDE_SVG = "<svg xmlns:xlink"
-"""Where the document begins: declarations before it say nothing that is not the default."""
+"""Start of the `svg` element; the declarations before it only repeat defaults."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """Texts that stand above a chart."""
+    """Texts above a chart."""
 
     title: str
     lines: tuple[str, ...]
     legend: tuple[tuple[Series, ...], ...]
-    """Entries of the legend, row by row."""
+    """Entries of the legend by row."""
 
     @property
     def height(self) -> int:
@@ -66,12 +66,12 @@ class Words:
 
 
 def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
-    """Draw a chart as a file. Returns the format that it has become, and the file.
+    """Draw a chart as a file. Returns the actual format, and the content.
 
     Args:
-        chart: What to draw.
-        language: For the ticks.
-        form: `svg`, or `png`, which becomes SVG where no font of this machine has all glyphs.
+        chart: The chart to draw.
+        language: Language of the tick labels.
+        form: `svg` or `png`; SVG is drawn instead of PNG if no font of this machine has all glyphs.
     """
     fonts = plots.fonts_with(_characters(chart, language)) if form == "png" else None
     words = _words(chart)
@@ -99,7 +99,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _characters(chart: Chart, language: Language) -> frozenset[str]:
-    """All that may be written: texts, labels, and the numbers and units of ticks."""
+    """All characters that may occur: texts, labels, and the numbers and units of ticks."""
     series = (chart.series,) if isinstance(chart, Bars) else chart.series
     texts = [chart.title, chart.description, *(part.label for part in series), "■▼0123456789.,- "]
     texts += [language.quantity(10**power, unit) for unit in ("ns", "bytes") for power in range(0, 13, 3)]
@@ -116,7 +116,7 @@ def _words(chart: Chart) -> Words:
 
 
 def _rows(series: tuple[Series, ...], width: int) -> Iterator[tuple[Series, ...]]:
-    """As many entries in a row as fit."""
+    """Split legend entries into rows of the given width."""
     row: list[Series] = []
     for part in series:
         if row and sum(_cells(other) for other in (*row, part)) > width:
@@ -156,7 +156,7 @@ def _write(words: Words, figure: Figure) -> None:
 
 
 def _alone(svg: str, chart: Chart) -> str:
-    """Without what is true of every SVG, with its name for those who do not see it, and with colours for the dark."""
+    """Make an SVG standalone: remove redundant attributes, and add an accessible name and dark-theme colours."""
     size, _, rest = svg[svg.index(_BESIDE_SVG) :].partition(">")
     dark = "".join(
         f'[style*="{kind}: {light}"]{{{kind}:{DARK[role]}!important}}'

@@ -1,4 +1,4 @@
-"""Charts as plain data: what is drawn, in which role of colour, and what the chart says in words."""
+"""Charts as plain data: values, colour roles, and texts."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ PALETTE = {
     "grid": "#d8dde4",
     "paper": "#ffffff",
 }
-"""A colour for each role. No two are equal: a page tells the role by the colour."""
+"""A colour for each role. All are distinct, because the HTML page identifies roles by colour."""
 
 WIDE, NARROW = 880, 360
-"""Widths in CSS pixels: for a screen, for a phone."""
+"""Widths in CSS pixels, for a screen and for a phone."""
 
-SIZE = 11.5  # of text, in CSS pixels
+SIZE = 11.5  # font size in CSS pixels
 
 
 @dataclass(frozen=True)
 class Series:
-    """One of the parts that a chart draws."""
+    """One part of a chart with its colour."""
 
     label: str
     role: str
-    """Role of the part, as in `PALETTE`."""
+    """Colour role of the part, as in `PALETTE`."""
     values: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """Stacked bars side by side in the order of time; or a line where there are too many for bars."""
+    """Stacked bars in the order of time, or a line if there are too many bars."""
 
     id: str
     title: str
@@ -47,18 +47,18 @@ class Stacks:
     labels: tuple[str, ...]
     series: tuple[Series, ...]
     level: float
-    """Value that is drawn as a line across."""
+    """Value of a horizontal reference line."""
     marked: tuple[int, ...]
-    """Positions of bars that stand out."""
+    """Positions of highlighted bars."""
 
     @property
     def is_line(self) -> bool:
-        """Whether there are so many bars that their sums are drawn as a line."""
+        """Whether the sums are drawn as a line, because there are too many bars."""
         return len(self.labels) > MOST_BARS
 
     @property
     def legend(self) -> tuple[Series, ...]:
-        """The parts that have colours of their own; a line of sums has none."""
+        """The parts with distinct colours; none for a line of sums."""
         return () if self.is_line else self.series
 
 
@@ -76,13 +76,13 @@ class Bars:
 
     @property
     def legend(self) -> tuple[Series, ...]:
-        """Nothing: each bar has its label beside it."""
+        """Empty, because each bar has its label beside it."""
         return ()
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Levels over time; each holds until the next."""
+    """Levels over time; each level lasts until the next."""
 
     id: str
     title: str
@@ -94,7 +94,7 @@ class Curves:
 
     @property
     def legend(self) -> tuple[Series, ...]:
-        """Every curve, by its colour."""
+        """All curves with their colours."""
         return self.series
 
 

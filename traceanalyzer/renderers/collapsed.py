@@ -1,4 +1,4 @@
-"""Renders a flame graph as collapsed stacks, the input of Brendan Gregg's FlameGraph (stackcollapse's output)."""
+"""Renders a flame graph as collapsed stacks, the input format of Brendan Gregg's FlameGraph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from traceanalyzer.renderers import flame_frames
 
 
 def render(graph: FlameGraph) -> str:
-    """One stack a line: its frames, the outermost first, with semicolons between them, a blank, and nanoseconds."""
+    """Render one stack per line: its frames, outermost first, separated by semicolons, a blank, and nanoseconds."""
     stacks: dict[str, int] = {}
     for frames, weight in zip(graph.stacks, graph.weights, strict=True):
         stack = ";".join(map(_frame, frames))

@@ -1,4 +1,4 @@
-"""Words what findings save, how sure they are, and how the saving was calculated."""
+"""Texts for the saving of a finding, its confidence, and the calculation of the saving."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ RESOURCES = {
     "loader": Text("advice-loader", "DataLoader"),
     "communication": Text("advice-communication", "Communication"),
 }
-"""What bounds a step, in the order in which people see it."""
+"""Resources that can bound a step, in the order of reports."""
 _BOUND_BY = {"input": "loader", "gpu-compute": "gpu", "gpu-memory": "gpu"}
-"""The resource that a headline means, where its word is another."""
+"""Resources of headlines whose key differs from that of the resource."""
 
 PLACES = {
     "step": Text("place-step", "Step"),
@@ -46,7 +46,7 @@ PLACES = {
     "memory": Text("place-memory", "Memory"),
     "row": Text("place-row", "Row"),
 }
-"""Kinds of places at which something was seen."""
+"""Kinds of places where something was observed."""
 
 _PREVIEW = Text(
     "advice-confidence-preview",
@@ -65,52 +65,52 @@ _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and w
 
 
 def confidence(finding: Finding, language: Language) -> str:
-    """How sure a finding is, and whether its rule is young."""
+    """The confidence of a finding, and whether its rule is new."""
     said = word(CONFIDENCES, finding.confidence, language)
     return language.text(_PREVIEW, confidence=said) if finding.stage == "preview" else said
 
 
 def saved_time(saving: Saving, language: Language) -> str | None:
-    """`52 ms (46-58)` per step, or `46-58 ms` where nothing is most likely; None where nothing is saved."""
+    """`52 ms (46-58)` per step, or `46-58 ms` without a most likely value; None without a saving."""
     return _estimate(saving.wall_ns_per_step, saving.point_ns_per_step, language)
 
 
 def saved_share(saving: Saving, language: Language) -> str | None:
-    """`25-31 %` of the step; None where nothing is saved."""
+    """`25-31 %` of the step; None without a saving."""
     return _share(saving.wall_share, language)
 
 
 def combined_time(combined: Combined, language: Language) -> str | None:
-    """What all fixes save together, per step; None where that is nothing."""
+    """Saving of all fixes together per step; None without a saving."""
     return _estimate(combined.wall_ns_per_step, combined.point_ns_per_step, language)
 
 
 def combined_share(combined: Combined, language: Language) -> str | None:
-    """Share of the step that all fixes save together; None where that is nothing."""
+    """Saving of all fixes together as a share of the step; None without a saving."""
     return _share(combined.wall_share, language)
 
 
 def own_time(saving: Saving, language: Language) -> str | None:
-    """Time per step that it takes off its own resource, whatever the others take."""
+    """Saving per step on the finding's own resource, independent of other resources."""
     return _estimate(saving.direct_ns_per_step, None, language)
 
 
 def _estimate(interval: tuple[float, float], point: float | None, language: Language) -> str | None:
-    """An estimated time; None for what would be shown as 0."""
+    """An estimated time; None if it would be shown as 0."""
     value = (interval[0], point, interval[1])
     is_nothing = units.is_zero(units.estimate_numbers(value, "estimate")[2])
     return None if is_nothing else language.quantity(value, "estimate")
 
 
 def _share(interval: tuple[float, float], language: Language) -> str | None:
-    """An estimated share; None for what would be shown as 0."""
+    """An estimated share; None if it would be shown as 0."""
     value = (interval[0], None, interval[1])
     is_nothing = units.is_zero(units.estimate_numbers(value, "estimated_share")[2])
     return None if is_nothing else language.quantity(value, "estimated_share")
 
 
 def latent(finding: Finding, language: Language) -> str | None:
-    """Why it saves nothing yet; None where it does."""
+    """Why it saves nothing yet; None if it saves time now."""
     if not finding.latent:
         return None
     blocker = finding.blocked_by or ""
@@ -118,12 +118,12 @@ def latent(finding: Finding, language: Language) -> str | None:
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:
-    """Text of a key in the reader's language; the key itself where a report of another version has a new one."""
+    """Text of a key in the reader's language; the key itself if a report of another version has an unknown one."""
     return language.text(words.word(texts, key))
 
 
 def is_page(link: str) -> bool:
-    """Whether a link leads to a page and can be shown as it is: a rule may come from anywhere."""
+    """Whether a link is a web address that is safe to show, because rules may be third-party."""
     try:
         parts = urlsplit(link)
     except ValueError:
@@ -132,24 +132,24 @@ def is_page(link: str) -> bool:
 
 
 def resource_name(key: str, language: Language) -> str:
-    """Name of a resource; the key itself where it is a new one."""
+    """Name of a resource; the key itself if unknown."""
     return word(RESOURCES, key, language)
 
 
 def next_bottleneck(headline: Headline) -> str | None:
-    """The resource that bounds the step after all fixes; None where it bounds the step already."""
+    """The resource that bounds the step after all fixes; None if it already bounds the step."""
     following = headline.combined.next_bottleneck if headline.combined else None
     return None if following == _BOUND_BY.get(headline.bound, headline.bound) else following
 
 
 def resources(found: Resources) -> list[tuple[str, float, float]]:
-    """Each known resource with its ns and its share of the step, as `RESOURCES` orders them."""
+    """Each known resource with its time in ns and its share of the step, in the order of `RESOURCES`."""
     times = ((key, getattr(found, f"{key}_ns")) for key in RESOURCES)
     return [(key, ns, ns / found.step_ns if found.step_ns else 0.0) for key, ns in times if ns is not None]
 
 
 def calculation(sum_: Arithmetic, language: Language) -> str:
-    """`174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms`: what is shown adds up."""
+    """`174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms`, rounded so that the shown numbers add up."""
     operands = (sum_.minuend, *sum_.subtrahends)
     in_unit = scale(language, max(abs(operand.ns) for operand in operands), "ns")
     values = [*(operand.ns for operand in operands), sum_.result_ns]

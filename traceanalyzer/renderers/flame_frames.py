@@ -1,4 +1,4 @@
-"""What frames of flame graphs are called, in all formats."""
+"""Names of the frames of flame graphs in all formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BACKWARD = "backward"
 
 
 def name(owner: Owner) -> str:
-    """The name of a frame: what the work is for follows in brackets, as in `poll [sleep]`."""
+    """The name of a frame, followed by the purpose of its work in brackets: `poll [sleep]`."""
     text = clean(owner.name) or owner.kind
     if owner.kind == _BACKWARD:
         text = f"{text} (backward)"
@@ -17,7 +17,7 @@ def name(owner: Owner) -> str:
 
 
 def name_with_place(owner: Owner) -> str:
-    """The name and, where it is known, the file and line of a frame: `preprocess (data.py:12)`."""
+    """The name and, if known, the file and line of a frame: `preprocess (data.py:12)`."""
     if owner.file is None:
         return name(owner)
     place = clean(owner.file) if owner.line is None else f"{clean(owner.file)}:{owner.line}"

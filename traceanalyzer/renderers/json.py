@@ -1,4 +1,4 @@
-"""Renders the report as JSON, the contract that other programs read (docs/report.schema.json)."""
+"""Renders the report as JSON, the stable format for other programs (docs/report.schema.json)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import msgspec
 from traceanalyzer.report.model import Report
 
 _ROWS = 1000
-"""Rows of a list that are encoded at a time: a trace of many names has a long report, and each copy costs as much."""
+"""Number of list rows that are encoded at a time, because copies of a long report take much memory."""
 
 
 def render(report: Report) -> str:
-    """Encode a report as indented JSON with a final newline; the same report gives the same bytes."""
+    """Encode a report as indented JSON with a final newline; equal reports give equal bytes."""
     return b"".join(encode(report)).decode()
 
 
 def encode(report: Report) -> Iterator[bytes]:
-    """Like `render`, but as pieces of bytes for a file, because a copy of a long report would take as much memory."""
+    """Like `render`, but yields pieces of bytes for a file, which saves the memory of a copy of a long report."""
     yield from _pieces(report, b"\n")
     yield b"\n"
 
 
 def _pieces(value: object, line: bytes) -> Iterator[bytes]:
-    """A value laid out as msgspec does it, rows of long lists a piece at a time.
+    """Encode a value in the layout of msgspec, with the rows of long lists in pieces.
 
     Args:
         value: The report, or a part of it.
-        line: The line break, and the indentation of the line that the value stands in.
+        line: A line break followed by the indentation of the line that contains the value.
     """
     members = _members(value)
     if members:
@@ -55,5 +55,5 @@ def _members(value: object) -> Mapping[str, object]:
 
 
 def _whole(value: object, line: bytes) -> bytes:
-    """Strings hold no line break as such, so every one of them begins a line of the layout."""
+    """Encode a value at once. JSON strings contain no line breaks, so every line break belongs to the layout."""
     return msgspec.json.format(msgspec.json.encode(value), indent=1).replace(b"\n", line)

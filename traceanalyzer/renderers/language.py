@@ -1,7 +1,7 @@
 """Texts, numbers and units in the reader's language.
 
-English needs no catalog: every message carries it. The others come from `traceanalyzer/locales`, opened when such a
-language is asked for.
+English needs no catalog, because messages contain it. Other languages are in `traceanalyzer/locales`, which is read on
+demand.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from traceanalyzer.report.message import Message, Text, deciding_field, fill
 
 CODES = ("en", "ru", "zh")
 AUTO = "auto"
-"""The language of the environment; English where there is no catalog for it."""
+"""Code for the language of the environment, or English if there is no catalog for it."""
 
 FOLDERS = {"ru": "ru", "zh": "zh_Hans"}
-"""Folders of the catalogs by code."""
+"""Folders of the catalogs by language code."""
 
 _HTML_LANG = {"ru": "ru", "zh": "zh-Hans"}
 
 _SIMPLIFIED = ("", "cn", "sg", "hans", "hans-cn", "hans-sg")
-"""What may follow zh. Traditional Chinese is another script, and there is no catalog for it."""
+"""Region and script codes of simplified Chinese after `zh`; there is no catalog for traditional Chinese."""
 
 _UNITS = {
     "s": Text("unit-s", "s", "seconds"),
@@ -62,26 +62,26 @@ _ENDS = (".", "!", "?", "。", "！", "？")
 
 
 class Language:
-    """English, and the interface of every language."""
+    """English, and the interface of all languages."""
 
     code = "en"
     html_lang = "en"
 
     def say(self, message: Message) -> str:
-        """The message in this language, or in English where no catalog holds it."""
+        """The text of a message in this language, or in English if no catalog contains it."""
         return message.text
 
     def text(self, text: Text | Message, **params: Any) -> str:
-        """A text with these quantities filled in; a message, such as a title with a name, is worded as it is."""
+        """Format a text with quantities; a message, such as a title with a name, already contains them."""
         return self.say(text(**params) if isinstance(text, Text) else text)
 
     def quantity(self, value: Any, unit: str) -> str:
-        """A value of a unit of `units.render`; texts and messages are values without a unit."""
+        """Format a value with a unit of `units.render`; texts and messages have no unit."""
         if unit == "" and (message := _message(value)) is not None:
             return self.say(message)
         if unit == "" and isinstance(value, list | tuple):
             return self.list(self.quantity(item, "") for item in value)
-        if unit not in units.UNITS and value is not None:  # of a report of a later version
+        if unit not in units.UNITS and value is not None:  # in a report of a later version
             return f"{self._amount(value, 'number' if isinstance(value, int | float) else '')} {clean(unit)}"
         return self._amount(value, unit)
 
@@ -90,12 +90,12 @@ class Language:
         return self.joined(self.text(label), value)
 
     def joined(self, label: str, value: str) -> str:
-        """Write a label that is worded already, or a name, and its value in one line."""
+        """Write a label that is already translated, or a name, and its value in one line."""
         return self.text(_LABELLED, label=label, value=value)
 
     @property
     def colon(self) -> str:
-        """What stands behind a label."""
+        """The separator after a label."""
         return self.text(_LABELLED, label="", value="").strip()
 
     def sentence(self, phrase: str) -> str:
@@ -105,7 +105,7 @@ class Language:
         return phrase if not phrase or phrase.endswith(_ENDS) else self.text(_SENTENCE, phrase=phrase)
 
     def list(self, items: Iterable[str]) -> str:
-        """Names or values one after another, without a word between them."""
+        """Join names or values with commas, without a conjunction."""
         return ", ".join(items)
 
     def _amount(self, value: Any, unit: str) -> str:
@@ -116,7 +116,7 @@ ENGLISH = Language()
 
 
 class Translated(Language):
-    """A language that has a catalog."""
+    """A language with a catalog."""
 
     def __init__(
         self,
@@ -133,21 +133,21 @@ class Translated(Language):
         self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
 
     def say(self, message: Message) -> str:
-        """The message by its id; its English text where the catalog lacks it or its quantities do not fit."""
+        """The translated message; its English text if the catalog lacks it or the quantities do not fit."""
         entry = self._entries.get(message.id)
         if entry is None:
             return message.text
         try:
             return fill(self._form(entry, message.params), message.params, self.quantity)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
-            return message.text  # a saved report may be of another version, or of nobody's making
+            return message.text  # a saved report may have another version, or be edited
 
     def list(self, items: Iterable[str]) -> str:
         """Join items with the comma of the language."""
         return self._symbols.separator.join(items)
 
     def _form(self, entry: Entry, params: Mapping[str, Any]) -> str:
-        """The form for the number that decides; the last one, the most general, for what is not a whole number."""
+        """The plural form for the deciding number; the last, most general one for numbers that are not integers."""
         if len(entry.forms) == 1:
             return entry.forms[0]
         number = params[deciding_field(entry.english)]
@@ -170,14 +170,14 @@ class Translated(Language):
         return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
 
     def _part(self, value: Any) -> str:
-        """A time of which another one is the whole; the whole bears the unit."""
+        """Format a time as a part of another time; only the whole has a unit."""
         part, whole, symbol, share = units.part_amounts(value)
         amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
         percent = share.removesuffix(f" {units.PERCENT}") + self._symbols.percent
         return self.text(_PART, part=part.translate(self._digits), whole=amount, share=percent)
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
-        """An interval and what is most likely of it; the unit stands once."""
+        """Format an interval and its most likely value, with the unit once."""
         low, high = low.translate(self._digits), high.translate(self._digits)
         between = self.text(_BETWEEN, low=low, high=high)
 
@@ -194,7 +194,7 @@ class Translated(Language):
 
 
 def _message(value: Any) -> Message | None:
-    """The message that a value is; in a report that was saved, a message within a message is plain data."""
+    """The message in a value, or None; in a saved report, a message inside a message is plain data."""
     if isinstance(value, Text):
         return value()
     if isinstance(value, dict) and value.keys() == {"id", "params", "text"}:
@@ -206,7 +206,7 @@ def _message(value: Any) -> Message | None:
 
 
 def of(code: str) -> Language:
-    """The language of a code: `en`, `ru`, `zh`, one of their regions (`zh-CN`, `ru_RU`, `zh_Hans`), or `auto`.
+    """The language for a code: `en`, `ru`, `zh`, one of their regions (`zh-CN`, `ru_RU`, `zh_Hans`), or `auto`.
 
     Raises:
         UsageError: There is no catalog for it.
@@ -218,7 +218,7 @@ def of(code: str) -> Language:
 
 
 def _known(code: str) -> str | None:
-    """The code of a language that an alias stands for."""
+    """The language code of an alias, or None."""
     language, _, region = code.replace("_", "-").lower().partition("-")
     if language == "zh":
         return "zh" if region in _SIMPLIFIED else None
@@ -227,7 +227,7 @@ def _known(code: str) -> str | None:
 
 
 def _environment() -> str:
-    """Language of the environment as gettext finds it: the first variable that is set; `ru_RU.UTF-8@x` is ru_RU."""
+    """Language of the environment as in gettext: the first variable that is set; `ru_RU.UTF-8@x` is ru_RU."""
     set_ = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     value = next(filter(None, set_), "")
     return _known(value.partition(".")[0].partition("@")[0]) or "en"

@@ -1,4 +1,4 @@
-"""Makes names out of a trace safe to show: they may hold escapes, markup, line breaks, and kilobytes of text."""
+"""Makes names in a trace safe to show: they may contain escapes, markup, line breaks, and kilobytes of text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import unicodedata
 _CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"(?<!`)`([^`|\s](?:[^`|]*[^`|\s])?)`(?!`)")
-"""Code in a sentence. What holds a pipe stays text: it would end the cell of a Markdown table even in code."""
+"""Pattern of code in a sentence. Code with a pipe stays text, because a pipe ends the cell of a Markdown table."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How text begins that spreadsheets take for a formula, fullwidth signs included (owasp.org, CSV Injection)."""
+"""First characters that spreadsheets take for a formula, including fullwidth ones (owasp.org, CSV Injection)."""
 
 
 def clean(name: str) -> str:
@@ -19,29 +19,29 @@ def clean(name: str) -> str:
 
 
 def clean_code(code: str) -> str:
-    """Clean each line of a piece of code; the lines keep their indentation."""
+    """Clean each line of code, keeping indentation."""
     return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))
 
 
 def visible(name: str) -> str:
-    """Replace control characters, direction overrides and surrogates; blanks and line breaks stay."""
-    if name.isprintable():  # nearly every name is, and there are a million of them in a report of long ones
+    """Replace control characters, direction overrides and surrogates, keeping blanks and line breaks."""
+    if name.isprintable():  # the usual case, which must be fast: a report may have a million names
         return name
     return "".join("\ufffd" if unicodedata.category(c) in _CONTROL and not c.isspace() else c for c in name)
 
 
 def code_parts(sentence: str) -> list[str]:
-    """Split a sentence at the code in it, which stands between backticks; every second part is code."""
+    """Split a sentence at the code between backticks; every second part is code."""
     return _CODE.split(sentence)
 
 
 def inert(cell: str) -> str:
-    """Turn text that a spreadsheet would take for a formula into plain text: names in a trace are not trusted."""
+    """Escape text that a spreadsheet would take for a formula, because names in a trace are untrusted."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def shorten(name: str, width: int) -> str:
-    """At most `width` characters: the beginning says what it is, the end tells variants apart."""
+    """Shorten to `width` characters, keeping the beginning and the end, which distinguishes variants."""
     if len(name) <= width:
         return name
     tail = max(0, (width - 3) // 3)
@@ -49,5 +49,5 @@ def shorten(name: str, width: int) -> str:
 
 
 def clipped(name: str, width: int) -> str:
-    """A clean name of at most `width` characters; of one that runs to megabytes only the ends are looked at."""
+    """A clean name of at most `width` characters; only the ends of a very long name are read."""
     return shorten(clean(shorten(name, 8 * width)), width)

@@ -1,9 +1,9 @@
-"""Draws charts with matplotlib, which is imported only here, and only when something is drawn.
+"""Draws charts with matplotlib, which is imported only here, and only to draw.
 
-It draws all charts that become files, and the curves of a page; the bars of a page are a template.
+It draws all chart files, and the curves of a page; the bars of a page use a template.
 
-The same chart gives the same bytes. Text stays text, so that every script comes from the reader's fonts, and each
-colour has one role, so that a page can put its own in place of it.
+Equal charts give equal bytes. Text stays text, so that the reader's fonts are used for all scripts. Each colour has
+one role, so that a page can replace it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontEntry
 
-DPI = 72  # dots per inch at which a point is a CSS pixel
+DPI = 72  # at this resolution a point is a CSS pixel
 _ROW = 26
 _BINS = 4
 
 SILENT: dict[str, Any] = {"Date": None, "Creator": None, "Format": None, "Type": None}
-"""Metadata of an SVG that would change from day to day, or add nothing."""
+"""Metadata of an SVG to omit, because it changes daily or is useless."""
 
-_USUAL = "DejaVu Sans"  # it comes with matplotlib
-_SIMPLIFIED = frozenset({"SC", "CN", "GB", "Hans"})  # so names of fonts say it of their Chinese
-_BOXES = ("Last Resort", "LastResort", "Adobe Blank")  # they have every character, and show none
+_USUAL = "DejaVu Sans"  # included in matplotlib
+_SIMPLIFIED = frozenset({"SC", "CN", "GB", "Hans"})  # codes of Chinese variants in font names
+_BOXES = ("Last Resort", "LastResort", "Adobe Blank")  # fonts with placeholder glyphs for all characters
 
 
 def svg(chart: Chart, language: Language, width: int = WIDE) -> str:
-    """The chart as a whole SVG document on white ground, in the colours of `PALETTE`.
+    """Draw a chart as a complete SVG document on a white background, in the colours of `PALETTE`.
 
     Args:
-        chart: What to draw.
-        language: For the ticks.
-        width: In CSS pixels.
+        chart: The chart to draw.
+        language: Language of the tick labels.
+        width: Width in CSS pixels.
     """
     with drawn(chart, language, width) as figure:
         text = io.StringIO()
@@ -51,14 +51,14 @@ def svg(chart: Chart, language: Language, width: int = WIDE) -> str:
 
 @contextmanager
 def drawn(chart: Chart, language: Language, width: int, head: int = 0, fonts: Sequence[str] = ()) -> Iterator[Figure]:
-    """The chart as a figure, to be saved within the block.
+    """Draw a chart as a figure, which must be saved within the block.
 
     Args:
-        chart: What to draw.
-        language: For the ticks.
-        width: In CSS pixels.
-        head: Pixels that are left free above it.
-        fonts: Families, where it matters which; the first that has a glyph is taken.
+        chart: The chart to draw.
+        language: Language of the tick labels.
+        width: Width in CSS pixels.
+        head: Free space above it in pixels.
+        fonts: Font families, or None for the default; for each glyph the first family that has it is used.
     """
     import matplotlib  # noqa: PLC0415 - slow to import, and only charts need it
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -73,7 +73,7 @@ def drawn(chart: Chart, language: Language, width: int, head: int = 0, fonts: Se
         "text.parse_math": False,
     }
     style |= {"font.family": list(fonts)} if fonts else {}
-    # The fonts of this machine lack other scripts; the reader's do not.
+    # Fonts of this machine may lack glyphs that the reader's fonts have.
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=PALETTE["paper"])
@@ -85,7 +85,7 @@ def drawn(chart: Chart, language: Language, width: int, head: int = 0, fonts: Se
 
 
 def fonts_with(characters: frozenset[str]) -> tuple[str, ...] | None:
-    """Families of this machine that have all these glyphs, the usual one first; None if there are none."""
+    """Font families of this machine that together have all these glyphs, the default first; None if there are none."""
     from matplotlib import font_manager, ft2font  # noqa: PLC0415 - see `drawn`
 
     every = (f for f in font_manager.fontManager.ttflist if not f.name.startswith(_BOXES))
@@ -103,7 +103,7 @@ def fonts_with(characters: frozenset[str]) -> tuple[str, ...] | None:
 
 
 def _preference(font: FontEntry) -> tuple[bool, bool, bool, str, str]:
-    """The usual one, then those that look like it; of one script's variants the one of our catalogs."""
+    """Sort key of fonts: the default one, then similar ones; Chinese fonts of the variant of the catalogs first."""
     words = font.name.split()
     return font.name != _USUAL, "Sans" not in words, _SIMPLIFIED.isdisjoint(words), font.name, font.fname
 
@@ -128,7 +128,7 @@ def _draw(chart: Chart, axes: Axes, language: Language, width: int) -> None:
 
 
 def _frame(axes: Axes, in_unit: Scale) -> None:
-    """Faint lines across at round values of the unit, its name above the topmost."""
+    """Draw faint horizontal lines at round values of the unit, with its name above the topmost."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415
 
     for side in ("top", "right", "left"):
@@ -173,7 +173,7 @@ def _stacks(chart: Stacks, axes: Axes, width: int) -> None:
 
 
 def _rectangles(axes: Axes, at: Sequence[int], low: Sequence[float], high: Sequence[float], color: str) -> None:
-    """All bars of one part as one path."""
+    """Draw all bars of one part as one path."""
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 
@@ -186,7 +186,7 @@ def _rectangles(axes: Axes, at: Sequence[int], low: Sequence[float], high: Seque
 
 
 def _bars(chart: Bars, axes: Axes, width: int) -> None:
-    """In a wide chart labels stand left of the bars; in a narrow one, above them."""
+    """Draw horizontal bars. In a wide chart labels are left of the bars, in a narrow one above them."""
     axes.set_axis_off()
     largest = max(chart.series.values, default=0) or 1
     wide = width >= WIDE

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, so that those with a line of Python show up beside the code in a review.
+"""Renders findings as SARIF 2.1.0, so that code reviews show findings with a Python line beside the code.
 
 Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -20,13 +20,13 @@ from traceanalyzer.report.model import CodePlace, Finding, Report
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
 _LINE = re.compile(r"(?<=[^()])\.py\((?P<line>\d{1,9})\)")
-"""How a frame names its place: `train.py(12): step`; the file begins after the last bracket before."""
+"""Pattern of file and line in a frame, `train.py(12): step`; the file begins after any earlier bracket."""
 _OUTSIDE = re.compile(r"^(/|[A-Za-z]:)|(^|/)(site-packages|dist-packages|lib/python[\d.]+)/|(^|/)\.\.(/|$)")
-"""Files that are in no project."""
+"""Pattern of files that are not part of a project."""
 
 
 def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
-    """One run with all findings; the same report gives the same bytes."""
+    """Render one run with all findings; equal reports give equal bytes."""
     del top
     document = {
         "$schema": _SCHEMA,
@@ -43,7 +43,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
 
 
 def _driver(report: Report, language: Language) -> dict[str, Any]:
-    """The tool, and the rules that found something."""
+    """The tool, and the rules with findings."""
     rules = {finding.rule: finding for finding in reversed(report.findings)}
     return {
         "name": report.generator.name,
@@ -79,13 +79,13 @@ def _result(finding: Finding, report: Report, language: Language) -> dict[str, A
 
 
 def _lines(finding: Finding) -> list[dict[str, Any]]:
-    """Lines of the project, each once."""
+    """Locations of a finding in project files, without duplicates."""
     places = (_location(place) for evidence in finding.evidence for place in evidence.where if place.kind == "python")
     return list({str(found): found for found in places if found is not None}.values())
 
 
 def _whole(report: Report) -> dict[str, Any]:
-    """The file that was read, for findings without a line: services that take SARIF ask for a location."""
+    """The trace file as the location of findings without a line, because consumers of SARIF require a location."""
     return {"physicalLocation": {"artifactLocation": {"uri": quote(clean(report.source.name))}}}
 
 

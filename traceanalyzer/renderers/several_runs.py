@@ -1,4 +1,4 @@
-"""Says once what holds for many tables of a document: findings and headlines that differ only in their numbers."""
+"""Merges findings and headlines that many tables of a document have in common, apart from their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
 
 MOST = MOST_COMPARED
-"""What as many tables say can still be read side by side."""
+"""Most tables that are shown one by one without merging."""
 _NAMED = 3
 
 _SAME_FINDING = Text(
@@ -44,15 +44,15 @@ _RANGES = {"share": _SHARES, "ns": _TIMES, "bytes": _SIZES}
 
 @dataclass(frozen=True)
 class FindingsOnce:
-    """Findings with those that many tables share said once."""
+    """Findings, with those of many tables merged."""
 
     findings: tuple[Finding, ...]
     position: tuple[int, ...]
-    """For each finding of the report its place among these."""
+    """For each finding of the report, its position among these."""
 
 
 def findings(report: Report) -> FindingsOnce:
-    """Each finding once, in the order of the report, the worst first where tables were joined."""
+    """Merge findings, in the order of the report, with the most severe of merged findings shown."""
     shown: list[list[Finding]] = []
     place: dict[object, int] = {}
     position = []

@@ -13,13 +13,13 @@ _NUMERIC = re.compile(r"[\d.,\s\u00a0\u202f]+")
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit that was chosen for several quantities."""
+    """A unit for several quantities."""
 
     factor: int
     label: str
     """The unit's name in the reader's language."""
     decimal: str
-    """What separates whole from fraction."""
+    """The decimal separator."""
 
     def number(self, value: float, digits: int) -> str:
         """The value in this unit, without its name."""
@@ -34,8 +34,8 @@ def scale(language: Language, largest: float, unit: str) -> Scale:
     """Choose the unit in which the largest quantity is at least one.
 
     Args:
-        language: The reader's.
-        largest: Of the quantities, by absolute value.
+        language: The reader's language.
+        largest: The largest quantity by absolute value.
         unit: `ns` or `bytes`.
     """
     factor = next((f for f in _FACTORS[unit] if abs(largest) >= f), _FACTORS[unit][-1])
@@ -44,5 +44,5 @@ def scale(language: Language, largest: float, unit: str) -> Scale:
 
 
 def unit_names(language: Language, unit: str) -> list[tuple[int, str]]:
-    """Each unit's factor and name, the largest first."""
+    """Factor and name of each unit, largest first."""
     return [(factor, scale(language, factor, unit).label) for factor in _FACTORS[unit]]

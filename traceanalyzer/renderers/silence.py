@@ -1,4 +1,4 @@
-"""Says why there is no finding: rules looked and found nothing, or could not judge."""
+"""Explains why there is no finding: rules found nothing, or could not be evaluated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OTHERS = Text(
     "findings-other-reasons", "Other reasons: {rules:count} rules.", one="Another reason: {rules:count} rule."
 )
 _REASONS = 3
-"""Own choice: the first reasons stand for most of the rules; the list of what was skipped has them all."""
+"""Number of reasons shown (own choice: the first cover most rules; the list of skipped rules has all)."""
 
 
 def messages(report: Report) -> Iterator[Message]:

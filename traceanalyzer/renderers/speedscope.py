@@ -31,12 +31,12 @@ _RECORDING = Text("flame-recording", "{trace}: whole recording", "title of a fil
 
 
 def render(found: FlameGraphs, trace: str, *, language: Language = ENGLISH) -> str:
-    """All flame graphs as one file: one profile each, of which each stack is a sample with its time in nanoseconds.
+    """Render all flame graphs in one file: a profile for each, with a sample for each stack and its time in ns.
 
     Args:
         found: The flame graphs.
         trace: Name of the trace.
-        language: Of the titles.
+        language: Language of the titles.
     """
     frames: dict[tuple[str, str | None, int | None], int] = {}
 
@@ -46,7 +46,7 @@ def render(found: FlameGraphs, trace: str, *, language: Language = ENGLISH) -> s
 
     profiles = [_profile(graph, [[*map(number, stack)] for stack in graph.stacks], language) for graph in found.graphs]
     content = {
-        "exporter": f"traceanalyzer@{__version__}",  # first, so that the file is known to be this program's
+        "exporter": f"traceanalyzer@{__version__}",  # first, so that this program recognizes its files
         "$schema": _SCHEMA,
         "name": language.say(_title(found, clean(trace))),
         "activeProfileIndex": 0,

@@ -40,7 +40,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table of plain values; times are ns, sizes bytes, shares fractions."""
+    """One table of plain values: times in ns, sizes in bytes, shares as fractions."""
 
     name: str
     head: tuple[str, ...]
@@ -65,7 +65,7 @@ def csv_files(report: Report, language: Language = ENGLISH) -> dict[str, str]:
 
 
 def workbook(report: Report, language: Language = ENGLISH) -> bytes:
-    """An Excel workbook with one sheet per table; the same report gives the same bytes."""
+    """An Excel workbook with one sheet per table; equal reports give equal bytes."""
     file = io.BytesIO()
     book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
     book.set_properties({"created": _CREATED, "comments": f"traceanalyzer {report.generator.version}"})
@@ -136,7 +136,7 @@ def _csv(sheet: Sheet) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """A sheet name that fits and that no other sheet has."""
+    """A unique sheet name of allowed length."""
     short, number = name[:_SHEET_NAME], 1
     while short.lower() in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""Loads Jinja2 templates, which hold layout only: no words and no arithmetic."""
+"""Loads Jinja2 templates, which contain only layout, no texts and no arithmetic."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @cache
 def environment(*, autoescape: bool = False) -> Environment:
-    """Templates beside the package's modules (a wheel), else beside the package (a checkout).
+    """Load templates from the package (a wheel) or from beside it (a checkout).
 
     Args:
-        autoescape: For HTML; in other formats every value goes through an escape of its own.
+        autoescape: Whether to escape values for HTML; templates of other formats escape each value themselves.
     """
     folders = [_PACKAGE / "report_templates", _PACKAGE.parent / "report_templates"]
     return Environment(

@@ -1,6 +1,6 @@
 """Prints `key_averages().table()` as torch 2.13 does: `_build_table` in torch/autograd/profiler_util.py.
 
-Not a report: the input is `KeyAverages`, and every blank is torch's.
+Not a report: the input is `KeyAverages`, and the output equals that of torch including blanks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SORT_KEYS = (
     *_SORT_FIELDS,
     *(key.replace("device", word) for word in _DEVICE_WORDS for key in _SORT_FIELDS if "device" in key),
 )
-"""Values of `sort_by`: torch's names, where cuda, xpu and privateuse1 all mean the device there is."""
+"""Values of `sort_by` as in torch, where cuda, xpu and privateuse1 all mean the device of the trace."""
 
 
 def render(
@@ -50,14 +50,14 @@ def render(
     name_width: int | None = NAME_WIDTH,
     shapes_width: int | None = SHAPES_WIDTH,
 ) -> str:
-    """Render the table as text; empty where there are no events.
+    """Render the table as text; empty without events.
 
     Args:
-        averages: The rows and what the columns depend on.
+        averages: The rows, and the facts that select the columns.
         sort_by: One of `SORT_KEYS`, the largest first; None keeps the order in which the events started.
-        row_limit: Rows to print, from the top; -1 for all. The totals are those of all rows.
-        name_width: Width at which names are cut; None for never.
-        shapes_width: Width at which input shapes are cut; None for never.
+        row_limit: Number of rows to print; -1 for all. Totals are over all rows.
+        name_width: Width at which names are cut; None for no limit.
+        shapes_width: Width at which input shapes are cut; None for no limit.
 
     Raises:
         UsageError: There is no such sort key.
@@ -89,7 +89,7 @@ def _sorted(rows: Sequence[EventAverage], sort_by: str | None) -> Sequence[Event
 
 @dataclass(frozen=True)
 class _Totals:
-    """Totals that the shares refer to: sums over all rows, shown or not."""
+    """Totals for shares: sums over all rows, even those not shown."""
 
     self_cpu_us: float
     self_device_us: float
@@ -101,7 +101,7 @@ class _Totals:
 
 
 def _added(rows: Sequence[EventAverage], field: str) -> float:
-    """Add values one after the other, because `sum` rounds differently in newer releases of Python."""
+    """Add values one by one, because `sum` rounds differently in newer Python versions."""
     total = 0.0
     for row in rows:
         total += getattr(row, field)

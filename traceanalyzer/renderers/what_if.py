@@ -118,13 +118,13 @@ _RANKS = Text(
 
 
 def render(found: WhatIf, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
-    """A prediction as text.
+    """Render a prediction as text.
 
     Args:
         found: The prediction.
         format: One of `FORMATS`.
-        top: Rows of the table of what would help; 20 if None. JSON always holds all.
-        language: What people read is in this language.
+        top: Number of rows of the table of possible savings; 20 if None. JSON always contains all rows.
+        language: Language of the texts.
 
     Raises:
         UsageError: There is no such format.
@@ -151,7 +151,7 @@ def _answer(found: WhatIf, language: Language) -> Answer:
 
 
 def sections(found: WhatIf, top: int) -> Iterator[Section]:
-    """What a prediction shows."""
+    """Build the sections of a prediction."""
     yield Section("prediction", _ANSWER, messages=tuple(_messages(found)), is_essential=True)
     if found.edits:
         rows = tuple(_edit(edit) for edit in found.edits)
@@ -208,7 +208,7 @@ def _messages(found: WhatIf) -> Iterator[Message]:
 
 
 def _change(edit: AppliedChange) -> Message:
-    """A change in words; what is to take no time is free, however that was asked for."""
+    """The text of a change; work without any time is called free for every kind of request."""
     kind = "free" if edit.kind == "speedup" and not edit.factor else edit.kind
     params = {"selector": clean(edit.selector), "factor": f"{edit.factor or 0:g}", "wait": edit.wait_ns}
     template = _KINDS[kind]

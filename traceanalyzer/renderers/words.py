@@ -1,4 +1,4 @@
-"""Words for what a report enumerates: causes, kinds, states. A report of a later version may enumerate more."""
+"""Texts for enumerated values in a report: causes, kinds, states. Later versions may have more values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from traceanalyzer.report.message import Message, Text
 
 
 def word(texts: Mapping[str, Text], key: str) -> Text | Message:
-    """The text of a key; the key itself where this version has no text for it."""
+    """The text of a key; the key itself if this version has no text for it."""
     said = clean(key)
     return texts.get(key) or (Message("word-of-another-version", {}, said) if said else UNKNOWN)

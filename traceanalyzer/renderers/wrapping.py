@@ -1,6 +1,6 @@
-"""Wraps text to lines of at most this many cells: Chinese breaks between characters, other scripts at blanks.
+"""Wraps text to a width in cells: Chinese at any character, other scripts at blanks.
 
-A blank that does not break, as before the unit of a number, is no such blank.
+Lines never break at no-break spaces, such as those before units.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIECE = re.compile(
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The lines of a paragraph; what is longer than a line is cut where the line ends."""
+    """The lines of a paragraph; words longer than a line are split."""
     lines, line = [], ""
     for piece in _pieces(text, width):
         if cell_len(line + piece.rstrip()) > width and line:
@@ -35,6 +35,6 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """Parts of a text that stay together, none of them longer than a line."""
+    """Unbreakable parts of a text, none of them longer than a line."""
     for match in _PIECE.finditer(text):
         yield from chop_cells(match[0], width) if cell_len(match[0]) > width else (match[0],)

@@ -7,6 +7,7 @@ is damaged in the input is repaired or left out, as the reader would do it, and 
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from traceanalyzer.readers.source import STDIN, open_source
 
 _COMPRESSION = 6
 """Level of zlib: 9 takes three times as long and saves one percent."""
+_PACKED = 1 << 17
+"""Bytes that are compressed at once: an event has hundreds, and each call has its price."""
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -105,8 +108,8 @@ def _packed(file: IO[bytes], target: Path) -> Iterator[Write]:
     if not target.name.lower().endswith(".gz"):
         yield file.write
         return
-    with gzip.GzipFile("", "wb", _COMPRESSION, file, 0) as packed:
-        yield packed.write
+    with gzip.GzipFile("", "wb", _COMPRESSION, file, 0) as packed, io.BufferedWriter(packed, _PACKED) as buffered:
+        yield buffered.write
 
 
 def _copied(windows: EventWindows, name: str, write: Write, how: str, events: Events, metadata: Header) -> Copied:

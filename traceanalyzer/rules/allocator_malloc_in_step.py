@@ -2,7 +2,7 @@
 
 What it detects:
     `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and the like in at least half of the typical steps after the first
-    recorded one.
+    recorded one, and in two recorded steps or more.
 
 Why it matters:
     PyTorch keeps freed memory for reuse, so steps normally never call the driver. A driver call takes up to a
@@ -58,7 +58,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     usual = found.usual_steps
     if rows and not usual:
         raise Missing(_ONE_STEP())
-    rows = [row for row in rows if row.usual_steps and row.usual_steps >= limits["steps_share"] * usual]
+    rows = [row for row in rows if _recurs(row) and row.usual_steps >= limits["steps_share"] * usual]
     time = sum(row.usual_ns for row in rows) / usual if rows else 0.0
     share = time / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["time_share"]:
@@ -70,6 +70,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     change = TimeSaved("host", direct, _BASIS(), exposed, {"idle:allocation": direct[1]})
     calls = sum(row.usual_calls for row in rows) / usual
     yield Draft((evidence,), change, {"calls": calls, "time": time, "call": rows[0].name}, ceiling="high")
+
+
+def _recurs(row: SetUp) -> bool:
+    """Whether calls come in a usual step, and in another recorded one."""
+    return row.usual_steps > 1 or (row.usual_steps == 1 and row.calls > row.later_calls)
 
 
 def _place(row: SetUp) -> CodePlace:

@@ -15,8 +15,9 @@ What to do:
     done (reading, converting) into workers of the loader.
 
 How the saving is estimated:
-    At least four fifths of this time, without what recording the operators in it cost, because some of it is needed; at
-    most all of it. If a capture timed steps without the profiler and they are shorter, up to a fifth more: beside a
+    At least four fifths of printing, and of pauses that are sleep or logging by the names in stacks; at least half of
+    other pauses, because more of them may be needed; both without what recording the operators in it cost. At most all
+    of this time. If a capture timed steps without the profiler and they are shorter, up to a fifth more: beside a
     shorter rest it is a larger part of the step.
 
 When it is wrong:
@@ -44,14 +45,18 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.8
-"""Own choice: some of what a program prints, waits for or computes beside its operators is needed."""
+"""Own choice: some of what a program prints, logs or sleeps is needed."""
+_LEAST_UNKNOWN = 0.5
+"""Own choice: more of a pause may be needed if no name tells what it is, such as the step of an environment."""
+_DISPENSABLE = frozenset({"sleep", "logging"})
+"""Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
 _SUBJECT = Text(
     "host-waits-or-logs-subject", "printing tensors, and long times in which nothing is recorded, share of the step"
 )
 _BASIS = Text(
-    "host-waits-or-logs-basis",
-    "at least four fifths of this time without what recording it cost, because some of it may be needed; at most all "
+    "host-waits-or-logs-basis-share",
+    "at least {least:share} of this time without what recording it cost, because some of it may be needed; at most all "
     "of it, and up to a fifth more where a capture shows that the profiler made the rest of the step longer",
 )
 _RANKS = Text("host-waits-or-logs-ranks", "with several ranks a pause may be waiting for another rank")
@@ -72,15 +77,23 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
-    least = _LEAST * _host_work.without_recording(facts, time, recorded)
-    interval = (least, _host_work.most(facts, time))
-    change = TimeSaved("host", interval, _BASIS(), interval)
+    kept = _least(printing, waiting, pauses)
+    interval = (kept * _host_work.without_recording(facts, time, recorded), _host_work.most(facts, time))
+    change = TimeSaved("host", interval, _BASIS(least=kept), interval)
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", _places(reads, pauses))
     params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
     summary = _SUMMARY_PRINTS if not waiting else _SUMMARY_PAUSES if not printing else None
-    yield Draft(
-        (evidence,), change, params, ceiling="high", confidence=_confidence(pauses, waiting, time), summary=summary
-    )
+    advice = None if printing else _ADVICE_LINES if any(p.kind == "python" for p in evidence.where) else _ADVICE_PAUSES
+    confidence = _confidence(pauses, waiting, time)
+    yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, summary=summary, advice=advice)
+
+
+def _least(printing: float, waiting: float, pauses: HostPauses | None) -> float:
+    """Share of the time that at least goes away: of printing, of pauses that names explain, and of others."""
+    rows = () if pauses is None else pauses.owners
+    known = sum(row.time_ns for row in rows if row.role in _DISPENSABLE) / pauses.steps if pauses is not None else 0.0
+    known = min(known, waiting)
+    return (_LEAST * (printing + known) + _LEAST_UNKNOWN * (waiting - known)) / (printing + waiting)
 
 
 def _is_of_several_ranks(facts: Facts) -> bool:
@@ -126,6 +139,18 @@ _SUMMARY_PAUSES = Text(
     "host-waits-or-logs-summary-pauses",
     "For {waiting:ns} of a step of {step:ns}, in long pauses, no operator runs: the program sleeps, waits or computes "
     "outside of PyTorch.",
+)
+_ADVICE_PAUSES = Text(
+    "host-waits-or-logs-advice-pauses",
+    "Record with stacks (with_stack=True) to see which lines take the time. Remove sleeps, log every hundred steps, "
+    "and let a thread or a process prepare what each step needs from outside while the step before it runs.",
+    note="with_stack=True is code",
+)
+_ADVICE_LINES = Text(
+    "host-waits-or-logs-advice-lines",
+    "Look at the lines below. Remove sleeps, log every hundred steps, and let a thread or a process prepare what each "
+    "step needs from outside, such as an environment or a file, while the step before it runs.",
+    note="the lines of code are listed as evidence",
 )
 
 RULE = Rule(

@@ -215,10 +215,11 @@ class Prices:
         key = (own, scenario)
         if key not in self._steps_ns:
             edits = self._edits(changes, scenario)
-            elapsed, durations = self.model.elapsed_and_steps_ns(edits, keep_residuals=scenario.keeps_residuals)
-            self._steps_ns[key] = self.model.scale * elapsed
             if scenario == self._scenarios[1]:
-                self._durations[own] = durations
+                elapsed, self._durations[own] = self.model.elapsed_and_steps_ns(edits, keep_residuals=True)
+                self._steps_ns[key] = self.model.scale * elapsed
+            else:
+                self._steps_ns[key] = self.model.step_ns(edits, keep_residuals=scenario.keeps_residuals)
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:

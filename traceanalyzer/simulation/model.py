@@ -77,7 +77,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return self.error_share > ABSTAINS_ABOVE
 
     def durations_ns(self, times: Times) -> I64:
-        """Duration in ns of each judged step in a replay, its events where they are in the graph. Shape (steps,)."""
+        """Duration in ns of each judged step in a replay that changes nothing."""
         found: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
         return found
 
@@ -95,9 +95,9 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return self._elapsed_ns(times, unchanged)
 
     def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
-        """The same, and how long each judged step takes from its own start to its end. Shape of these: (steps,)."""
+        """The same, and how long each judged step takes. Shape of these: (steps,)."""
         times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
-        return self._elapsed_ns(times, unchanged), self.durations_ns(times)
+        return self._elapsed_ns(times, unchanged), step_times.lengths(self.bounds, times)
 
     def _replayed(self, edits: Edits, *, keep_residuals: bool) -> tuple[Times, Times]:
         """A replay with some edits, its events where they are in the graph, and the one without edits."""

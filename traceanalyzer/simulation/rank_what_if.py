@@ -3,7 +3,7 @@
 All ranks are replayed together. What a rank does by itself, and its transfers, take at most the median of what all
 ranks take at this place of the step: the point estimate, and the number that a report of ranks shows for a late rank.
 At the other end of the interval they take exactly the median, so that the rank loses what it was faster at. Both ends
-are wider by the error of the replay.
+are wider by the error of the replay, and by how much steps differ.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.source import ReportSource
+from traceanalyzer.simulation import variation
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.simulation.what_if import SCHEMA_VERSION, AppliedChange, PredictedNs, WhatHelps, WhatIf
 
@@ -82,7 +83,8 @@ def _interval(run: JointRun, most: float, least: float) -> tuple[float, float, f
         least: What is saved where each takes the median.
     """
     off = abs(float(run.times[0]) - run.recorded_ns)
-    return (min(most, least) - off) / run.steps, most / run.steps, (most + off) / run.steps
+    low, high = variation.combined((min(most, least) - off, most + off), most, variation.USUAL * most)
+    return low / run.steps, most / run.steps, min(high, run.recorded_ns) / run.steps
 
 
 def _replay(run: JointRun) -> Replay:

@@ -119,6 +119,17 @@ def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
     return int((np.maximum(ends(bounds, times)[last], hosts) - begun).sum())
 
 
+def lengths(bounds: StepBounds, times: Times) -> I64:
+    """Time in ns that each step takes in a replay: from its start, or from the end of the step before if that is later.
+
+    A host that gets ahead of its device starts steps ever earlier, but they do not take longer for that.
+    """
+    first = np.diff(bounds.part, prepend=-1) != 0
+    start, end = starts(bounds, times), ends(bounds, times)
+    found: I64 = end - np.where(first, start, np.maximum(start, np.append(0, end)[:-1]))
+    return found
+
+
 def moved(bounds: StepBounds, place: I64) -> StepBounds:
     """The bounds for a graph whose device events have new positions."""
     known = np.append(place, NOTHING)

@@ -7,83 +7,30 @@ import io
 import json
 import multiprocessing
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import LAYOUTS
-from tests.builders.damage import clean
 from tests.builders.situations import SITUATIONS
+from tests.readers.kineto.many_windows import SMALL, TEXT, everything
 from tests.reading import read
 from traceanalyzer import processes
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers import kineto
-from traceanalyzer.readers.kineto import ahead, windows, workers
-from traceanalyzer.readers.kineto.columns import Collector
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.parts import POOL_OF, Part, part_from, unpack
+from traceanalyzer.readers.kineto import windows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.renderers import render
-from traceanalyzer.trace.model import Trace, all_tables
 
 pytestmark = pytest.mark.skipif(not processes.can_fork(), reason="processes are not forked on this system")
 
-SMALL = 700
-"""Bytes of a window that holds a few events."""
-
 CORPUS = ("ddp_a100_nccl_rank0", "toy_train_mi250_rocm", "mtia_inference", "qwen_0_5b_h100_inference")
-TEXT = clean(120).to_bytes(LAYOUTS["current"])
-POOLS = ("names", "shapes", "types", "dims", "strides", "concrete", "collectives", "sources", "threads")
-
-
-def everything(trace: Trace) -> dict[str, Any]:
-    """All that is in a trace, codes and their order included."""
-    found: dict[str, Any] = {name: tuple(getattr(trace, name)) for name in POOLS}
-    found |= {
-        f"{name}.{column.name}": getattr(table, column.name).tobytes()
-        for name, table in all_tables(trace).items()
-        for column in table.columns()
-    }
-    return found | {"info": trace.info, "losses": trace.losses}
-
-
-def source_of(data: bytes) -> Source:
-    return Source(io.BytesIO(data), "trace.json", len(data), lambda _: None)
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists that has not ended."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def ends(pids: list[int]) -> bool:
-    """Whether all processes end within half a minute."""
-    for _ in range(300):
-        if not any(map(is_running, pids)):
-            return True
-        time.sleep(0.1)
-    return False
 
 
 # The same trace
-
-
-@pytest.fixture
-def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOW", SMALL)
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -200,133 +147,3 @@ def test_errors_of_the_file_are_raised(jobs: int) -> None:
     with pytest.raises(OSError, match="Input/output error"):
         kineto.read(source, jobs, worthwhile=0)
     assert multiprocessing.active_children() == []
-
-
-# Workers
-
-
-def test_a_worker_makes_the_part_that_this_process_makes() -> None:
-    text = json.dumps(json.loads(TEXT)["traceEvents"]).encode()
-    own = part_from(EventDecoder(), memoryview(text))
-    slots = workers.slots(2, len(text), 1 << 20)
-    with workers.started(1, slots) as (worker,):
-        slots[1].text[:] = text
-        worker.give(1, slice(0, len(text)))
-        slot, sizes = worker.take()
-    assert slot == 1
-    assert sizes is not None
-    part = unpack(slots[1].columns, sizes)
-    assert own is not None
-    assert part.pools == own.pools
-    assert part.categories == own.categories
-    assert {table: list(columns) for table, columns in part.tables.items()} == {
-        table: list(columns) for table, columns in own.tables.items()
-    }
-    for table, columns in own.tables.items():
-        for name, column in columns.items():
-            np.testing.assert_array_equal(part.tables[table][name], column)
-
-
-def test_a_worker_without_room_and_one_without_json_say_so() -> None:
-    text = json.dumps(json.loads(TEXT)["traceEvents"]).encode()
-    slots = workers.slots(1, len(text), 100)
-    with workers.started(1, slots) as (worker,):
-        slots[0].text[:] = text
-        worker.give(0, slice(0, len(text)))
-        assert worker.take() == (0, None)
-        worker.give(0, slice(1, 20))
-        assert worker.take() == (0, None)
-        assert worker.busy_with == []
-
-
-@pytest.mark.usefixtures("small_windows")
-def test_a_worker_that_dies_takes_nothing_with_it() -> None:
-    collected, parts = 0, 0
-    with ahead.windows_of(source_of(TEXT), 3) as found:
-        for number, events in enumerate(found):
-            if isinstance(events, Part):
-                collected, parts = collected + events.elements, parts + 1
-            else:
-                collected += len(events)
-            if number == 5:
-                for child in multiprocessing.active_children():
-                    os.kill(child.pid or 0, signal.SIGKILL)
-    assert collected == len(json.loads(TEXT)["traceEvents"])
-    assert parts > 0
-    assert multiprocessing.active_children() == []
-
-
-@pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("what", ["Worker", "slots"])
-def test_without_processes_or_their_memory_this_process_does_all(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise OSError(11, "Resource temporarily unavailable")
-
-    usual = everything(read(TEXT))
-    monkeypatch.setattr(workers, what, refused)
-    assert everything(read(TEXT, jobs=3)) == usual
-
-
-SLOW = """
-import io, multiprocessing, os, sys, time
-from traceanalyzer.readers import kineto
-from traceanalyzer.readers.kineto import windows
-from traceanalyzer.readers.source import Source
-
-class Slow(io.BytesIO):
-    def readinto(self, buffer):
-        if self.tell() > 3000:
-            print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-            time.sleep(60)
-        return super().readinto(buffer)
-
-windows.WINDOW = 700
-data = sys.stdin.buffer.read()
-kineto.read(Source(Slow(data), "trace.json", len(data), lambda _: None), 3, worthwhile=0)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_no_process_outlives_the_reader(number: signal.Signals) -> None:
-    reader = subprocess.Popen(
-        [sys.executable, "-c", SLOW],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert reader.stdin is not None
-    assert reader.stdout is not None
-    reader.stdin.write(TEXT)
-    reader.stdin.close()
-    children = list(map(int, reader.stdout.readline().split()))
-    assert len(children) == 2
-    if number == signal.SIGINT:
-        os.killpg(reader.pid, number)  # as Ctrl-C does
-    else:
-        reader.send_signal(number)
-    reader.wait(30)
-    errors = reader.stderr.read() if reader.stderr else b""
-    assert ends(children)
-    assert errors.count(b"Traceback") == (number == signal.SIGINT)
-    for stream in (reader.stdout, reader.stderr):
-        assert stream is not None
-        stream.close()
-
-
-# Parts
-
-
-def test_every_column_of_codes_has_its_pool() -> None:
-    coded = {
-        column.name
-        for table in Collector().tables.values()
-        for column in table.table.columns()
-        if column.meaning.startswith(("code of", "row of"))
-    }
-    assert coded == set(POOL_OF)
-
-
-def test_every_table_can_be_joined() -> None:
-    trace = read(TEXT)
-    assert set(Collector().tables) == set(all_tables(trace))

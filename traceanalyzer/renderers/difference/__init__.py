@@ -24,13 +24,13 @@ _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base 
 
 
 def render(difference: Difference, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
-    """A difference as text.
+    """Render a difference as text.
 
     Args:
         difference: The difference.
         format: One of `FORMATS`.
-        top: Rows of each table; the format's own default if None. JSON always holds all.
-        language: What people read is in this language.
+        top: Number of rows of each table; None for the default of the format. JSON always contains all rows.
+        language: Language of the texts.
 
     Raises:
         UsageError: There is no such format.
@@ -42,7 +42,7 @@ def render(difference: Difference, format: str, top: int | None = None, language
 def show(
     difference: Difference, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH
 ) -> None:
-    """Write the first screen to a stream, in colour where that is a terminal that wants it."""
+    """Write the first screen to a stream, in colour on a terminal that supports it."""
     _answer(difference, language).show(stream, top)
 
 

@@ -1,4 +1,4 @@
-"""Sections that answer: is it faster or slower, by how much, why, and can the two sides be compared?"""
+"""Sections for the verdict: is it faster or slower, by how much, why, and are the two sides comparable?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
 _LONGEST = 600
-"""Characters of a message: names out of a trace must not drown the answer."""
+"""Most characters of a message, because names in a trace may be very long."""
 
 _TITLES = {
     "faster": Text("diff-outcome-faster", "Faster"),
@@ -105,7 +105,7 @@ def _shift(label: Text, base: float, head: float, shift: Shift) -> tuple[object,
 
 
 def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
-    """Table of the parts; columns that say nothing about any part are left out.
+    """Table of the parts without empty columns.
 
     Shares are also left out where parts changed in opposite directions: some would be above 100 %, others below 0.
     """
@@ -128,7 +128,7 @@ def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
 
 
 def trust(difference: Difference) -> Iterator[Section]:
-    """Build the section on comparability: what differs, what to know, and every condition in detail."""
+    """Build the section on comparability: differences, notes, and all conditions in detail."""
     found = difference.comparability
     unlike = [check.message for check in found.checks if check.similarity is not None and check.similarity < 1]
     messages = tuple(map(_short, (*unlike, *difference.notes, *_ignored(difference))))

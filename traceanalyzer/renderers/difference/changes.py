@@ -1,4 +1,4 @@
-"""Sections on findings that are fixed or new, and on rows that became slower, faster, came or went."""
+"""Sections on fixed and new findings, and on rows that became slower or faster, appeared or disappeared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _HOST = (
 
 
 def findings(difference: Difference, top: int) -> Iterator[Section]:
-    """Build the table of fixed, new and kept findings, with what was predicted."""
+    """Build the table of fixed, new and remaining findings, with predicted savings."""
     if not difference.findings:
         return
     messages = (difference.prediction.message,) if difference.prediction is not None else ()
@@ -64,7 +64,7 @@ def _finding(change: FindingChange) -> tuple[object, ...]:
 
 
 def rankings(difference: Difference, top: int) -> Iterator[Section]:
-    """Build every ranking in which something changed."""
+    """Build all rankings with changes."""
     for ranking in difference.rankings:
         if ranking.rows:
             yield Section(
@@ -77,7 +77,7 @@ def rankings(difference: Difference, top: int) -> Iterator[Section]:
 
 
 def _ranking(ranking: Ranking, top: int) -> SectionTable:
-    """Table of one ranking; columns that hold nothing are left out."""
+    """Table of one ranking without empty columns."""
     columns = (_STATUS, _NAME, _SHAPES, _OWNER, *_CALLS, *_DEVICE, *_HOST)
     rows = [_row(change) for change in ranking.rows[:top]]
     kept = [i for i in range(len(columns)) if any(row[i] not in (None, "", 0) for row in rows)]
@@ -101,7 +101,7 @@ def _row(change: Change) -> tuple[object, ...]:
 
 
 def _of(change: Change, side: Cost | None, field: str) -> float | None:
-    """Time on one side; a row that does not occur takes none, one that is only not printed may."""
+    """Time on one side: 0 for a row that does not occur, None for a row that may only be missing in a printed table."""
     if side is None:
         other = change.head if change.base is None else change.base
         return None if change.status == "not-printed" or getattr(other, field, None) is None else 0.0

@@ -1,4 +1,4 @@
-"""Texts of the cells of a difference, and columns that its tables share."""
+"""Texts of table cells, and columns common to the tables of a difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections on how busy the GPU is and how much memory is in use, before and after."""
+"""Sections on GPU utilization and memory use before and after."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MEMORY_METRICS = {
 
 
 def build(difference: Difference, top: int) -> Iterator[Section]:
-    """Build the tables of the devices that something is known of."""
+    """Build the tables of devices with known figures."""
     gpus = [row for gpu in difference.gpus for row in _gpu(gpu)]
     if gpus:
         yield Section("diff-gpu", _GPU, tables=(_table("diff_gpu", gpus, "share", top),))

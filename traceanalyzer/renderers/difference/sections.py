@@ -10,11 +10,11 @@ from traceanalyzer.report.section import Section
 
 
 def build(difference: Difference, top: int) -> Iterator[Section]:
-    """Build all sections that the difference has something for.
+    """Build all nonempty sections.
 
     Args:
         difference: The difference.
-        top: How many rows of each table are shown.
+        top: Number of rows of each table.
     """
     yield from answer.build(difference)
     yield from changes.findings(difference, top)

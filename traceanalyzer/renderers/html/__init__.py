@@ -1,4 +1,4 @@
-"""Renders one self-contained page: no network, no second file, and small enough to open at once."""
+"""Renders a self-contained HTML page that needs no network and no other file, and opens quickly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from traceanalyzer.report.model import Report
 
 
 def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
-    """The whole report as HTML, in as much detail as fits `LIMIT`."""
+    """Render the whole report as HTML, in the most detail that fits `LIMIT`."""
     text = ""
     for detail in stages(top):
         text = page.assemble(report, language, detail)

@@ -1,4 +1,4 @@
-"""Prepares charts of bars for their template. Only curves are left to matplotlib, which is slow to import."""
+"""Prepares bar charts for their template. Only curves use matplotlib, which is slow to import."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from traceanalyzer.renderers.shared_unit import scale
 from traceanalyzer.renderers.templates import environment
 
 _ROW = 26
-"""Height of a horizontal bar with its label beside it, in pixels."""
+"""Height in pixels of a horizontal bar with its label."""
 _EDGE = 2
 _LEAST = 1
-"""Pixels of the shortest horizontal bar: what occurs is seen."""
+"""Least length of a horizontal bar in pixels, so that small values are visible."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 10, 24
-"""Room for labels around vertical bars."""
+"""Margins for labels around vertical bars, in pixels."""
 _BASELINE = 4
-"""From the middle of a line of text to its baseline."""
+"""Distance from the middle of a line of text to its baseline."""
 _HALF = 0.4
 """Half the width of a vertical bar, in steps; the rest is the gap."""
 _MOST_TICKS = 4
@@ -31,7 +31,7 @@ _MOST_MARKS = 20
 
 @dataclass(frozen=True)
 class ChartLabel:
-    """A text at a place of the picture."""
+    """A text at a position in the picture."""
 
     x: str
     y: str
@@ -51,7 +51,7 @@ class ChartPath:
 
 @dataclass(frozen=True)
 class ChartPicture:
-    """Everything that the template draws, from the back to the front."""
+    """All elements that the template draws, from back to front."""
 
     height: int
     grid: tuple[ChartPath, ...]
@@ -61,7 +61,7 @@ class ChartPicture:
 
 
 def draw(chart: Stacks | Bars, language: Language, width: int) -> Markup:
-    """The chart as an element of the page, in the colours of the page."""
+    """Draw a chart as an element of the page, in its colours."""
     picture = _bars(chart, width) if isinstance(chart, Bars) else _Frame(chart, width).picture(language)
     template = environment(autoescape=True).get_template("html/bar_chart.svg.j2")
     text = template.render(
@@ -76,7 +76,7 @@ def draw(chart: Stacks | Bars, language: Language, width: int) -> Markup:
 
 
 def _bars(chart: Bars, width: int) -> ChartPicture:
-    """In a wide chart labels stand left of the bars; in a narrow one, above them."""
+    """Horizontal bars. In a wide chart labels are left of the bars, in a narrow one above them."""
     is_wide = width >= WIDE
     row_height = _ROW if is_wide else 2 * _ROW
     inside = width - 2 * _EDGE
@@ -97,7 +97,7 @@ def _bars(chart: Bars, width: int) -> ChartPicture:
 
 
 class _Frame:
-    """Stacked bars beside each other in a frame with a scale; a line where there are too many for bars."""
+    """Vertical stacked bars with axes, or a line if there are too many bars."""
 
     def __init__(self, chart: Stacks, width: int) -> None:
         self.chart = chart
@@ -107,7 +107,7 @@ class _Frame:
         self.top = max(self.totals, default=0.0) * 1.12 or 1.0
 
     def picture(self, language: Language) -> ChartPicture:
-        """The bars with their scale, the line across, and marks on those that stand out."""
+        """The bars with axes, the reference line, and marks on highlighted bars."""
         right, ground = _px(self.width - _RIGHT), _px(self._y(0))
         ticks = list(self._ticks(language))
         grid = tuple(ChartPath("grid", f"M{_LEFT} {_px(self._y(value))}H{right}") for value, _ in ticks)
@@ -125,7 +125,7 @@ class _Frame:
         return ChartPicture(self.height, grid, tuple(areas), tuple(lines), (*labels, *self._names()))
 
     def _x(self, position: float) -> float:
-        """Place of a bar's middle; half a gap more is left on both sides."""
+        """Horizontal position of the middle of a bar; both margins have an extra half gap."""
         inside = self.width - _LEFT - _RIGHT
         return _LEFT + (position + 0.6) / (len(self.totals) + 0.2) * inside
 
@@ -136,7 +136,7 @@ class _Frame:
         return [(self._x(i), self._y(self.totals[i])) for i in self.chart.marked]
 
     def _ticks(self, language: Language) -> Iterator[tuple[float, str]]:
-        """Round values of one unit, with their texts."""
+        """Round values in one unit, with their texts."""
         in_unit = scale(language, max(self.totals, default=0.0), self.chart.unit)
         step = round_step(self.top / in_unit.factor)
         digits = len(f"{step:g}".partition(".")[2])
@@ -158,7 +158,7 @@ class _Frame:
             base = tops
 
     def _names(self) -> Iterator[ChartLabel]:
-        """Names below the bars, as many as have room."""
+        """Names below the bars, as many as fit."""
         labels: Sequence[str] = self.chart.labels
         every = max(1, -(-len(labels) * 44 // max(1, self.width - 60)))
         for i in range(0, len(labels), every):
@@ -168,7 +168,7 @@ class _Frame:
 def round_step(top: float) -> float:
     """The smallest round step of which at most four fit below `top`."""
     exponent = math.floor(math.log10(top / _MOST_TICKS))
-    steps = (float(f"{step}e{exponent}") for step in _ROUND)  # written, because powers of ten are rounded
+    steps = (float(f"{step}e{exponent}") for step in _ROUND)  # as text, because powers are inexact
     return next(step for step in steps if step * _MOST_TICKS >= top)
 
 

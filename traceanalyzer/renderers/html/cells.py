@@ -1,4 +1,4 @@
-"""Tables as the page lays them out: each cell with what people read, and the raw value that sorting and CSV need."""
+"""Tables of the HTML page: each cell with its text, and its raw value for sorting and CSV."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import SectionColumn, SectionTable
 
 NAME_WIDTH = 72
-"""Characters of a name in a table; the whole one is a click away."""
+"""Most characters of a name in a table; a click shows the full name."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name out of the trace: shortened, with the whole one where that says more."""
+    """A name in the trace: shortened, with the full name if that differs."""
 
     short: str
     full: str | None
@@ -31,7 +31,7 @@ class HtmlCell:
     name: Name | None
     text: str
     raw: str | None
-    """Raw value of a number; null for texts and for what is unknown."""
+    """Raw value of a number; null for texts and unknown values."""
     bar: str | None
     """Length of a bar in percent, for shares."""
 
@@ -42,14 +42,14 @@ class Head:
 
     title: str
     csv: str
-    """Title of the column with the unit of the raw values."""
+    """Title of the column with the unit of the raw values, for CSV."""
     is_number: bool
     is_name: bool
 
 
 @dataclass(frozen=True)
 class HtmlGrid:
-    """A table as the page lays it out."""
+    """A table with all cells and heads prepared."""
 
     id: str
     title: str
@@ -57,11 +57,11 @@ class HtmlGrid:
     rows: tuple[tuple[HtmlCell, ...], ...]
     total: int
     is_uniform: bool
-    """Whether all values of a column have one unit, so that sorting means something."""
+    """Whether all values of a column have one unit, so that it can be sorted."""
 
 
 def name_of(text: str, detail: PageDetail, width: int = NAME_WIDTH) -> Name:
-    """A hostile name, made safe to look at."""
+    """Make an untrusted name safe to show."""
     safe = clean(text)
     short = shorten(safe, width)
     return Name(short, None if short == safe else shorten(safe, detail.name))

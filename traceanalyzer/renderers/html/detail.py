@@ -1,32 +1,32 @@
-"""Decides how much a page shows: a page that is too large is made again with less, and says so."""
+"""Levels of detail of a page: one that is too large is rendered again with less, and says so."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LIMIT = 1_500_000
-"""Most bytes of a page: it must open at once and pass through mail and chat."""
+"""Most bytes of a page, which must open quickly and fit into mail and chat."""
 
 ROWS = 200
-"""Most rows of each ranking; the rest is counted."""
+"""Most rows of each ranking; further rows are counted."""
 
 
 @dataclass(frozen=True)
 class PageDetail:
-    """Limits of everything whose size depends on the trace."""
+    """Limits of all parts whose size depends on the trace."""
 
     rows: int
     name: int
     """Most characters of a full name."""
     slices: int
-    """Most slices of the timeline, the longest first."""
+    """Most slices of the timeline, longest first."""
     places: int
-    """Most places of the tree of modules, the outermost first."""
+    """Most places of the tree of modules, outermost first."""
     findings: int
 
 
 def stages(top: int | None) -> tuple[PageDetail, ...]:
-    """Levels of detail, from everything to what always fits."""
+    """Levels of detail, from complete to one that always fits."""
     rows = ROWS if top is None else top
     full = PageDetail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
     return (

@@ -1,4 +1,4 @@
-"""Embeds data for the page's script as JSON that ends no element, whatever the names in it."""
+"""Embeds data for the page's script as JSON that cannot end its element, for any names in it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def as_json(value: Any) -> Markup:
-    """Encode a value for a `<script type="application/json">`: no `</script>`, no `<!--`, no line separator."""
+    """Encode a value for a `<script type="application/json">`, without `</script>`, `<!--` and line separators."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.translate(_ESCAPES))  # noqa: S704 - nothing is left that HTML could act upon
 
 
 def policy(style: str, script: str) -> str:
-    """A Content-Security-Policy that allows this style and this script, images in the page, and nothing else."""
+    """A Content-Security-Policy that allows only this style, this script, and images in the page."""
     return (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -31,5 +31,5 @@ def _digest(text: str) -> str:
 
 
 def verbatim(source: str) -> Markup:
-    """A style or a script of ours, as it is."""
+    """Mark a style or script of this package as safe, unchanged."""
     return Markup(source)  # noqa: S704 - a file of this package, no value in it

@@ -1,4 +1,4 @@
-"""Prepares findings for the page: in words, each with an address of its own."""
+"""Prepares the texts of findings for the page, each with an anchor."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _MORE = Text(
 _RUN = Text("html-run", "{id}: {title}", "id is run-1; title is a heading in a text")
 _WORD = re.compile(r"[^a-z0-9-]+")
 _INLINE = Markup("<code>{}</code>")
-"""Escapes what it is given."""
+"""A template that escapes its values."""
 _PROSE = 4000
 _TITLE = 80
 
 
 @dataclass(frozen=True)
 class HtmlCard:
-    """A finding with what only a page has: an address, a colour, and links."""
+    """A finding with the anchor, colour and links that only a page has."""
 
     id: str
     tone: str
-    """Severity as the style sheet names it."""
+    """CSS class of the severity."""
     run: str | None
-    """Title of its run, where there are several."""
+    """Title of its run, if there are several."""
     card: Card
     links: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class CardFix:
-    """One fix of the combined bound, with the address of its finding."""
+    """One fix of the combined bound, with the anchor of its finding."""
 
     id: str | None
     title: Markup
@@ -63,17 +63,17 @@ class Together:
     share: str | None
     fixes: tuple[CardFix, ...]
     next: str | None
-    """Name of the resource that bounds the step after the fixes; None where it bounds the step already."""
+    """Name of the resource that bounds the step after the fixes; None if it already bounds the step."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the page says about findings."""
+    """All content of the page about findings."""
 
     cards: tuple[HtmlCard, ...]
     combined: tuple[Together, ...]
     order: str | None
-    """How the cards are sorted, where there are several."""
+    """The order of the cards, if there are several."""
     more: str | None
 
 
@@ -96,7 +96,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Findings:
 
 
 def run_titles(report: Report, language: Language) -> dict[str, str]:
-    """What people call the runs of a document, where there are several."""
+    """Titles of the runs of a document, if there are several."""
     runs = report.result("runs", tuple[PrintedRun, ...]) or ()
     if len(runs) < 2:
         return {}
@@ -105,7 +105,7 @@ def run_titles(report: Report, language: Language) -> dict[str, str]:
 
 
 def _ids(findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Addresses `finding-<rule>`, with the run or a number where that is not unique."""
+    """Anchors `finding-<rule>`, with the run or a number if that is not unique."""
     taken: set[str] = set()
     for finding in findings:
         base = "-".join(filter(None, ("finding", _word(finding.rule), _word(finding.run or ""))))
@@ -127,13 +127,13 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) 
 
 
 def prose(text: str) -> Markup:
-    """A text as one paragraph, whatever the names in it; what stands between backticks is code."""
+    """Format a text as one paragraph with all names escaped; text between backticks is code."""
     parts = code_parts(shorten(clean(text), _PROSE))
     return Markup("").join(_INLINE.format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Links that lead to a page; others are dropped, because a rule may come from anywhere."""
+    """Links that are web addresses; others are dropped, because rules may be third-party."""
     for link in links:
         if finding_texts.is_page(link):
             parts = urlsplit(link)
@@ -160,7 +160,7 @@ def _together(
         place = once.position[fix.finding] if 0 <= fix.finding < len(once.position) else len(cards)
         shown = cards[place] if place < len(cards) else None
         title = prose(shown.card.title) if shown else _title(fix, once, language)
-        fixes.append(CardFix(shown.id if shown else None, title))  # its price stands on its card, and only there
+        fixes.append(CardFix(shown.id if shown else None, title))  # its cost is shown only on its card
     return Together(
         run,
         finding_texts.combined_time(combined, language),

@@ -1,4 +1,4 @@
-"""Labels of the page, because templates and the script hold no texts of their own."""
+"""Labels of the page, because templates and the script contain no texts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _SCRIPT = {
     "slice": Text("html-slice", "{name}: {duration}, from {start}, {lane}", "a slice of the timeline"),
     "view": Text("html-view", "{from} to {to} of {all}", "times"),
 }
-"""With fields that the script fills in."""
+"""Labels with fields that the script fills in."""
 
 
 def labels(language: Language) -> dict[str, str]:
@@ -73,7 +73,7 @@ def labels(language: Language) -> dict[str, str]:
 
 
 def script_labels(language: Language) -> dict[str, str]:
-    """Labels that the script uses; each field stays a field."""
+    """Labels that the script uses, with their fields unfilled."""
     return {key: language.text(text, **{f: f"{{{f}}}" for f in _fields(text)}) for key, text in _SCRIPT.items()}
 
 

@@ -1,4 +1,4 @@
-"""The lanes of a timeline: threads, streams and the critical path, with what their rectangles mean."""
+"""The lanes of a timeline: threads, streams and the critical path, with the colours of their rectangles."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ TONES = {
     "other": Text("waterfall-annotation", "Annotation, Python"),
     "waiting": Text("waterfall-waiting", "Waiting of a queue"),
 }
-"""Meanings of the colours, as far as names show."""
+"""Meanings of the colours of slices, by their names."""
 
 LONGEST = 300
-"""Characters of a name that are shown."""
+"""Number of characters of a name that are shown."""
 _PATH = Text("waterfall-path", "Critical path: what the step waits for", "title of a row of a picture")
 _PATH_TONES = {
     "loader": "dataloader",
@@ -56,7 +56,7 @@ PATH_LABELS = {
     "runtime": Text("waterfall-runtime-launch", "Runtime call, launch", "what a colour means"),
     "waiting": Text("waterfall-waiting-pause", "Waiting, pause", "what a colour means"),
 }
-"""Meanings of the colours that mean more where the critical path is shown."""
+"""Other meanings of colours if the critical path is shown."""
 _TASK_TONES = {
     TaskKind.WORK: "kernel",
     TaskKind.COMMUNICATION: "communication",
@@ -78,21 +78,21 @@ class Bar:
     duration_ns: int
     depth: int
     name: int | None
-    """Position of its name; None for several at once, and for a name that the report does not hold."""
+    """Position of its name; None for several merged slices, and for a name that the report does not contain."""
     count: int
     tone: str
 
 
 @dataclass(frozen=True)
 class DrawnLane:
-    """One lane with what its rectangles mean."""
+    """One lane with coloured rectangles."""
 
     label: str
     bars: tuple[Bar, ...]
 
 
 def drawn(timeline: Timeline, lane: Lane, language: Language) -> DrawnLane:
-    """A lane of the timeline with the tones of its slices."""
+    """A lane of the timeline with the colours of its slices."""
     bars = tuple(
         Bar(
             item.start_ns,
@@ -108,7 +108,7 @@ def drawn(timeline: Timeline, lane: Lane, language: Language) -> DrawnLane:
 
 
 def path_lane(report: Report, timeline: Timeline, names: list[str], language: Language) -> DrawnLane | None:
-    """The critical path as a lane, if it is that of the step shown; adds the names of its bars."""
+    """The critical path as a lane, if it is of the step shown; appends the names of its bars to `names`."""
     found = report.result("critical_path", CriticalPath)
     if found is None or found.stretches_start_ns != timeline.start_ns:
         return None
@@ -126,13 +126,13 @@ def path_lane(report: Report, timeline: Timeline, names: list[str], language: La
 
 
 def _name(timeline: Timeline, item: Slice) -> str | None:
-    """None for several at once, and for a name that the report does not hold."""
+    """The name of a slice; None for several merged slices, and for a name that the report does not contain."""
     is_known = item.name is not None and 0 <= item.name < len(timeline.names)
     return timeline.names[item.name] if is_known and item.name is not None else None
 
 
 def _tone(kind: str, name: str | None) -> str:
-    """What a slice is, by its lane and its name; several at once are what most of the lane is."""
+    """The colour of a slice, by its lane and its name; merged slices have the usual colour of the lane."""
     if kind == "launches":
         return "runtime"
     if kind == "device":

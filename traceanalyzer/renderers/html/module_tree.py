@@ -1,4 +1,4 @@
-"""Prepares the tree of modules as a sequence of openings and closings."""
+"""Prepares the tree of modules as a flat sequence of opening and closing elements."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DEVICE = Text("tree-device", "{time:ns} on the device")
 _HOST = Text("tree-host", "{time:ns} on the host")
 _DEEPEST = 40
 _OPEN = 2
-"""Number of levels that are open at first."""
+"""Number of levels that are initially expanded."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A module at its place in the tree."""
+    """One module in the tree."""
 
     name: Name
     calls: str

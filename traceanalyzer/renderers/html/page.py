@@ -1,4 +1,4 @@
-"""Assembles the page: sections in groups, in the order in which people ask."""
+"""Assembles the page: sections in groups, the most important first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Topic
 
 MARK = "traceanalyzer"
-"""Text by which a page is known to be ours, and may be overwritten."""
+"""Text that identifies a page of this program, which may be overwritten."""
 
 _TITLE = Text("html-title", "Profile of {name}")
 _EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
@@ -77,7 +77,7 @@ GROUPS: dict[str, Text] = {
     Topic.QUALITY: Text("html-group-quality", "Trace quality"),
     "definitions": Text("html-group-definitions", "How every metric is defined"),
 }
-"""Titles of the groups, in the order in which people ask: the topics of sections, and what only a page has."""
+"""Titles of the groups in order of importance: the topics of sections, and groups that only a page has."""
 
 _SCRIPTS = ("page", "tables", "waterfall")
 
@@ -95,7 +95,7 @@ class PagePicture:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table with a note on what it leaves out."""
+    """A table with a note on the rows and columns left out."""
 
     grid: HtmlGrid
     more: str | None
@@ -170,7 +170,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
 
 
 def _order(shown: Iterable[Section]) -> list[str]:
-    """The groups as people ask for them, kernels before operators where the sections are in that order."""
+    """The groups in order; kernels come before operators if the sections are in that order."""
     order = list(GROUPS)
     pair = (Topic.OPERATORS, Topic.KERNELS)
     first = next((section.topic for section in shown if section.topic in pair), Topic.OPERATORS)
@@ -181,7 +181,7 @@ def _order(shown: Iterable[Section]) -> list[str]:
 
 
 def source(name: str) -> str:
-    """Text of a file that is put into the page unchanged, because the policy holds its hash."""
+    """Text of a file for the page; it must stay unchanged, because the policy contains its hash."""
     env = environment(autoescape=True)
     assert env.loader is not None  # noqa: S101 - the environment is ours
     return env.loader.get_source(env, f"html/{name}")[0]
@@ -208,7 +208,7 @@ def _fill(
     language: Language,
     detail: PageDetail,
 ) -> None:
-    """Every section in its group; the first of each is open, and those with a chart."""
+    """Add each section to its group; the first of each group and those with a chart are expanded."""
     drawn = list(chart_data.build(report, language))
     for section in shown:
         if section.topic is Topic.SUMMARY or (section.is_tree and tree):
@@ -225,7 +225,7 @@ def _fill(
 def block(
     section: Section, pictures: tuple[PagePicture, ...], group: PageGroup, language: Language, detail: PageDetail
 ) -> PageSection:
-    """A section under its group; without a title of its own where it has that of the group."""
+    """A section in its group, without a title if it equals that of the group."""
     title = clean(language.text(section.title))
     grids = tuple(
         _table(cells.grid(table, title, language, detail), language) for table in section.tables if table.rows

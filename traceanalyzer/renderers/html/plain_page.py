@@ -1,4 +1,4 @@
-"""A page of sections without a script: one heading for each, with its messages and tables."""
+"""An HTML page of sections without a script: a heading for each, with its messages and tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from traceanalyzer.report.section import Section
 
 
 def render(generator: Generator, title: str, shown: Iterable[Section], language: Language) -> str:
-    """A page.
+    """Render a page of sections.
 
     Args:
-        generator: Who made it.
+        generator: The program that creates it.
         title: Its title, safe to show.
         shown: The sections.
-        language: Of all words.
+        language: Language of the texts.
     """
     detail, style = next(iter(stages(None))), page.source("style.css")
     groups = []

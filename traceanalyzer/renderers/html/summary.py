@@ -1,4 +1,4 @@
-"""Prepares the first screen: what bounds the step, where it goes, how busy devices are, what is worth most.
+"""Prepares the first screen: the bound of the step, its parts, device utilization, and the largest savings.
 
 Figures come from the sections, except the resources of a headline: they overlap, so no section has them as parts.
 """
@@ -35,7 +35,7 @@ _EARLIER = Text(
     note="below the shares of time for which kernels run on each GPU",
 )
 _DIFFERS = 0.1
-"""Difference between a GPU's utilization and its share of a typical step from which on a text shows why."""
+"""Least difference between a GPU's utilization and its share of a typical step that a text explains."""
 _MORE_GPUS = Text("html-more-gpus", "{hidden:count} more GPUs below", one="{hidden:count} more GPU below")
 _DOUBTS = Text("html-doubts", "Warnings: {count:count}")
 
@@ -57,7 +57,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class SummaryOpening:
-    """What bounds one run, with figures."""
+    """The bound of one run, with figures."""
 
     run: str | None
     text: Markup
@@ -90,7 +90,7 @@ class DeviceMeters:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything on the first screen of the page."""
+    """All content of the first screen of the page."""
 
     headlines: tuple[SummaryOpening, ...]
     messages: tuple[Markup, ...]
@@ -100,7 +100,7 @@ class Summary:
     gpus: tuple[DeviceMeters, ...]
     more_gpus: str | None
     why_other: str | None
-    """Why the GPUs' utilization is another than the headline's; None where it is about the same."""
+    """Why the GPUs' utilization differs from that in the headline; None if they are about equal."""
     best: tuple[HtmlCard, ...]
     no_findings: Markup | None
 
@@ -111,8 +111,8 @@ def build(report: Report, shown: Iterable[Section], findings: Findings, language
     Args:
         report: The report.
         shown: Its sections.
-        findings: As shown below.
-        language: The reader's.
+        findings: The findings of the page.
+        language: The reader's language.
     """
     by_id = {section.id: section for section in shown}
     overview, gpu, advice = (by_id.get(id_) for id_ in ("overview", "gpu", "findings"))
@@ -134,7 +134,7 @@ def build(report: Report, shown: Iterable[Section], findings: Findings, language
 
 
 def _why_other(report: Report, language: Language) -> str | None:
-    """Why the utilization over all steps is far from what the GPU does in a typical step."""
+    """Why the utilization over all steps differs much from that in a typical step."""
     recording, gpu = report.result("recording", Recording), report.result("gpu", GpuMetrics)
     typical = recording.typical.resources if recording is not None and recording.typical is not None else None
     if recording is None or gpu is None or typical is None or typical.gpu_ns is None or not typical.step_ns:
@@ -159,7 +159,7 @@ def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
 
 
 def percent(share: float) -> str:
-    """A share of a whole in percent, as a length on the page."""
+    """A share in percent, as a CSS length."""
     return f"{100 * min(1.0, max(0.0, share)):.2f}"
 
 
@@ -197,7 +197,7 @@ def _parts(overview: Section, language: Language) -> Iterator[Piece]:
 
 
 def _devices(table: SectionTable, report: Report, language: Language) -> Iterator[DeviceMeters]:
-    """The table of devices as meters: its first column is the device, one has the bar, the others are beside it."""
+    """The table of devices as meters: the first column is the device, one is the bar, others are labelled values."""
     devices = report.trace.devices if report.trace else ()
     names = {device.id: clean(device.name) for device in reversed(devices) if device.name}
     bar = next(i for i, column in enumerate(table.columns) if column.has_bar)

@@ -1,7 +1,7 @@
-"""Makes a chart part of the page: it uses the page's colours, so that it follows the theme.
+"""Embeds a chart in the page with the page's colours, so that it follows the theme.
 
-The page allows no style attributes (its policy would block them), so styles become attributes. What only a document
-of its own needs goes away: metadata, background, ids that nothing refers to.
+The page's policy blocks style attributes, so styles become presentation attributes. Parts that only a standalone
+document needs are removed: metadata, background, unused ids.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
 
 @lru_cache(maxsize=64)
 def draw(chart: Chart, language: Language, width: int) -> Markup:
-    """The chart as an element of the page. A page that is made again with less detail has the same charts."""
-    # The text is what matplotlib wrote a moment ago, so there is nothing to fear from its XML.
+    """Draw a chart as an element of the page; cached, because a page rendered with less detail has the same charts."""
+    # The XML was just written by matplotlib, so it is trusted.
     root = ET.fromstring(plots.svg(chart, language, width))  # noqa: S314
     _strip(root)
     prefix = f"{chart.id}-{width}-"
@@ -49,7 +49,7 @@ def draw(chart: Chart, language: Language, width: int) -> Markup:
 
 
 def _strip(root: ET.Element) -> None:
-    """Remove what is not drawn, and the namespaces of names."""
+    """Remove elements that are not drawn, and XML namespaces."""
     for parent in list(root.iter()):
         parent.tag = parent.tag.rpartition("}")[2]
         for child in list(parent):
@@ -87,5 +87,5 @@ def _rounded(match: re.Match[str]) -> str:
 
 
 def _themed(setting: str) -> str:
-    """Replace a colour of the palette by the page's colour of that role."""
+    """Replace a colour of the palette by the page's colour for that role."""
     return f"var(--{_ROLES[setting].replace('_', '-')})" if setting in _ROLES else setting

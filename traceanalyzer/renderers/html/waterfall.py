@@ -1,4 +1,4 @@
-"""Prepares the typical step as lanes of slices: numbers for the script, outlines for pages without script."""
+"""Prepares the timeline of a typical step as lanes of slices: data for the script, and a static picture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROW = 14
 
 @dataclass(frozen=True)
 class Outline:
-    """All bars of one tone in a lane."""
+    """All bars of one colour in a lane."""
 
     tone: str
     path: str
@@ -52,21 +52,21 @@ class Strip:
 
 @dataclass(frozen=True)
 class Waterfall:
-    """Everything that the page shows of the timeline."""
+    """All content of the page about the timeline."""
 
     step: str
     duration_ns: int
     data: dict[str, Any]
     strips: tuple[Strip, ...]
     tones: tuple[tuple[str, str], ...]
-    """Tones that occur, with their names."""
+    """Colours that occur, with their names."""
     left_out: int
     """Number of short slices that are not drawn."""
     hidden_lanes: int
 
 
 def build(report: Report, language: Language, detail: PageDetail) -> Waterfall | None:
-    """The typical step whose duration is nearest to their mean; None where nothing is to be drawn."""
+    """Prepare the typical step whose duration is nearest to the mean; None if there is nothing to draw."""
     timeline = report.result("timeline", Timeline)
     if timeline is None or not timeline.duration_ns:
         return None
@@ -92,7 +92,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Waterfall |
 
 
 def _longest(lanes: list[DrawnLane], most: int) -> tuple[list[DrawnLane], int]:
-    """The longest bars of all lanes, at most this many."""
+    """The longest bars of all lanes, at most `most`."""
     durations = sorted((bar.duration_ns for lane in lanes for bar in lane.bars), reverse=True)
     if len(durations) <= most:
         return [lane for lane in lanes if lane.bars], 0
@@ -104,7 +104,7 @@ def _longest(lanes: list[DrawnLane], most: int) -> tuple[list[DrawnLane], int]:
 def _data(
     timeline: Timeline, lanes: list[DrawnLane], position: dict[str, int], language: Language, names: list[str]
 ) -> dict[str, Any]:
-    """Bars of each lane as columns; starts are differences, so that most of them are short."""
+    """Bars of each lane as columns; starts are stored as differences, which are short."""
     return {
         "duration": timeline.duration_ns,
         "resolution": timeline.resolution_ns,
@@ -132,7 +132,7 @@ def _differences(values: list[int]) -> list[int]:
 
 
 def _strip(lane: DrawnLane, timeline: Timeline) -> Strip:
-    """Snap the bars of a lane to the columns of the picture; neighbours that touch become one."""
+    """Snap the bars of a lane to the columns of the picture; adjacent bars are merged."""
     spans: dict[tuple[str, int], list[list[int]]] = {}
     for bar in lane.bars:
         begin = bar.start_ns * GRID // timeline.duration_ns

@@ -32,19 +32,19 @@ _LEFT_OUT = Text(
 _TITLE_WIDTH = 200
 _TITLES_WIDTH = 300
 _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
-"""Characters: every character of a title may need an escape and a break."""
+"""Reserved characters for the list of sections left out; each character of a title may need an escape and a break."""
 
 
 def render(
     report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[DocumentPicture] = ()
 ) -> str:
-    """The whole report, the first screen first and the rest folded.
+    """Render the whole report: the first screen, then the rest in folded sections.
 
     Args:
         report: The report.
-        top: Rows of each table, where they fit into a comment.
-        language: What people read is in this language.
-        pictures: Charts in files, which stand in place of bars of text.
+        top: Number of rows of each table, if they fit into a comment.
+        language: Language of the texts.
+        pictures: Charts in files, which replace text bars.
     """
     title = language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
     return fitted(MARK, report.generator, title, lambda rows: sections.build(report, rows), language, top, pictures)
@@ -62,13 +62,13 @@ def fitted(
     """Build a document of sections with folded details that fits into a comment; what does not fit is counted.
 
     Args:
-        mark: How a file begins that this program wrote.
-        generator: Who wrote it.
-        title: Of the document, not yet escaped.
-        build: From the number of rows of each table to the sections.
-        language: What people read is in this language.
-        top: Rows of each table; `TOP` if None.
-        pictures: Charts in files, and the sections that they belong to.
+        mark: First text of a file, by which this program recognizes its own files.
+        generator: The program that creates it.
+        title: Title of the document, not yet escaped.
+        build: Function from the number of rows of each table to the sections.
+        language: Language of the texts.
+        top: Number of rows of each table; `TOP` if None.
+        pictures: Charts in files, with their sections.
     """
 
     def document(parts: Iterable[str], left_out: str = "") -> str:
@@ -97,7 +97,7 @@ def fitted(
 
 
 def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
-    """The sections laid out; once they are too long together, no more of them, for none of it will be shown."""
+    """Lay out sections, but stop when they are too long in total, because then none of them is used."""
     length = 0
     for section in shown:
         text = page.section(section)
@@ -108,7 +108,7 @@ def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
 
 
 def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
-    """Positions of the sections that fit into this many characters, the essential ones taken first."""
+    """Positions of the sections that fit into `room` characters; essential sections come first."""
     order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
     for number in order:
         needed = details.length(shown[number][1]) + 1

@@ -1,4 +1,4 @@
-"""Decides how much of a report a document shows: less and less, until it fits into a comment."""
+"""Levels of detail of a document, which are reduced until it fits into a comment."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 LONGEST = 64_990
-"""Most characters of a document. A comment on GitHub holds 65,536."""
+"""Most characters of a document. GitHub allows 65,536 in a comment."""
 
 
 @dataclass(frozen=True)
 class DocumentDetail:
-    """Limits of what is shown; the rest is counted."""
+    """Limits of each kind of content; the rest is counted."""
 
     rows: int
     """Most rows of a table."""
@@ -20,13 +20,13 @@ class DocumentDetail:
     listed: int
     """Number of findings in their table."""
     places: int
-    """Most places of each evidence."""
+    """Most places of each piece of evidence."""
     messages: int
     """Most messages of a section."""
     columns: int
-    """Most columns of a table; only comparisons of many runs have more than fit."""
+    """Most columns of a table; only comparisons of many runs have more."""
     name: int
-    """Most characters of a name out of the trace."""
+    """Most characters of a name in the trace."""
     prose: int
     """Most characters of a text."""
 
@@ -42,10 +42,10 @@ _MANY_ROWS = (500, 200, 100, 50, 20)
 
 
 def levels(top: int) -> Iterator[DocumentDetail]:
-    """Levels of detail to try, one after the other.
+    """Levels of detail in decreasing order.
 
     Args:
-        top: Rows of each table that were asked for.
+        top: Requested number of rows of each table.
     """
     for rows in (top, *(rows for rows in _MANY_ROWS if rows < top)):
         yield replace(_FULL, rows=rows)
@@ -54,7 +54,7 @@ def levels(top: int) -> Iterator[DocumentDetail]:
 
 
 def length(text: str) -> int:
-    """Number of characters as the strictest host counts them: those beyond the basic plane are two."""
+    """Length in UTF-16 code units, which the strictest host counts: characters outside the basic plane are two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

@@ -1,4 +1,4 @@
-"""Prepares findings for Markdown: a table of them, and each in full, folded."""
+"""Prepares findings for Markdown: a table, and each finding in full in a folded block."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TITLE = 200
 
 @dataclass(frozen=True)
 class Advised:
-    """What the template needs of the findings of a section."""
+    """Template data of the findings of a section."""
 
     titles: tuple[str, ...]
     """Titles of the columns of their table, escaped."""
@@ -57,7 +57,7 @@ class Advised:
 
     @classmethod
     def of(cls, findings: tuple[Finding, ...], language: Language, detail: DocumentDetail) -> Advised:
-        """As many findings as the detail allows, in the order of the report."""
+        """Prepare as many findings as the detail allows, in the order of the report."""
         listed = tuple(_shortened(cards.card(f, language), detail) for f in findings[: detail.listed])
         titles = (cards.FINDING, cards.SEVERITY, cards.SAVING, cards.SHARE)
         more = []
@@ -77,15 +77,15 @@ class Advised:
 
     @property
     def colon(self) -> str:
-        """What stands behind a label."""
+        """The separator after a label."""
         return self.language.colon
 
     def confidence(self, card: Card) -> str:
-        """How sure the finding is, escaped."""
+        """The confidence of the finding, escaped."""
         return escape(self.language.text(_CONFIDENCE, confidence=card.confidence))
 
     def places(self, proof: Proof) -> Iterator[str]:
-        """Where it was seen, and how many places there are besides."""
+        """Places where it was observed, and the number of further places."""
         shown = proof.where[: self.detail.places]
         yield from map(self._place, shown)
         if len(proof.where) > len(shown):
@@ -100,7 +100,7 @@ class Advised:
 
 
 def _shortened(card: Card, detail: DocumentDetail) -> Card:
-    """Nothing in it is longer than the detail allows; links only where they lead to a page."""
+    """Shorten all texts of a card to the detail; drop links that are not web addresses."""
     return replace(
         card,
         rule=clipped(card.rule, detail.name),
@@ -113,6 +113,6 @@ def _shortened(card: Card, detail: DocumentDetail) -> Card:
 
 
 def _lines(code: str, detail: DocumentDetail) -> Iterator[str]:
-    """A line of code is copied, so that it is not shortened before it must be."""
+    """Lines of code, which users copy, so they are shortened only if necessary."""
     for line in code.split("\n")[: detail.messages]:
         yield line[: detail.prose]

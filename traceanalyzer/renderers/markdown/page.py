@@ -1,4 +1,4 @@
-"""Lays out sections as Markdown, with as much of them as a level of detail allows."""
+"""Lays out sections as Markdown within a level of detail."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _BAR_WIDTH = 30
 
 @dataclass(frozen=True)
 class DocumentPicture:
-    """A chart that lies in a file."""
+    """A chart in an image file."""
 
     section: str
-    """Id of the section that it belongs to."""
+    """Id of its section."""
     text: str
-    """Description of the chart for readers who do not see it."""
+    """Alternative text of the chart."""
     target: str
-    """Path of the file relative to the document, quoted as in a URL."""
+    """Path of the file relative to the document, URL-quoted."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """How sections are laid out."""
+    """Lays out sections as Markdown."""
 
     language: Language
     detail: DocumentDetail
     pictures: Sequence[DocumentPicture] = ()
 
     def section(self, section: Section) -> str:
-        """The section, its title included."""
+        """Lay out a section with its title."""
         messages = [self._say(message) for message in section.messages[: self.detail.messages]]
         if len(section.messages) > len(messages):
             messages.append(self._say(_MORE_MESSAGES(hidden=len(section.messages) - len(messages))))
@@ -84,7 +84,7 @@ class Page:
         return table.columns[: self.detail.columns]
 
     def _shown(self, table: SectionTable) -> int:
-        """How many rows; one row per figure is not a ranking, and is kept."""
+        """Number of rows to show; tables with one row per figure are not rankings and are not shortened."""
         return len(table.rows) if table.row_units else min(len(table.rows), self.detail.rows)
 
     def _rows(self, table: SectionTable) -> Iterator[list[str]]:
@@ -93,7 +93,7 @@ class Page:
             yield [self._cell(row[i], table.unit(number, i), column) for i, column in enumerate(columns)]
 
     def _cell(self, value: Any, unit: str, column: SectionColumn) -> str:
-        """Names as code, so that underscores and angle brackets stay what they are."""
+        """Format a cell; names are code, so that underscores and angle brackets are kept."""
         if not column.is_name or value is None or isinstance(value, Text | Message):
             return self._say(self.language.quantity(value, unit))
         return code(clipped(str(value), self.detail.name))

@@ -1,4 +1,4 @@
-"""Escapes texts for GitHub and GitLab: no name becomes markup, a link, a mention or a command."""
+"""Escapes texts for GitHub and GitLab, so that no name becomes markup, a link, a mention or a command."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from traceanalyzer.renderers.names import clean, clean_code, code_parts
 
 _ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>#|~&@!$"})
 _FIRST = re.compile(r"^(?:[-+](?=\s|$)|/|\d+(?=[.)](?:\s|$))|[-=]+$)")
-"""What begins a list, a rule, the underline of a heading, or a command of GitLab, such as /close."""
+"""Starts of lines that are a list, a rule, the underline of a heading, or a GitLab command such as /close."""
 
 _LINKED = re.compile(
     r"@(?=[\w-])|[#!](?=\d)|(?<![\w`])[#!~%&^$](?=[\w\"-])|(?<=[a-z])://|www\.(?=\w)|(?<!:):(?=[a-z0-9_+-]+:(?!:))",
     re.IGNORECASE,
 )
-"""What becomes a link, a mention, a reference or a picture after Markdown is done, escaped or not."""
+"""Texts that hosts replace after Markdown, even if escaped: links, mentions, references, images."""
 
 _BREAK = "\u200b"
-"""A blank without width: nothing to see, and nothing to link."""
+"""A zero-width space, which prevents such replacements."""
 
 _TICKS = re.compile(r"`+")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, and GitHub and GitLab neither link nor take for a mention."""
+    """Escape a text so that it is shown literally, without links and mentions on GitHub and GitLab."""
     return _FIRST.sub(_guarded, _plain(clean(text)))
 
 
 def prose(text: str) -> str:
-    """Escape a sentence, but for the code in it."""
+    """Escape a sentence except the code in it."""
     parts = code_parts(clean(text))
     return _FIRST.sub(_guarded, "".join(span(part) if i % 2 else _plain(part) for i, part in enumerate(parts)))
 
 
 def raw(text: str) -> str:
-    """Text within a line of HTML, where Markdown's escapes are not escapes."""
+    """Escape text in a line of HTML, where Markdown escapes do not work."""
     return html.escape(_inert(clean(text)), quote=False)
 
 
@@ -48,24 +48,24 @@ def _inert(text: str) -> str:
 
 
 def _guarded(match: re.Match[str]) -> str:
-    """A number is escaped after its digits, everything else before."""
+    """Escape a number after its digits, and everything else before."""
     return f"{match[0]}\\" if match[0].isdigit() else f"\\{match[0]}"
 
 
 def span(text: str) -> str:
-    """A code span in running text."""
+    """Format a code span in running text."""
     ticks = "`" * (_longest_run(text) + 1)
     pad = " " if "`" in text else ""
     return f"{ticks}{pad}{text}{pad}{ticks}" if text else ""
 
 
 def code(text: str) -> str:
-    """A code span in a table cell: a pipe would end the cell even there, so it is escaped."""
+    """Format a code span in a table cell, where a pipe must be escaped even in code."""
     return span(text).replace("|", "\\|")
 
 
 def fenced(text: str) -> str:
-    """Lines of Python in a block, indented as they are; no line of theirs ends the block."""
+    """Format Python lines as a code block that none of the lines can end; indentation is kept."""
     body = "\n".join(line.rstrip() for line in clean_code(text).split("\n"))
     fence = "`" * max(3, _longest_run(body) + 1)
     return f"{fence}python\n{body}\n{fence}"

@@ -73,10 +73,10 @@ _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
 
 
 def build(report: Report, top: int) -> tuple[Section, ...]:
-    """Build all sections that the report has something for.
+    """Build all nonempty sections of a report.
 
     Args:
         report: The report.
-        top: How many rows of each ranking are shown.
+        top: Number of rows of each ranking.
     """
     return explained.ordered(report, (section for builder in _BUILDERS for section in builder(report, top)))

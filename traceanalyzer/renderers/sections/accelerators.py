@@ -1,4 +1,4 @@
-"""What do devices do that are no GPUs: MTIA cards, Ascend NPUs, Gaudi?"""
+"""What do accelerators other than GPUs do: MTIA cards, Ascend NPUs, Gaudi?"""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One table of devices, and one of what takes most on them."""
+    """Build a table of devices, and one of the longest activities on them."""
     found = report.result("accelerators", Accelerators)
     if found is None or not found.devices:
         return
@@ -79,7 +79,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _messages(found: Accelerators) -> Iterator[Message]:
-    """What could be taken for work: waiting that lasts as long as what runs."""
+    """A note on waiting that lasts as long as work and could be mistaken for it."""
     for use in found.devices:
         summed = sum(task.total_ns for task in use.tasks if task.kind == "waiting")
         if summed >= use.busy_ns / 2:

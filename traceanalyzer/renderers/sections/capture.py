@@ -19,7 +19,7 @@ _OVERHEAD = Text(
 _NO_OVERHEAD = Text("capture-no-overhead", "A step takes {control:ns} without the profiler and {profiled:ns} with it.")
 _CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
 _NOTICEABLE = 0.05
-"""Overhead from which on times on the host are not to be taken at their face value."""
+"""Least recording overhead for which host times are unreliable."""
 
 _TORCH = Text("capture-torch", "torch")
 _CUDA = Text("capture-cuda", "CUDA")
@@ -99,7 +99,7 @@ def _dtypes(facts: CaptureFacts) -> str | None:
 
 
 def _cell(row: CapturedLoader | CapturedOptimizer, field: str) -> Any:
-    """Value of a field; a flag that was not given is left to torch, other things are unknown."""
+    """Value of a field; a missing flag is the default of torch, other missing values are unknown."""
     value = getattr(row, field)
     return _LEFT_TO_TORCH if value is None and isinstance(row, CapturedOptimizer) else value
 

@@ -69,7 +69,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Overlap by device, the collectives, and time by step."""
+    """Build tables of overlap by device, of collectives, and of time by step."""
     found = report.result("communication", Communication)
     if found is None:
         return

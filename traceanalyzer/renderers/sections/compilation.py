@@ -1,4 +1,4 @@
-"""What does code of torch.compile cost on the host, and why does it break and compile again?"""
+"""What does code of torch.compile cost on the host, and why are there graph breaks and recompilations?"""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Graph breaks, compilations and regions."""
+    """Build tables of graph breaks, compilations and regions."""
     found = report.result("compilation", CompiledCode)
     if found is None:
         return
@@ -144,7 +144,7 @@ def _regions(found: CompiledCode, top: int) -> SectionTable | None:
 def _shown(
     name: str, columns: tuple[SectionColumn, ...], rows: tuple[tuple[Any, ...], ...], count: int
 ) -> SectionTable | None:
-    """A table without the columns that say nothing; None without rows."""
+    """A table without empty columns; None without rows."""
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""What is copied and filled?"""
+"""Which copies and fills cost most?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One row per name."""
+    """Build a table with one row per name."""
     copies = report.result("copies", Copies)
     if copies is None or not copies.rows:
         return

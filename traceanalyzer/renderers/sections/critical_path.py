@@ -14,7 +14,7 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.simulation.replay_error import Replay
 
 _MOST_ROWS = 10
-"""Rows of each table of parts (own choice: what comes after them is worth little)."""
+"""Most rows of each table of parts (own choice: later rows have little effect)."""
 TITLE = Text("path-title", "Critical path", "the chain of causes that decides how long a step takes")
 _WORTH = Text("path-worth-title", "What a faster part is worth", "a table of parts of a program")
 
@@ -104,12 +104,12 @@ _TERMS = (
 
 
 def resource_label(resource: str) -> Text | Message:
-    """The words for a resource; its key where a later version added one."""
+    """The text of a resource; its key if a later version added it."""
     return word(_RESOURCES, resource)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """What the step waits for, with the error of its replay, and what operators, owners and classes are worth."""
+    """Build the path by resource with the error of the replay, and tables by operator, owner and kernel class."""
     found = report.result("critical_path", CriticalPath)
     if found is None or not found.step_ns or not found.parts:
         return
@@ -152,13 +152,13 @@ def _other_devices(report: Report) -> Iterator[Message]:
 
 
 def _distrust(found: Replay | None) -> Iterator[Message]:
-    """Why nothing is predicted from the replay."""
+    """Why no prediction is made from the replay."""
     if found is not None and found.abstained:
         yield _ABSTAINS(error=found.error_share)
 
 
 def _errors(found: Replay | None) -> Iterator[Fact]:
-    """How far the replay is from the recording."""
+    """Differences of the replay from the recording."""
     if found is not None:
         yield Fact(_REPLAYED, found.modelled_ns, "ns")
         yield Fact(_RECORDED, found.recorded_ns, "ns")
@@ -169,7 +169,7 @@ def _errors(found: Replay | None) -> Iterator[Fact]:
 
 
 def _operators(found: CriticalPath, top: int) -> SectionTable:
-    """Operators by what the step waits for of them."""
+    """Operators by their time on the critical path."""
     columns, fields = [_OPERATOR, _ON_PATH, _SHARE], ["ns_per_step"]
     if found.device_ns_per_step is not None:
         columns += [_HOST, _DEVICE]
@@ -182,7 +182,7 @@ def _operators(found: CriticalPath, top: int) -> SectionTable:
 
 
 def _device_operators(found: CriticalPath, top: int) -> SectionTable:
-    """Operators with work on a device, by what the step gains if that gets faster."""
+    """Operators with device work, by the time that the step saves if that work gets faster."""
     known = [
         row for row in found.operators if row.device_total_ns_per_step and row.device_slack_ns_per_step is not None
     ]

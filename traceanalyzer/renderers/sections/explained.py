@@ -1,7 +1,7 @@
-"""Which tables come first: those that explain most of the device's time.
+"""Orders tables by the share of device time that they explain.
 
-Where operators launched little of it, as with replays of graphs, their tables say so and step back behind kernels by
-kind of work, owners and repeated layers.
+If operators launched little of it, as with graph replays, their tables say so and follow the kernels by kind of work,
+owners and repeated layers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 
 LEAST = 0.8
-"""Share of device time that a table must explain to come first and without a word (own choice: four fifths)."""
+"""Least share of device time that a table must explain to come first without a note (own choice: four fifths)."""
 
 _OPERATORS = Text(
     "explained-by-operators",
@@ -37,11 +37,11 @@ _MODULES = Text(
 _OF_OPERATORS = ("operators", "operators-by-shape", "kernels-by-operator", "roofline")
 _OF_MODULES = ("modules", "modules-by-class", "modules-tree")
 _INSTEAD = ("kernel-classes", "host-owners", "repeated-layers", "kernels")
-"""What explains device time without operators, in this order."""
+"""Sections that explain device time without operators, in order."""
 
 
 def ordered(report: Report, sections: Iterable[Section]) -> tuple[Section, ...]:
-    """The sections in the order that suits the report, those that explain little with a word on that."""
+    """Order the sections by explained device time, and add a note to those that explain little."""
     found = report.result("attribution", Attribution)
     given = tuple(sections)
     if found is None:

@@ -1,4 +1,4 @@
-"""What bounds the run, and what to change?"""
+"""What bounds the run, and what should be changed?"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The headline, then the findings."""
+    """Build the headline and the findings."""
     del top
     if not report.headlines:
         return

@@ -65,7 +65,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One table, one row per device."""
+    """Build a table with one row per device."""
     del top
     metrics = report.result("gpu", GpuMetrics)
     if metrics is None or not metrics.devices:

@@ -1,4 +1,4 @@
-"""Where does the time of graphs go, by the capture that they were joined with?"""
+"""Where does the time of graphs go, according to the captures that they were joined with?"""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _MEAN = SectionColumn(Text("joined-mean", "Mean"), "ns")
 _FIGURES = (_CALLS, _SELF, _SHARE, _TOTAL)
 _INDENT = "· "
 _DEEPEST = 100
-"""Levels that are drawn; what is deeper stands as if it were there."""
+"""Most indentation levels; deeper rows are indented as much."""
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The tables of what was joined, first by operator."""
+    """Build tables of the joined time, first by operator."""
     join = report.result("graph_join", GraphJoin)
     if join is None or not join.joined_kernels:
         return
@@ -145,7 +145,7 @@ def _rows(rows: tuple[Any, ...], join: GraphJoin) -> list[tuple[Any, ...]]:
 
 
 def _figures(row: Any, join: GraphJoin) -> tuple[Any, ...]:
-    """Calls, own time, its share of all that was joined, and the time with what is inside."""
+    """Calls, own time, its share of all joined time, and the total time."""
     share = row.device_self_ns / join.joined_ns if join.joined_ns else None
     return row.calls, row.device_self_ns, share, row.device_total_ns
 

@@ -1,4 +1,4 @@
-"""Whose is the time of the host?"""
+"""Which parts of the program take host time?"""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from traceanalyzer.simulation.critical_path import CriticalOwner
 
 TITLE = Text("owners-title", "Where host time goes", "a table of the parts of a program that take time of the CPU")
 _LONG = 0.3
-"""Share of a step from which on a single call is told."""
+"""Least share of a step of a single call that is reported."""
 _MUCH = 0.2
-"""Share of the time without an owner from which on that is told."""
+"""Least share of time without an owner that is reported."""
 _IDLE_SHARE = 0.2
-"""Share of the time that the GPU idles for want of work, from which on the section belongs on the first screen."""
+"""Least share of GPU idle time for lack of work for which the section is on the first screen."""
 _LEAST = 0.01
-"""Share of the time from which on a role is told."""
+"""Least share of time of a role that is reported."""
 
 _ROLES = {
     "preprocessing": Text("owners-preprocessing", "input preprocessing", "making a model's inputs out of raw data"),
@@ -106,7 +106,7 @@ _DEVICE = SectionColumn(Text("owners-device", "Launched", "device time of what i
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The owners with most time of their own, and what is known of their purpose."""
+    """Build a table of the owners with most own time, with the purpose of their work."""
     found = report.result("host_owners", HostOwners)
     if found is None or not found.rows or not found.time_ns:
         return
@@ -158,13 +158,13 @@ def _value(found: HostOwners, row: Any, field: str) -> Any:
 
 
 def _mostly(row: HostOwner) -> str:
-    """The operator or call that takes most of the owner's own time, if it is a fair part and not the owner itself."""
+    """The operator or call that takes most of the owner's own time, if it is a large part and not the owner itself."""
     told = row.kind not in ("operator", "call") and row.parts and row.parts[0].host_ns >= _LONG * row.host_self_ns
     return row.parts[0].name if told else ""
 
 
 def label(row: HostOwner | CriticalOwner) -> str | Text | Message:
-    """What an owner is called, with what it is for."""
+    """The name of an owner, with its purpose."""
     name = row.name or ""
     if row.kind == "autograd":
         return _BETWEEN
@@ -175,7 +175,7 @@ def label(row: HostOwner | CriticalOwner) -> str | Text | Message:
 
 
 def where(row: HostOwner | CriticalOwner) -> str | Text | Message:
-    """Kind, file and line of an owner, as far as they are known."""
+    """Known kind, file and line of an owner."""
     kind = _KINDS.get(row.kind or "")
     if kind is None:
         return row.kind or ""
@@ -185,7 +185,7 @@ def where(row: HostOwner | CriticalOwner) -> str | Text | Message:
 
 
 def _facts(found: HostOwners) -> Iterator[Fact]:
-    """What is known of the purpose, per step."""
+    """Time per step by purpose."""
     for role in found.roles:
         if role.host_ns >= _LEAST * found.time_ns and role.role in _ROLES:
             yield Fact(_ROLES[role.role], role.host_ns_per_step, "ns")
@@ -205,10 +205,10 @@ def _messages(found: HostOwners, recording: Recording | None) -> Iterator[Messag
 
 
 def _is_own(row: HostOwner) -> bool:
-    """Whether the longest call is the owner's own affair.
+    """Whether the longest call is mainly work of the owner itself.
 
-    It is not if most of it belongs to owners inside, and neither is a bare wait until the device has done its work, as
-    programs and profilers end a measurement.
+    It is not if most of it belongs to owners inside, or if it only waits for the device, as programs and profilers do
+    at the end of a measurement.
     """
     call = row.longest_call
     if call is None or call.duration_ns > row.host_self_ns:

@@ -1,4 +1,4 @@
-"""When and why does a GPU do nothing?"""
+"""When and why is a GPU idle?"""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Causes by device, longest gaps, and HTA's causes by stream."""
+    """Build tables of causes by device, longest gaps, and HTA's causes by stream."""
     idle = report.result("idle", Idle)
     if idle is None or not idle.devices:
         return
@@ -85,7 +85,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _causes(idle: Idle, top: int) -> SectionTable:
-    """Causes that occur, per device the greatest first."""
+    """Causes that occur, per device, largest first."""
     rows = [
         (
             device.device,

@@ -65,12 +65,12 @@ _TERMS = (
 
 
 def class_label(name: str) -> Text | Message:
-    """The words for a class; the name itself where a later version added one."""
+    """The text of a class; its name if a later version added it."""
     return word(_LABELS, name)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One table of classes, and one of the names that are in none."""
+    """Build a table of classes, and one of unclassified names."""
     found = report.result("kernel_classes", KernelClasses)
     if found is None or not (found.rows or found.unexplained):
         return
@@ -78,7 +78,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     rows: tuple[tuple[Any, ...], ...] = tuple(
         (class_label(row.name), row.kernels, row.calls, row.total_ns, row.share, row.longest) for row in found.rows
     )
-    if any(row.generated_ns for row in found.rows):  # a column that says something
+    if any(row.generated_ns for row in found.rows):  # only nonempty columns
         columns = (*columns[:5], _GENERATED, *columns[5:])
         rows = tuple((*row[:5], known.generated_ns, *row[5:]) for row, known in zip(rows, found.rows, strict=True))
     messages: tuple[Message, ...] = ()

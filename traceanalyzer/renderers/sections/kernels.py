@@ -50,7 +50,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The ranking by name, and the one by name and operator."""
+    """Build the ranking by name, and that by name and operator."""
     kernels = report.result("kernels", Kernels)
     if kernels is None or not kernels.rows:
         return
@@ -104,7 +104,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _told(kernels: Kernels, top: int) -> Iterator[tuple[SectionColumn, tuple[Any, ...]]]:
-    """Columns of what names show, where some do: the kind of work, and the operators that a compiler fused."""
+    """Columns of facts in kernel names, if any: the kind of work, and the operators that a compiler fused."""
     if any(row.kernel_class for row in kernels.rows):
         labels = (class_label(row.kernel_class) if row.kernel_class else None for row in kernels.rows[:top])
         yield _KIND, tuple(labels)

@@ -1,4 +1,4 @@
-"""How does work get to the device?"""
+"""How long does work wait between launch and start?"""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Delays with the kernels that wait longest, and the queues."""
+    """Build tables of launch delays, of the kernels that wait longest, and of the queues."""
     launches = report.result("launches", LaunchFigures)
     if launches is None:
         return

@@ -1,4 +1,4 @@
-"""How much memory is in use, who holds it at the peak, and does it grow?"""
+"""How much memory is in use, which operators hold it at the peak, and does it grow?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Peaks, what is held at each, operators, and steps."""
+    """Build tables of peaks, of memory held at each peak, of operators, and of steps."""
     memory = report.result("memory", MemoryUse)
     if memory is None or not memory.devices:
         return
@@ -107,7 +107,7 @@ def _messages(memory: MemoryUse) -> Iterator[Message]:
 
 
 def _at_peak(memory: MemoryUse, top: int) -> Iterator[Section]:
-    """Who holds the memory of each device at its peak."""
+    """The holders of the memory of each device at its peak."""
     contents = [(device.device, device.at_peak) for device in memory.devices if device.at_peak is not None]
     holders = [(device, holder) for device, held in contents for holder in held.holders[:top]]
     if not holders:

@@ -38,7 +38,7 @@ _HOST_BACKWARD = (
 )
 _INDENT = "· "
 _DEEPEST = 100
-"""Levels that are drawn; what is deeper stands as if it were there."""
+"""Most indentation levels; deeper rows are indented as much."""
 _TERMS = (
     Term(
         Text("define-modules", "Modules"),
@@ -52,7 +52,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The rankings by class and by module, and the tree from the top down to as many rows."""
+    """Build the rankings by class and by module, and the top of the tree."""
     modules = report.result("modules", Modules)
     if modules is None or not modules.rows:
         return
@@ -80,7 +80,7 @@ def _messages(modules: Modules) -> Iterator[Message]:
 
 
 def _outermost(tree: tuple[Place, ...], top: int) -> tuple[Place, ...]:
-    """The first rows by depth, in the order of the tree, so that the shape of the model shows first."""
+    """The `top` outermost places, in the order of the tree, which show the structure of the model."""
     chosen = sorted(range(len(tree)), key=lambda row: (tree[row].depth, row))[:top]
     return tuple(tree[row] for row in sorted(chosen))
 

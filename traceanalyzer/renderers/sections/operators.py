@@ -48,7 +48,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The ranking by name; the one by shapes where shapes were recorded."""
+    """Build the ranking by name, and that by shapes if they were recorded."""
     operators = report.result("operators", Operators)
     if operators is None or not operators.rows:
         return
@@ -68,7 +68,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _table(name: str, rows: tuple[Any, ...], top: int, on_device: bool, *, shapes: bool = False) -> SectionTable:
-    """The first rows, with each one's share of the sum over all rows."""
+    """The first rows, with the share of each in the sum over all rows."""
     ranked = "device_self_ns" if on_device else "host_self_ns"
     whole = sum(getattr(row, ranked) for row in rows)
     figures = (*_DEVICE, *_HOST) if on_device else (_HOST[0], _HOST_SHARE, _HOST[1])

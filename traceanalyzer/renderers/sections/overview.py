@@ -105,7 +105,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _typical(recording: Recording, average: Average) -> Iterator[Message]:
-    """How long a typical step is, and what marks the steps."""
+    """The duration of a typical step, and how steps are marked."""
     counted, total = sum(step.is_typical for step in recording.steps), len(recording.steps)
     mean, mark = average.duration_ns, recording.steps_from
     if mark == "whole-trace":
@@ -147,7 +147,7 @@ def _facts(breakdown: StepBreakdown, average: Average) -> Iterator[Fact]:
 
 
 def _parts(average: Average) -> Iterator[SectionPart]:
-    """The parts that occur, as means over the steps that count."""
+    """The nonzero parts, as means over the steps that count."""
     if not average.duration_ns:
         return
     for part in PARTS:

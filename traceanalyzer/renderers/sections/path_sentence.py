@@ -11,11 +11,11 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
 
 _MOST_TURNS = 5
-"""What a sentence can tell one after the other (own choice)."""
+"""Most parts that a sentence lists in the order of time (own choice)."""
 _LEAST = 0.01
-"""Share of the step from which on something is told."""
+"""Least share of the step of a part that is mentioned."""
 _MOST_HIDDEN = 0.05
-"""Share of the step that may count with what is around it, for a sentence in the order of time (own choice)."""
+"""Most share of the step that may be merged into neighbours in a sentence in the order of time (own choice)."""
 _CHAINS = {
     "loader": "loader",
     "host": "host",
@@ -25,7 +25,7 @@ _CHAINS = {
     "unrecorded": "unrecorded",
     "asleep": "asleep",
 }
-"""What a resource is in a sentence; all others are the GPU's."""
+"""The resources with separate names in a sentence; all others count as the GPU."""
 _PIECES = {
     "loader": Text("path-time-loader", "DataLoader {time:ns}", "part of a sentence: first A, then B, then C"),
     "host": Text("path-time-host", "host {time:ns}", "part of a sentence: first A, then B, then C"),
@@ -72,7 +72,7 @@ def of_report(report: Report) -> Iterator[Message]:
 
 
 def _sentence(found: CriticalPath) -> Message:
-    """The path in one sentence: in the order of time where it has few parts, else by size."""
+    """The path in one sentence: in the order of time if it has few parts, otherwise by size."""
     turns, hidden = _turns(found.stretches)
     if _is_ordered(turns, hidden):
         parts = [_PIECES[chain](time=ns) for chain, ns in turns]
@@ -89,22 +89,22 @@ def _sentence(found: CriticalPath) -> Message:
 
 
 def left_out(found: CriticalPath) -> Iterator[Message]:
-    """What the sentence leaves out, if it is enough to be told."""
+    """A note on the part that the sentence leaves out, if it is large enough."""
     turns, hidden = _turns(found.stretches)
     if _is_ordered(turns, hidden) and hidden >= _LEAST * (hidden + sum(ns for _, ns in turns)):
         yield _SHORT(time=hidden)
 
 
 def _is_ordered(turns: Sequence[tuple[str, int]], hidden: int) -> bool:
-    """Whether so few turns take so much of the step that they are told in their order."""
+    """Whether the turns are few and cover enough of the step to be listed in order."""
     whole = hidden + sum(ns for _, ns in turns)
     return 0 < len(turns) <= _MOST_TURNS and hidden <= _MOST_HIDDEN * whole
 
 
 def _turns(stretches: Sequence[CriticalStretch]) -> tuple[list[tuple[str, int]], int]:
-    """What the step waits for one after the other, with times in ns, and the time of turns too short to tell.
+    """The resources that the step waits for in order, with times in ns, and the total time of turns that were left out.
 
-    The shortest turn is left out until there are few, and as long as it is too short to tell.
+    The shortest turn is left out while there are too many, or while it is too short to mention.
     """
     turns = _joined([(_CHAINS.get(each.resource, "gpu"), each.duration_ns) for each in stretches])
     whole, hidden = sum(ns for _, ns in turns), 0
@@ -119,13 +119,13 @@ def _turns(stretches: Sequence[CriticalStretch]) -> tuple[list[tuple[str, int]],
 
 
 def _joined(turns: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Turns of which no two that follow each other are the same."""
+    """Merge consecutive turns of one resource."""
     groups = groupby(turns, key=lambda turn: turn[0])
     return [(chain, sum(ns for _, ns in members)) for chain, members in groups]
 
 
 def _chain(parts: Sequence[Message], link: Text) -> Message:
-    """Parts of a sentence one after the other."""
+    """Join the parts of a sentence."""
     said = parts[0]
     for part in parts[1:]:
         said = link(before=said, next=part)

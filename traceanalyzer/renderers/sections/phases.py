@@ -1,4 +1,4 @@
-"""What does each part take that people or frameworks marked?"""
+"""How long does each part take that a program or framework marked?"""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """What is inferred, then the marks as a tree, those of the most host time; and the marks by name."""
+    """Build the inferred phases, the tree of marks with most host time, and the marks by name."""
     phases = report.result("phases", Phases)
     if phases is None or not phases.rows:
         return
@@ -125,7 +125,7 @@ def _messages(phases: Phases) -> Iterator[Message]:
 
 
 def _most_expensive(tree: Sequence[PhasePlace], top: int) -> list[PhasePlace]:
-    """The places of the most host time with those around them, in the order of the tree."""
+    """The places with most host time and those around them, in the order of the tree."""
     least: list[int] = []
     for place in tree:
         least.append(place.host_ns if place.parent is None else min(place.host_ns, least[place.parent]))
@@ -134,7 +134,7 @@ def _most_expensive(tree: Sequence[PhasePlace], top: int) -> list[PhasePlace]:
 
 
 def _table(name: str, phases: Phases, rows: Sequence[Phase | PhasePlace], total: int) -> SectionTable:
-    """The figures that some row has, per step where steps are known."""
+    """Table of the nonempty figures, per step if steps are known."""
     columns = [
         (column, field)
         for column, field in (_ALL if phases.steps is None else _STEP)
@@ -145,7 +145,7 @@ def _table(name: str, phases: Phases, rows: Sequence[Phase | PhasePlace], total:
 
 
 def _kinds(kinds: Sequence[StepKind]) -> SectionTable:
-    """One row per kind of step, with what some mark shows."""
+    """One row per kind of step, with the figures that marks show."""
     columns = [(column, field) for column, field in _KINDS if any(getattr(kind, field) is not None for kind in kinds)]
     head = SectionColumn(Text("phases-kind", "Kind of step"), "")
     rows = tuple((_kind(kind.kind), *(getattr(kind, field) for _, field in columns)) for kind in kinds)

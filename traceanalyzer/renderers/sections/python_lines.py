@@ -43,7 +43,7 @@ _HOST = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The ranking without torch's own code, and the one with it."""
+    """Build the ranking without torch's own code, and that with it."""
     lines = report.result("python_lines", PythonLines)
     if lines is None or not lines.rows:
         return

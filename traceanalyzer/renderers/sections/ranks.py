@@ -1,4 +1,4 @@
-"""How do the ranks of a run compare: who is late, who waits, and how far apart are their clocks?"""
+"""How do the ranks of a run compare: which are late, which wait, and how far apart are their clocks?"""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Ranks, late ranks, collectives by group, steps, clocks."""
+    """Build tables of ranks, late ranks, collectives by group, steps and clocks."""
     found = report.result("ranks", Ranks)
     if found is None:
         return
@@ -222,12 +222,12 @@ def _facts(found: Ranks) -> Iterator[Fact]:
 
 
 def _by_own(found: Ranks) -> list[RankRow]:
-    """Rows of the ranks, first the one that would take longest without waiting."""
+    """Rows of the ranks, the one that would take longest without waiting first."""
     return sorted(found.ranks, key=lambda row: (-(row.own_ns or row.mean_step_ns or 0.0), row.rank))
 
 
 def _ranks(found: Ranks, top: int) -> SectionTable:
-    """Table of the ranks; all waiting is shown where its exposed part is unknown."""
+    """Table of the ranks; all waiting is shown if its exposed part is unknown."""
     columns = [(c, "wait_ns" if c is _WAIT and found.exposed_wait_ns is None else field) for c, field in _RANK_COLUMNS]
     return _table("ranks", columns, _by_own(found), top)
 
@@ -246,7 +246,7 @@ def _late(found: Ranks, top: int) -> SectionTable:
 
 
 def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
-    """Table of clock differences, the largest first."""
+    """Table of clock differences, largest first."""
     ordered = sorted(
         ((abs(row.skew.ns), row.skew, row) for row in skewed if row.skew), key=lambda e: (-e[0], e[2].rank)
     )
@@ -264,7 +264,7 @@ def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top:
 
 
 def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> SectionTable:
-    """A table of the columns that say something."""
+    """A table without empty columns."""
     shown = [(column, field) for column, field in columns if any(getattr(row, field) is not None for row in found)]
     rows = tuple(tuple(getattr(row, field) for _, field in shown) for row in found[:top])
     return SectionTable(key, tuple(column for column, _ in shown), rows, len(found))

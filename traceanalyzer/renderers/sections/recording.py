@@ -32,7 +32,7 @@ WORKLOADS = {
     "micro-benchmark": Text("workload-micro-benchmark", "micro-benchmark"),
     "fragment": Text("workload-fragment", "fragment", note="a recording from which events were cut or removed"),
 }
-"""Words for the kinds of programs, by their ids."""
+"""Texts of the kinds of programs, by id."""
 
 _EVIDENCE = {
     "captures": Text(
@@ -83,7 +83,7 @@ _EVIDENCE = {
     "no-backward": Text("evidence-no-backward", "no backward pass"),
 }
 _START_UP = frozenset({"start-up", "micro-benchmark"})
-"""Kinds of programs of which it matters how long they start."""
+"""Kinds of programs for which the start-up time matters."""
 _PHASES = {
     "prefill": Text("phase-prefill", "prefill", note="a server computes the prompts of requests"),
     "decode": Text("phase-decode", "decode", note="a server generates tokens"),

@@ -1,4 +1,4 @@
-"""Which sequences of kernels come again and again?"""
+"""Which sequences of kernels repeat?"""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One table of sequences, and one of the kernels of the first."""
+    """Build a table of sequences, and one of the kernels of the first."""
     found = report.result("repeated_layers", RepeatedLayers)
     if found is None or not found.rows:
         return
@@ -103,7 +103,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _parts(row: RepeatedLayer) -> tuple[Message, ...]:
-    """The kinds of kernels in their order, equal neighbours as one."""
+    """The kinds of kernels in order, with equal neighbours merged."""
     parts = [(name, len(list(same))) for name, same in groupby(kernel.kernel_class for kernel in row.kernels)]
     shown = [_part(name, count) for name, count in parts[:_PARTS_SHOWN]]
     hidden = sum(count for _, count in parts[_PARTS_SHOWN:])

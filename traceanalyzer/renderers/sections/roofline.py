@@ -1,4 +1,4 @@
-"""How close do operators come to what the device can do?"""
+"""How close do operators come to the peak of the device?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One table, the operators with the most device time first."""
+    """Build a table of operators, those with most device time first."""
     found = report.result("roofline", Roofline)
     if found is None or not found.rows:
         return
@@ -57,7 +57,7 @@ def section_of(found: Roofline, top: int, name: str, title: Text) -> Section:
 
     Args:
         found: The operators.
-        top: How many are shown.
+        top: Number of operators to show.
         name: Id of the section.
         title: Its title.
     """

@@ -1,4 +1,4 @@
-"""What printed tables say about each run: its figures and its hot rows."""
+"""The figures and the most expensive rows of each run in printed tables."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The runs of a document; nothing for a trace."""
+    """Build a section for each run of a document; none for a trace."""
     runs = report.result("runs", tuple[PrintedRun, ...]) or ()
     if len(runs) > 1:
         yield from side_by_side.build(runs, top)
@@ -99,7 +99,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _each_kind(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
-    """Of many, one of each kind, with the ids of those that are like it."""
+    """If there are many runs, one of each kind, with the ids of similar ones."""
     for run in runs:
         if run.like is None:
             alike = [other.id for other in runs if other.like == run.id]
@@ -176,7 +176,7 @@ def _hot(name: str, rows: tuple[Hot, ...], top: int) -> SectionTable:
     values = tuple(tuple(getattr(row, fields[i]) for i in shown) for row in rows[:top])
     columns = [_HOT_COLUMNS[i] for i in shown]
     if not on_device:
-        columns[-1] = replace(columns[-1], has_bar=True)  # what the rows are ranked by
+        columns[-1] = replace(columns[-1], has_bar=True)  # the rows are ranked by these
     return SectionTable(name, tuple(columns), values, len(rows))
 
 

@@ -25,7 +25,7 @@ _WORDS = {
         SectionColumn(Text("runs-table-id", "Table"), ""),
     ),
 }
-"""What the ids of runs begin with, and what they are called."""
+"""Titles of runs by the prefix of their ids."""
 _RUN = Text("runs-run", "{title}", "head of a column: the heading above a printed table")
 _TOP_COMPARED = Text("runs-top-compared-title", "Operators side by side, device time per step")
 _METRIC = SectionColumn(Text("runs-metric", "Per step"), "")
@@ -52,7 +52,7 @@ def build(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
 
     Args:
         runs: The runs, two or more.
-        top: How many operators are shown.
+        top: Number of operators to show.
     """
     kind = kind_of(runs[0])
     title = _WORDS[kind][0]
@@ -65,7 +65,7 @@ def build(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
 
 
 def kind_of(run: PrintedRun) -> str:
-    """What a run is called: a run, a rank, or just a table."""
+    """The word for a run in texts: run, rank or table."""
     kind = run.id.partition("-")[0]
     return kind if kind in _WORDS else "run"
 

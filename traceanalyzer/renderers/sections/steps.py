@@ -1,4 +1,4 @@
-"""Every step and its parts."""
+"""Lists every step with its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DURATION = Text("steps-duration", "Duration")
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """One table of the steps, and one of inferred steps."""
+    """Build a table of the steps, and one of inferred steps."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     if breakdown is None:
         return
@@ -31,7 +31,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _table(name: str, steps: tuple[Step, ...], top: int) -> SectionTable:
-    """Parts that occur in some step, and up to `top` steps in the order of time."""
+    """Table of up to `top` steps in the order of time, without empty parts."""
     used = [part for part in PARTS if any(getattr(step, f"{part}_ns") for step in steps)]
     columns = [
         SectionColumn(_NAME, ""),

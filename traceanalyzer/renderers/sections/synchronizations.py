@@ -47,7 +47,7 @@ _TERMS = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """The sums, and one row per function, operators, Python line and owner."""
+    """Build the sums, and a table with one row per function, operators, Python line and owner."""
     waits = report.result("synchronizations", Synchronizations)
     if waits is None or not waits.rows:
         return

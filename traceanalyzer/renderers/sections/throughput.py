@@ -1,4 +1,4 @@
-"""How much gets done: samples and tokens per second, and which share of the device's peak it needs."""
+"""Throughput in samples and tokens per second, and the share of the device's peak that it needs."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ _UNITS = {
 }
 
 _Row = tuple[Text | Message, float, Message]
-"""Label, value, and what it follows from."""
+"""Label, value, and basis of a figure."""
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """What a trace shows where it is certain, and what a text says of itself."""
+    """Build the throughput that a trace shows for certain, or that a text states."""
     found = report.result("throughput", ThroughputFigures)
     if found is not None:
         tables = (
@@ -140,7 +140,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def facts(report: Report) -> Iterator[Fact]:
-    """What is known of a trace, without what it follows from."""
+    """Throughput figures of a trace, without their basis."""
     found = report.result("throughput", ThroughputFigures)
     if found is not None:
         yield from (Fact(label, value, "number") for label, value, _ in _rates(found) if isinstance(label, Text))
@@ -152,7 +152,7 @@ def facts(report: Report) -> Iterator[Fact]:
 
 
 def printed_facts(report: Report, run: str) -> Iterator[Fact]:
-    """What a text says of the throughput of a run."""
+    """Throughput figures of a run that a text states."""
     rates = report.result("printed_throughput", tuple[PrintedThroughput, ...]) or ()
     own = tuple(clean(rate.printed) for rate in rates if rate.run == run)
     if own:

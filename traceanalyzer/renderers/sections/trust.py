@@ -1,4 +1,4 @@
-"""What was read, what was lost, and what could not be analyzed with the reason."""
+"""Facts about the file, losses while reading, and skipped analyses with their reasons."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DEVICES = (
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Warnings and skipped analyses where there are any, and the facts of the file."""
+    """Build the warnings and skipped analyses, if any, and the facts about the file."""
     if report.warnings:
         yield Section(
             "warnings",
@@ -68,7 +68,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _warnings(report: Report, most: int) -> Iterator[Message]:
-    """Table of warnings; a file with thousands of strange categories must not drown the report."""
+    """The first warnings, because a file may cause thousands."""
     for warning in report.warnings[:most]:
         message = warning.message
         short = {key: shorten(v, _NAME_WIDTH) if isinstance(v, str) else v for key, v in message.params.items()}

@@ -1,4 +1,4 @@
-"""Prints the first screen on a terminal of 80 columns or to a log file."""
+"""Prints the first screen to a terminal of 80 columns or to a log file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF = Text("terminal-of", "{shown:count} of {total:count}", "rows of a table")
 _MORE_MESSAGES = Text("terminal-more-messages", "{hidden:count} more in the other formats.")
 _LEFT_OUT = Text("terminal-left-out", "More in the other formats: {titles}.", "titles of sections")
 _SENTENCE = 6
-"""Lines of what a screen begins with, such as the headline: a sentence without its end says nothing."""
+"""Most lines of the first messages, such as the headline, which are incomprehensible if cut off."""
 _INDENT = 2
 
 
@@ -48,7 +48,7 @@ class _Console(Console):
 
 
 def render(report: Report, top: int | None = None, width: int = WIDTH, *, language: Language = ENGLISH) -> str:
-    """The first screen as plain text."""
+    """Render the first screen as plain text."""
     return plain(lambda stream: show(report, stream, top=top, width=width, plain=True, language=language))
 
 
@@ -68,7 +68,7 @@ def show(
     plain: bool = False,
     language: Language = ENGLISH,
 ) -> None:
-    """Write the first screen to a stream, in colour where that is a terminal that wants it."""
+    """Write the first screen to a stream, in colour on a terminal that supports it."""
     show_sections(
         lambda columns: _header(report, columns, language),
         sections.build(report, TOP if top is None else top),
@@ -93,13 +93,13 @@ def show_sections(
     """Write a header, made for the width of the console, and the sections that are not details.
 
     Args:
-        header: From the number of columns to the first line.
-        shown: What to write.
-        stream: Where to.
-        width: Columns; those of the terminal, or 80, if None.
-        lines: As many are written at most, by leaving out what is worth least; None is all.
-        plain: Without codes whatever the stream is.
-        language: What people read is in this language.
+        header: Function from the number of columns to the first line.
+        shown: Sections to write.
+        stream: Output stream.
+        width: Number of columns; None for that of the terminal, or 80.
+        lines: Most lines to write; the least important parts are left out. None for no limit.
+        plain: Whether to omit control codes on any stream.
+        language: Language of the texts.
     """
     console = _Console(
         file=stream,
@@ -198,7 +198,7 @@ def _section(section: Section, level: Level, console: Console, language: Languag
 
 
 def _title(shown: Section, width: int, language: Language) -> RichText:
-    """Title of a section, with the number of rows where not all are shown."""
+    """Title of a section, with the number of rows if not all are shown."""
     title = RichText(fit(clean(language.text(shown.title)), width - 20), style="bold cyan")
     for table in shown.tables:
         if len(table.rows) < table.total_rows:

@@ -1,4 +1,4 @@
-"""Draws what sections hold: paragraphs, bars, tables and findings. Names give way in a full line, numbers never."""
+"""Draws the content of sections: paragraphs, bars, tables and findings. If a line is too long, names are shortened."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _BAR_WIDTH = 36
 _LEAST_NAME = 16
 _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
-"""Words that begin the names of most kernels and say nothing."""
+"""Uninformative words at the start of many kernel names."""
 
 _BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mun]?s|B|[KMGT]iB)(?![A-Za-z]))")
-"""The blank of a quantity in an English text, whose amounts are not set apart."""
+"""Pattern of the blank between number and unit in an English text."""
 _LONGEST = 2000
-"""Most characters of a paragraph (own choice: a screen)."""
+"""Most characters of a paragraph (own choice: one screen)."""
 
 SHOWN = 3
-"""Number of findings on the screen; the other formats have them all."""
+"""Number of findings on the screen; other formats show all."""
 
 _MORE_FINDINGS = Text(
     "terminal-more-findings",
@@ -52,11 +52,11 @@ def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines:
     """Wrap a text to lines of the width of the console.
 
     Args:
-        text: What to say, which may hold names out of a trace.
+        text: The text, which may contain names in a trace.
         width: Columns of the console.
-        indent: Blanks before each line.
-        style: As rich names it.
-        lines: How many there may be; None is as many as it takes.
+        indent: Number of blanks before each line.
+        style: Style of rich.
+        lines: Most lines; None for no limit.
     """
     text = _BEFORE_UNIT.sub(NO_BREAK, text)
     cleaned = NO_BREAK.join(clipped(part, _LONGEST) for part in text.split(NO_BREAK))
@@ -84,7 +84,7 @@ def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_a
 
 
 def table(shown: SectionTable, width: int, language: Language) -> Iterator[RenderableType]:
-    """Draw the columns that fit, and say how many do not."""
+    """Draw the columns that fit, and the number of the others."""
     columns = wanted = [(i, column) for i, column in enumerate(shown.columns) if not column.is_extra]
     while len(columns) > 2 and _room(shown, columns, width, language) < _LEAST_NAME * _names(columns):
         columns = columns[:-1]
@@ -110,7 +110,7 @@ def _names(columns: list[tuple[int, SectionColumn]]) -> int:
 
 
 def _room(shown: SectionTable, columns: list[tuple[int, SectionColumn]], width: int, language: Language) -> int:
-    """Cells that the other columns leave for names; each column but the last has blanks after it."""
+    """Width that the other columns leave for names, in cells; each column but the last is followed by blanks."""
     others = INDENT[3] + _GAP * (len(columns) - 1)
     for i, column in columns:
         if not column.is_name:
@@ -137,7 +137,7 @@ def fit(name: str, width: int) -> str:
 
 
 def cut_off(text: str, width: int) -> str:
-    """At most `width` cells of a text; what is left out is at its end."""
+    """Cut off a text after at most `width` cells."""
     if cell_len(text) <= width:
         return text
     return f"{set_cell_size(text, max(0, width - 3)).rstrip()}..."
@@ -146,13 +146,13 @@ def cut_off(text: str, width: int) -> str:
 def findings(
     found: tuple[Finding, ...], width: int, language: Language, *, is_brief: bool = False
 ) -> Iterator[RenderableType]:
-    """Draw the first findings, and say how many there are besides.
+    """Draw the first findings, and the number of the others.
 
     Args:
-        found: In the order of the report.
+        found: Findings in the order of the report.
         width: Columns of the console.
-        language: What people read is in this language.
-        is_brief: What each saves and a line of code; the advice in words only where there is no code.
+        language: Language of the texts.
+        is_brief: Whether to show only the saving and a line of code, or the advice if there is no code.
     """
     for number, finding in enumerate(found[:SHOWN], 1):
         yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, is_brief)

@@ -1,4 +1,4 @@
-"""Decides what fits on the first screen: less and less of everything, then fewer sections."""
+"""Fits the first screen to a number of lines: first less of each section, then fewer sections."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ LINES = 61
 
 @dataclass(frozen=True)
 class Level:
-    """How much of each section is shown."""
+    """Level of detail of each section."""
 
     rows: int | None = None
-    """Most rows of a table; None is what was asked for."""
+    """Most rows of a table; None for the requested number."""
     is_brief: bool = False
-    """Whether findings only say what they save and what to do."""
+    """Whether findings show only the saving and the fix."""
     has_facts: bool = True
     has_essential: bool = True
-    """Whether essential facts are shown even without the others."""
+    """Whether essential facts are shown even if others are left out."""
     messages: int = 50
     """Most messages of a section."""
     lines: int | None = None
@@ -40,7 +40,7 @@ LEVELS = (
 
 
 def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
-    """What to try, one after the other: how much of each section, which sections, and which are left out."""
+    """Attempts in order: the level of detail, the sections to show, and the sections left out."""
     for level in LEVELS:
         yield level, shown, ()
     least = LEVELS[-1]
@@ -56,7 +56,7 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
 
 
 def cut(section: Section, level: Level) -> Section:
-    """Cut a section to a level; a table with one row per figure is not a ranking, and is kept."""
+    """Reduce a section to a level; tables with one row per figure are not rankings and are not shortened."""
     tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)

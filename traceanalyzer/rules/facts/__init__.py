@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
@@ -26,8 +25,11 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Resources
 from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.rules.facts.rows import KernelFact, OperatorFact, from_table, from_trace
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.document import TableRow
+
+__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact"]
 
 R = TypeVar("R")
 
@@ -47,32 +49,6 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
     def __init__(self, reason: Message) -> None:
         super().__init__(reason.text)
         self.reason = reason
-
-
-class OperatorFact(msgspec.Struct, frozen=True):
-    """All calls of one operator (of one list of shapes where it has shapes); sums over all steps."""
-
-    name: str
-    shapes: str | None
-    """JSON or Python text of a list, as recorded; None where they are summed over."""
-    types: str | None
-    """JSON list as recorded; None where unknown (tables print none)."""
-    calls: int
-    device_self_ns: int
-    device_total_ns: int
-    host_self_ns: int
-    host_total_ns: int
-    beside_ns: int = 0
-    """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
-
-
-class KernelFact(msgspec.Struct, frozen=True):
-    """All launches of one kernel without those from before the recording; sums over all steps."""
-
-    name: str
-    calls: int
-    total_ns: int
-    tensor_cores: bool | None
 
 
 @dataclass(frozen=True)
@@ -265,9 +241,9 @@ class Facts:
             Missing: There are none.
         """
         if self.view is not None:
-            found = tuple(replace(_printed(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
+            found = tuple(replace(from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
         else:
-            found = tuple(_recorded(row) for row in self.need("operators", operators.Operators).rows)
+            found = tuple(from_trace(row) for row in self.need("operators", operators.Operators).rows)
         if not found:
             raise Missing(_NO_OPERATORS())
         return found
@@ -280,10 +256,12 @@ class Facts:
             Missing: Shapes were not recorded.
         """
         if self.view is not None:
-            found = tuple(_printed(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated)
+            found = tuple(
+                from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
+            )
         else:
             recorded = self.need("operators_by_shape", operators.OperatorsByShape).rows
-            found = tuple(_recorded(row) for row in recorded if row.input_shapes)
+            found = tuple(from_trace(row) for row in recorded if row.input_shapes)
         if not found:
             raise Missing(_NO_SHAPES())
         return found
@@ -310,31 +288,3 @@ class Facts:
         if not found:
             raise Missing(_NO_KERNELS())
         return found
-
-
-def _recorded(row: operators.Operator | operators.OperatorByShape) -> OperatorFact:
-    shapes, types = (row.input_shapes, row.input_types) if isinstance(row, operators.OperatorByShape) else (None, None)
-    return OperatorFact(
-        name=row.name,
-        shapes=shapes or None,
-        types=types or None,
-        calls=row.calls,
-        device_self_ns=row.device_self_ns,
-        device_total_ns=row.device_total_ns,
-        host_self_ns=row.host_self_ns,
-        host_total_ns=row.host_total_ns,
-        beside_ns=row.beside_ns,
-    )
-
-
-def _printed(row: TableRow) -> OperatorFact:
-    return OperatorFact(
-        name=row.name,
-        shapes=row.input_shapes or None,
-        types=None,
-        calls=row.calls or 0,
-        device_self_ns=row.self_device_ns or 0,
-        device_total_ns=row.device_total_ns or row.self_device_ns or 0,
-        host_self_ns=row.self_cpu_ns or 0,
-        host_total_ns=row.cpu_total_ns or row.self_cpu_ns or 0,
-    )
