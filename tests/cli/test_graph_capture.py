@@ -122,7 +122,7 @@ def test_of_named_captures_one_must_agree(replay: Path, tmp_path: Path) -> None:
     [
         (None, "no such file"),
         ("", "is empty"),
-        ("Nothing to see here.", "holds"),
+        ("Nothing to see here.", "contains"),
         ('{"traceEvents": 7}', "trace"),
     ],
 )

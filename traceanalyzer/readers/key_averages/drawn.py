@@ -17,7 +17,8 @@ from traceanalyzer.readers.key_averages.values import PATTERNS, ValueKind
 _BAR = re.compile(r"(?<!\\)[|│]")
 _FEWEST = 4
 """Bars of the shortest header that is worth a look; cheap to count."""
-_RULE = re.compile(r"[-+=|:│├┼┤─┌┬┐└┴┘ \t]*[-=─]{2}[-+=|:│├┼┤─┌┬┐└┴┘ \t]*")
+_OF_RULES = re.compile(r"[-+=|:│├┼┤─┌┬┐└┴┘ \t]*")
+_DASHES = re.compile(r"[-=─]{2}")
 _EQUALS = re.compile(r"(=+)(?:[ \t]+=+)+[ \t]*")
 _TIME = re.compile(PATTERNS[ValueKind.TIME])
 _MARKUP = "`* \t"
@@ -82,7 +83,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _is_rule(line: str) -> bool:
-    return _RULE.fullmatch(line.lstrip(">#* \t")) is not None
+    return _DASHES.search(line) is not None and _OF_RULES.fullmatch(line.lstrip(">#* \t")) is not None
 
 
 def _between_equals(lines: Lines, header: int, start: int) -> dict[int, str]:

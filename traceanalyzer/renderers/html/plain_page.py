@@ -42,7 +42,7 @@ def render(generator: Generator, title: str, shown: Iterable[Section], language:
                 "style": embed.verbatim(style),
                 "policy": embed.policy(style, ""),
             },
-            word=SimpleNamespace(**labels.labels(language)),
+            word=SimpleNamespace(**labels.labels(language) | {"all_rows_command": "-o x.json"}),
             say=findings.prose,
             brief=lambda text: shorten(clean(text), detail.name),
         )
