@@ -65,5 +65,6 @@ MODULES = (
     "bn_not_folded_inference",
     "cudnn_benchmark_off",
     "decode_batch_small",
+    "prefill_with_decode",
     "requests_queue",
 )
