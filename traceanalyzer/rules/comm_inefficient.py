@@ -15,9 +15,9 @@ What to do:
 
 How the saving is estimated:
     At most the time beyond what the bytes would take at the best bandwidth seen; such a finding is of low severity at
-    most, because the slow calls of one rank's trace may all have waited for another rank. Where all of them are slow, at
-    half of the link's bandwidth, with medium severity at most. For small messages, at most all their time except that
-    of the few calls that buckets of 25 MB would need. At least nothing, for the same reason.
+    most, because the slow calls of one rank's trace may all have waited for another rank. Where all of them are slow,
+    at half of the link's bandwidth, with medium severity at most. For small messages, at most all their time except
+    that of the few calls that buckets of 25 MB would need. At least nothing, for the same reason.
 
 When it is wrong:
     Groups within a node and across nodes use different links: the link of the data sheet is the one within a node, and
