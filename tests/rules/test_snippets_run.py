@@ -17,7 +17,7 @@ from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.rules.selection import builtin
 
-NOT_ON_A_CPU = {"sync-device-wide", "h2d-pageable", "preprocessing-in-step"}
+NOT_ON_A_CPU = {"sync-device-wide", "h2d-pageable", "preprocessing-in-step", "fp8-eligible"}
 """Rules whose code needs events of a GPU, pinned memory, or a library beside torch."""
 WITH_SHAPES = ("einsum(", "(b, a)")
 """Code about two operands, whose sizes the trace has."""

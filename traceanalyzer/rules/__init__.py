@@ -54,6 +54,7 @@ MODULES = (
     "matmul_dims_misaligned",
     "gemm_degenerate",
     "gemm_below_roof",
+    "fp8_eligible",
     "moe_dominates",
     "shape_roofline_gap",
     "broadcast_blowup",

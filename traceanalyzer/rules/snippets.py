@@ -59,6 +59,8 @@ _USES = (
     _Use(re.compile("use_reentrant=False"), (1, 11)),
     _Use(re.compile(r"torch\.autocast\("), (1, 10)),
     _Use(re.compile(r"fuse_conv_bn_eval\("), (1, 8)),
+    _Use(re.compile("torchao"), (2, 5)),
+    _Use(re.compile(r"convert_to_float8_training\("), (2, 5), _program.may_train),
     _Use(re.compile(r"\bDataLoader\("), fits=_may_change_loader),
     _Use(re.compile(r"\bgc\.\w+\("), fits=_program.collects_garbage),
     _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=_program.may_train),

@@ -1,0 +1,73 @@
+"""fp8-eligible."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.rules.judging import findings, report, skipped
+from tests.rules.situations.dataloader_bound import fires_in_a_table
+from tests.rules.situations.fp8_eligible import (
+    fires,
+    fires_with_a_bias_in_fp16,
+    model,
+    trap_a_waiting_device,
+    trap_an_unknown_device,
+    trap_kernels_in_fp8,
+    trap_odd_sides,
+)
+from traceanalyzer.rules.fp8_eligible import _INFERENCE, _TRAINING
+from traceanalyzer.rules.fp8_eligible import RULE as DEFINED
+
+RULE = "fp8-eligible"
+
+
+def test_it_is_information_without_a_promise() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(1500 / 2500)
+    assert finding.evidence[0].where[0].shapes == "[[8192,8192],[8192,8192]]"
+    assert (finding.severity, finding.saving, DEFINED.stage) == ("info", None, "preview")
+    assert "1,979 TFLOP/s in FP8" in finding.summary.text
+    assert "989.4 TFLOP/s in 16 bits" in finding.summary.text
+    assert "accuracy must be checked" in finding.advice.text
+    assert findings(fires_with_a_bias_in_fp16(), RULE)[0].evidence[0].observed == pytest.approx(1)
+
+
+def test_code_is_that_of_the_kind_of_program() -> None:
+    assert ast.parse(_INFERENCE)
+    trained = fires()
+    trained.op("Optimizer.step#SGD.step", 30, 2)
+    assert findings(trained, RULE)[0].code == _TRAINING
+    assert findings(fires(), RULE)[0].code == _INFERENCE, "no sign of gradients"
+    served = fires()
+    served.annotation("step[EXTEND bs=2 toks=3000]", 20, 2)
+    assert findings(served, RULE)[0].code is None
+
+
+def test_without_limits_of_the_gpu_it_is_skipped() -> None:
+    assert "FP8" in (skipped(trap_an_unknown_device(), RULE) or "")
+    assert "types" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_traps_are_products_in_16_bits_but_for_one_thing() -> None:
+    """Each would fire without what its name says."""
+    assert findings(model(sides=[[8192, 8192], [8192, 8208]]), RULE)
+    assert findings(trap_odd_sides(), RULE) == []
+    assert findings(trap_a_waiting_device(), RULE, {"busy_share": 0.3})
+    assert not skipped(trap_kernels_in_fp8(), RULE)
+
+
+def test_it_comes_after_what_saves_time() -> None:
+    assert [finding.rule for finding in report(fires()).findings] == ["shape-roofline-gap", RULE]
+
+
+def test_edge_gpu_share() -> None:
+    assert findings(fires(), RULE, {"gpu_share": 0.6}) == []
+    assert findings(fires(), RULE, {"gpu_share": 0.6 - 1e-9})
+
+
+def test_edge_busy_share() -> None:
+    busy = findings(fires(), RULE)[0].evidence[1].observed
+    assert findings(fires(), RULE, {"busy_share": busy}) == []
+    assert findings(fires(), RULE, {"busy_share": busy - 1e-9})

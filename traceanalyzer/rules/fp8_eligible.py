@@ -1,0 +1,153 @@
+"""Large matrix products in 16 bits could be computed in FP8.
+
+What it detects:
+    Products of two matrices in fp16 or bf16 that arithmetic bounds (by their shapes) and that take two fifths of the
+    GPU's time or more, in a program that keeps the GPU busy, on a device whose data sheet has a rate for FP8. Nothing
+    in the recording is in FP8 yet.
+
+Why it matters:
+    Matrix units compute about twice as many operations per second in FP8 as in 16 bits.
+
+What to do:
+    Convert the large linear layers, not the whole model: with torchao in training and in inference, with the server's
+    own quantization in a server. Compile the model, so that the conversion of inputs is fused into other kernels.
+
+How the saving is estimated:
+    Not at all. Inputs must be scaled and converted, which takes a part of what the products save, and whether the
+    results are good enough is unknown.
+
+When it is wrong:
+    FP8 has two or three bits of mantissa, so results change: compare the loss or the quality of answers with and
+    without it before it is used. Small models, and outputs with large outliers, suffer most. Products of few rows (as
+    of a decoding server) read their weights for longer than they compute, and are not meant; nor are batched products
+    (attention that is written out), convolutions, and sides that are not multiples of 16, which FP8 kernels do not
+    take.
+
+References:
+    https://docs.pytorch.org/ao/stable/generated/torchao.float8.convert_to_float8_training.html
+    https://docs.pytorch.org/ao/stable/generated/torchao.quantization.quantize_.html
+    https://docs.vllm.ai/en/stable/features/quantization/fp8/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules import _products, _program
+from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.rule import Draft, Rule, Threshold
+
+_UNIT = 16
+"""Sides of products in FP8 are multiples of it (the documentation of torch's scaled products and of torchao)."""
+_HALF = ("c10::Half", "c10::BFloat16")
+_FP8 = re.compile(r"e[45]m[23]|fp8|float8|bf8|scaled_mm|(?-i:_(?:F8|B8))", re.IGNORECASE)
+"""Names of operators, types and kernels in FP8; AMD's libraries write `Cijk_..._F8...` and `..._B8...`."""
+_TRAINING = "torchao.float8.convert_to_float8_training(model)  # before torch.compile"
+_INFERENCE = "torchao.quantization.quantize_(model, torchao.quantization.Float8DynamicActivationFloat8WeightConfig())"
+
+_SUBJECT = Text("fp8-eligible-subject", "large matrix products in 16 bits, share of the time on the GPU")
+_BUSY = Text("fp8-eligible-busy", "time in which the GPU works, share of the step")
+_UNKNOWN = Text(
+    "fp8-eligible-unknown", "it is not known whether this GPU computes in FP8: add its limits to the configuration"
+)
+_NO_TABLE = Text("fp8-eligible-no-table", "a printed table shows neither the GPU nor the types of inputs")
+
+
+def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    kernels, resources = facts.kernels, facts.need_step_resources()
+    found = facts.need("roofline", Roofline)
+    if facts.gpu is None:
+        raise Missing(_UNKNOWN())
+    rows = [row for row in found.rows if _is_eligible(row)]
+    used = any(_FP8.search(name) for row in found.rows for name in (row.name, row.input_types))
+    if not rows or not facts.gpu.fp8 or used or any(_FP8.search(kernel.name) for kernel in kernels):
+        return
+    time, busy = sum(row.device_ns for row in rows), (resources.gpu_ns or 0) / resources.step_ns
+    share = time / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
+    if share <= limits["gpu_share"] or busy <= limits["busy_share"]:
+        return
+    where = tuple(
+        CodePlace("operator", row.name, shapes=row.input_shapes, value=row.device_ns, unit="ns") for row in rows[:5]
+    )
+    evidence = (
+        Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where),
+        Evidence(_BUSY(), busy, limits["busy_share"], "share", ()),
+    )
+    params = {
+        "time": facts.gpu_per_step(time),
+        "share": share,
+        "fp8": facts.gpu.fp8,
+        "half": rows[0].peak_tflops_per_s,
+    }
+    yield Draft(evidence, params=params, severity="info", code=_code(facts))
+
+
+def _is_eligible(row: RooflineRow) -> bool:
+    """Whether it is a product of two matrices in 16 bits that arithmetic bounds and whose sides FP8 kernels take."""
+    sides = _products.sides(row.name, row.input_shapes)
+    if sides is None or row.bound != "compute" or not any(name in row.input_types for name in _HALF):
+        return False
+    return row.name.removeprefix("aten::") not in ("bmm", "baddbmm") and not sides.n % _UNIT and not sides.k % _UNIT
+
+
+def _code(facts: Facts) -> str:
+    """What converts the model; nothing for a server, which has a setting, nor where it may train or not."""
+    if _program.serves(facts):
+        return ""
+    return {"training": _TRAINING, "inference": _INFERENCE}.get(_program.workload(facts) or "", "")
+
+
+RULE = Rule(
+    id="fp8-eligible",
+    title=Text("fp8-eligible-title", "Large matrix products in 16 bits could be computed in FP8"),
+    summary=Text(
+        "fp8-eligible-summary",
+        "Large matrix products in 16 bits take {time:ns} per step ({share:share} of the time on the GPU). The dense "
+        "peak of this GPU is {fp8:number} TFLOP/s in FP8, and {half:number} TFLOP/s in 16 bits.",
+        note="TFLOP/s: 10^12 floating-point operations per second; FP8: floating-point numbers of 8 bits",
+    ),
+    advice=Text(
+        "fp8-eligible-advice",
+        "If the products are still what takes the time after everything else, try FP8 for the large linear layers: "
+        "with torchao, or with the quantization of the server that runs the model. The accuracy must be checked: "
+        "compare the quality of the results with and without it.",
+        note="torchao is the name of a library",
+    ),
+    not_when=Text(
+        "fp8-eligible-not-when",
+        "The results must not change, or there is no way to measure how good they are.",
+    ),
+    severity="info",
+    confidence="C",
+    tags=("gpu", "precision"),
+    since="0.2",
+    thresholds=(
+        Threshold(
+            "gpu_share",
+            0.4,
+            "share",
+            "time of these products over the time on the GPU",
+            "own choice: a fifth of the GPU's time at most, if they became twice as fast, is worth a trial of accuracy",
+        ),
+        Threshold(
+            "busy_share",
+            0.8,
+            "share",
+            "time in which the GPU works, over the step",
+            "own choice: a GPU that works for less waits for something else, which comes first",
+        ),
+    ),
+    code=_TRAINING,
+    links=(
+        "https://docs.pytorch.org/ao/stable/generated/torchao.float8.convert_to_float8_training.html",
+        "https://docs.pytorch.org/ao/stable/generated/torchao.quantization.quantize_.html",
+        "https://docs.vllm.ai/en/stable/features/quantization/fp8/",
+    ),
+    trace=_trace,
+    no_table=_NO_TABLE(),
+    stage="preview",
+)
