@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import optimizer_not_fused
+from traceanalyzer.rules import _fused_optimizers, optimizer_not_fused
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.facts import Facts
@@ -65,8 +65,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def _is_loop(facts: Facts, row: Optimizer) -> bool:
     """Whether it is a loop over single parameters, which optimizer-not-fused reports."""
     if Processor.of(facts).is_cpu:
-        return optimizer_not_fused.saved_on_cpu(facts, row) is not None
-    return row.launches >= optimizer_not_fused.FEWEST_CALLS * row.calls and optimizer_not_fused.is_loop(row)
+        return _fused_optimizers.saved_on_cpu(facts, row) is not None
+    return row.launches >= _fused_optimizers.FEWEST_CALLS * row.calls and optimizer_not_fused.is_loop(row)
 
 
 def _is_fused(row: Optimizer) -> bool:

@@ -39,7 +39,6 @@ References:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.optimizers import IN_PLACE, Optimizer, Optimizers
@@ -48,47 +47,22 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
+from traceanalyzer.rules._fused_optimizers import CLASS, FEWEST_CALLS, is_sparse, saved_on_cpu
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
-from traceanalyzer.rules._program import has_torch
-from traceanalyzer.rules.change import Interval, TimeSaved
+from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST, _MOST = 0.5, 0.8
 """Own choice: the Python loops that collect parameters and a few launches remain."""
-FEWEST_CALLS = 100
-"""Launches, or calls in a program without a GPU, of one update from which on it is a loop over parameters (own choice:
-optimizers on lists launch some tens for any model)."""
 _ARITHMETIC = 0.8
 """Own choice: an optimizer that does more than arithmetic on its parameters cannot be fused."""
-_SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
-
-_Saved = tuple[Interval | None, Interval | None, Interval | None]
-
-_CLASS = re.compile(r"#(\w+)\.step$")
 _OPTION = {
     **dict.fromkeys(("Adam", "AdamW", "SGD", "Adagrad"), "fused"),
     **dict.fromkeys(("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"), "foreach"),
 }
 """How torch.optim's classes update all parameters at once (torch 2.4; their documentation)."""
-
-_SINCE = (2, 4)
-"""torch whose fused optimizers compute on a CPU (release notes of 2.4)."""
-_CALL_NS = 20_000
-"""Own choice: longer calls move more memory than a cache of a core holds."""
-_LONG_CALL_NS = 200_000
-"""Own choice: such calls move more memory than the caches of a processor hold."""
-_SAVED: dict[str, _Saved] = {
-    "Adam": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
-    "AdamW": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
-    "Adagrad": ((0.55, 0.85), (0.4, 0.7), (0.35, 0.85)),
-    "SGD": ((0.6, 0.9), (0.2, 0.4), (0.25, 0.5)),
-}
-"""Least and most of the time that fused=True saves on a CPU, with short, long and very long calls (see the page)."""
-_SAVED_WITHOUT_MOMENTUM: _Saved = ((0.35, 0.6), None, None)
-"""The same for SGD with one operation for each parameter."""
-_MOMENTUM = "aten::mul_"
 
 _SUBJECT = Text("optimizer-not-fused-subject", "launches per update of the parameters")
 _SUBJECT_TABLE = Text("optimizer-not-fused-subject-table", "calls of in-place arithmetic per update of the parameters")
@@ -140,11 +114,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def is_loop(row: Optimizer) -> bool:
     """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
-    return row.kind == "step" and not row.list_operators and arithmetic and not _is_sparse(row)
-
-
-def _is_sparse(row: Optimizer) -> bool:
-    return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
+    return row.kind == "step" and not row.list_operators and arithmetic and not is_sparse(row)
 
 
 def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -166,28 +136,6 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         params = {"optimizer": row.name, "calls": round(each), "host": host, "share": share}
         advice = _ADVICE_CPU_REFUSED if _settings.refuses_lists(facts) else _ADVICE_CPU
         yield Draft(tuple(evidence), change, params, summary=_SUMMARY_CPU, advice=advice, code=fused_code(row.name))
-
-
-def saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
-    """Least and most of the time of the updates that the fused form saves; None where there is none, or no loop.
-
-    Args:
-        facts: Of a program without a GPU.
-        row: The optimizer.
-        fewest: In-place operations of an update from which on short ones count.
-    """
-    named = _CLASS.search(row.name)
-    if named is None or row.kind != "step" or row.list_operators or not row.in_place or _is_sparse(row):
-        return None
-    if not has_torch(facts, _SINCE):
-        return None
-    plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
-    short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
-    if row.in_place_ns > _LONG_CALL_NS * row.in_place:
-        return longest
-    if row.in_place < fewest * row.calls:
-        return None
-    return long if row.host_ns > _CALL_NS * row.in_place else short
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -225,7 +173,7 @@ def _has_lists(facts: Facts) -> bool:
 
 def fused_code(call: str) -> str:
     """Code for the optimizer that the program uses, which keeps its settings; empty where it is none of torch's."""
-    found = _CLASS.search(call)
+    found = CLASS.search(call)
     option = _OPTION.get(found[1]) if found else None
     return (
         f"torch.optim.{found[1]}(parameters, **settings, {option}=True)  # settings: as before"
