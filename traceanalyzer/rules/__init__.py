@@ -38,6 +38,7 @@ MODULES = (
     "sdpa_math",
     "elementwise_fusion_chain",
     "copies_materialized",
+    "keys_repeated",
     "dtype_cast_churn",
     "optimizer_not_fused",
     "optimizer_expensive",
