@@ -65,6 +65,7 @@ MODULES = (
     "conv_bias_before_batchnorm",
     "bn_not_folded_inference",
     "cudnn_benchmark_off",
+    "logits_of_all_tokens",
     "decode_batch_small",
     "requests_queue",
 )
