@@ -48,7 +48,7 @@ def test_numbers_of_steps_that_make_no_sense_are_refused(numbers: dict[str, int]
 
 
 def test_a_step_outside_the_block_is_refused() -> None:
-    with pytest.raises(UsageError, match="within"):
+    with pytest.raises(UsageError, match="inside"):
         profile("traces").step()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zipfile
 from importlib.machinery import PathFinder
+from importlib.metadata import MetadataPathFinder
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what a test puts there is on the path; importers of other tools know no packages."""
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(sys, "meta_path", [PathFinder])
+    # Where a tool has loaded the backport of importlib.metadata, that has taken this away.
+    monkeypatch.setattr(PathFinder, "find_distributions", MetadataPathFinder.find_distributions)
 
 
 def package(folder: Path, group: str = GROUP) -> Path:

@@ -23,6 +23,7 @@ def test_slow_messages_are_worth_the_time_beyond_the_best_rate() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(1_200_000, rel=0.01)
     assert finding.evidence[0].observed == pytest.approx(0.25, rel=0.01)
+    assert finding.severity in ("info", "low"), "all of the slow ones may have waited for another rank"
 
 
 def test_small_messages_would_fit_one_bucket() -> None:

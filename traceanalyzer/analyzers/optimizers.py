@@ -72,6 +72,8 @@ class Optimizer(msgspec.Struct, frozen=True):
     """Start of the longest call in ns since the first event."""
     in_place: int = 0
     """Number of calls of in-place arithmetic on one tensor, such as `aten::addcmul_`."""
+    in_place_ns: int = 0
+    """Sum of the durations of these calls in ns without the longest of them, which something may have disturbed."""
 
     @property
     def exposed_ns(self) -> int:
@@ -120,7 +122,7 @@ def analyze(context: Context) -> Optimizers:
         strict=True,
     )
     rows = [
-        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), in_place)  # type: ignore[call-arg]
+        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place)  # type: ignore[call-arg]
         for name, figures, (*found, in_place), row in zip(names.tolist(), columns, operators, longest, strict=True)
     ]
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
@@ -175,8 +177,10 @@ def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
     return sum_by(of_row[call], np.maximum(waited, 0), count)
 
 
-def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tuple[OperatorCount, ...], int]]:
-    """Per group: calls of operators on lists, the most frequent operators, and calls of in-place arithmetic."""
+def _operators(
+    context: Context, calls: I64, of_row: I64
+) -> list[tuple[int, tuple[OperatorCount, ...], tuple[int, int]]]:
+    """Per group: calls of operators on lists, the most frequent operators, in-place arithmetic as calls and ns."""
     host, names = context.trace.host, context.trace.names
     nodes = np.flatnonzero(context.host.is_row)
     rows = ascending(context.host.row[nodes])
@@ -186,9 +190,12 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[tuple[int, tup
     in_place = names.where(IN_PLACE.__contains__)
     found = []
     for group in range(int(of_row.max(initial=-1)) + 1):
-        own = host.name[rows[owner == group]]
+        members = rows[owner == group]
+        own = host.name[members]
         codes, counts = np.unique(own, return_counts=True)
         ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))
         shown = tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN])
-        found.append((int(on_lists[own].sum()), shown, int(in_place[own].sum())))
+        durations = host.dur_ns[members[in_place[own]]]
+        usual = int(durations.sum() - durations.max(initial=0))
+        found.append((int(on_lists[own].sum()), shown, (len(durations), usual)))
     return found

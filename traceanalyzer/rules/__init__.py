@@ -67,5 +67,6 @@ MODULES = (
     "cudnn_benchmark_off",
     "logits_of_all_tokens",
     "decode_batch_small",
+    "prefill_with_decode",
     "requests_queue",
 )

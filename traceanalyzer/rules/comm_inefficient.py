@@ -14,10 +14,10 @@ What to do:
     unnecessarily.
 
 How the saving is estimated:
-    At most the time beyond what the bytes would take at the best bandwidth seen; where all of them are slow, at half of
-    the link's bandwidth, and such a finding is of medium severity at most. For small messages, at most all their
-    time except that of the few calls that buckets of 25 MB would need. At least nothing: slow calls may have waited for
-    a late rank.
+    At most the time beyond what the bytes would take at the best bandwidth seen; such a finding is of low severity at
+    most, because the slow calls of one rank's trace may all have waited for another rank. Where all of them are slow,
+    at half of the link's bandwidth, with medium severity at most. For small messages, at most all their time except
+    that of the few calls that buckets of 25 MB would need. At least nothing, for the same reason.
 
 When it is wrong:
     Groups within a node and across nodes use different links: the link of the data sheet is the one within a node, and
@@ -120,7 +120,7 @@ def _slow(facts: Facts, sized: list[CollectiveRow], limits: Mapping[str, float])
     where = tuple(_place(row) for _, _, row in slow)
     evidence = Evidence(_SLOW(), slow[0][1], limits["of_best"], "share", where)
     params = {"share": slow[0][1], "time": direct}
-    yield Draft((evidence,), _change(facts, direct), params, ceiling="medium", confidence="C")  # they may have waited
+    yield Draft((evidence,), _change(facts, direct), params, ceiling="low", confidence="C")  # they may have waited
 
 
 def _below_link(

@@ -183,12 +183,11 @@ def saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> 
         return None
     plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
-    each = row.host_ns / row.in_place
-    if each > _LONG_CALL_NS:
+    if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
     if row.in_place < fewest * row.calls:
         return None
-    return long if each > _CALL_NS else short
+    return long if row.host_ns > _CALL_NS * row.in_place else short
 
 
 def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:

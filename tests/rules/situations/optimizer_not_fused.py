@@ -142,6 +142,19 @@ def trap_few_long_calls_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(21, each=150)
 
 
+def trap_first_update_on_a_cpu() -> TraceBuilder:
+    """Few short calls, one that waits for memory, and the making of the optimizer's state, which takes long."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            with loop.host.annotation("Optimizer.step#AdamW.step"):
+                loop.host.work(20_000)
+                for call in range(21):
+                    loop.host.leaf("aten::addcmul_", 50 if call else 2_000)
+    return loop.finish()
+
+
 def trap_memory_bound_on_a_cpu() -> TraceBuilder:
     """SGD without momentum reads and writes large parameters once, fused or not."""
     return on_a_cpu(100, each=100, name=STEP, operator="aten::add_")
