@@ -131,8 +131,8 @@ RULE = Rule(
     ),
     advice=Text(
         "logits-of-all-tokens-advice",
-        "Compute the scores of the last token only: pass logits_to_keep=1 to a model of transformers, or cut the hidden "
-        "states before the last layer.",
+        "Compute the scores of the last token only: pass logits_to_keep=1 to a model of transformers, or cut the "
+        "hidden states before the last layer.",
         note="logits_to_keep=1 is code",
     ),
     not_when=Text(
