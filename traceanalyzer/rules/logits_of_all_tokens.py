@@ -61,7 +61,7 @@ Rows = Sequence[tuple[OperatorFact, list[Shape]]]
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if workload(facts) == "training":
         return
-    rows = [(row, found) for row in facts.shaped if (found := [s for s in parse(row.shapes) or [] if s])]
+    rows = [(row, shapes) for row in facts.shaped if (shapes := [s for s in parse(row.shapes) or [] if s])]
     found: list[tuple[OperatorFact, float, float, int, int]] = []
     for row, tensors in rows:
         sides = _sides(row, tensors, limits["outputs"])
