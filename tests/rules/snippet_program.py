@@ -71,6 +71,8 @@ def namespace() -> dict[str, Any]:
         "rank": None,
         "local_rank": None,
         "logits": torch.rand(4, 2),
+        "hidden": torch.rand(2, 4, 8),
+        "head": nn.Linear(8, 16),
         "targets": torch.tensor([0, 1, 0, 1]),
     }
 

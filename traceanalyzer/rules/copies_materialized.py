@@ -5,7 +5,8 @@ What it detects:
     take a noticeable share of the GPU's time; and calls of `clone` on tensors of the same shape directly after each
     other, on the GPU or the host. Copies by optimizers, into gradient buckets and between memories do not count. In a
     printed table, the device time below these operators. In a program without a GPU, the time on the host of copies
-    that the program or a module asks for in the forward pass; what operators copy for themselves does not count.
+    that the program or a module asks for in the forward pass; what operators copy for themselves does not count. On a
+    GPU, copies that repeat keys and values for attention do not count either: see keys-repeated.
 
 Why it matters:
     A copy computes nothing, but reads and writes the whole tensor and takes memory for a second one.
@@ -38,6 +39,7 @@ from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._processor import Processor, host_share
+from traceanalyzer.rules._repeated_heads import repeated_heads, repeated_ns
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -78,7 +80,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if processor.is_cpu:
         asked = [row for row in rows if _is_asked_for(row) and row not in repeated]
         yield from _on_cpu(processor, asked, processor.limit(limits))
-    on_device = [row for row in rows if row.on_device and row.operator != _COPY and row not in repeated]
+    heads = repeated_heads(facts)
+    others = [row for row in rows if row not in repeated and row.input_shapes not in heads]
+    on_device = [row for row in others if row.on_device and row.operator != _COPY]
     yield from _layouts(facts, on_device, limits["gpu_share"], _unexplained(facts))
     yield from (_repeated(facts, row, limits["clones_in_a_row"]) for row in repeated)
 
@@ -181,7 +185,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     asked = sorted((row for row in facts.operators if row.name in _ASKING), key=lambda row: -row.device_total_ns)
     copied = sum(row.device_self_ns for row in facts.operators if row.name == _COPY)
-    total = min(copied, sum(row.device_total_ns for row in asked))
+    total = max(0, min(copied, sum(row.device_total_ns for row in asked)) - repeated_ns(facts))
     share = total / facts.gpu_total_ns
     if share <= limits["gpu_share"]:
         return
@@ -200,10 +204,12 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
     """Rows of copies by shape, those with most time first; no row has more time than all copies together."""
+    heads = repeated_heads(facts)
     try:
-        rows = [row for row in facts.shaped if row.name == _COPY and 0 < row.device_self_ns <= 1.01 * total]
+        rows = [row for row in facts.shaped if row.name == _COPY and row.shapes not in heads]
     except Missing:
         return []
+    rows = [row for row in rows if 0 < row.device_self_ns <= 1.01 * total]
     return sorted(rows, key=lambda row: (-row.device_self_ns, row.shapes or ""))
 
 

@@ -51,6 +51,7 @@ _USES = (
     _Use(re.compile(r"torch\.compile\("), (2, 0), _owns_loop),  # compiled already, and better so
     _Use(re.compile("reduce-overhead"), (2, 0), _may_compile),
     _Use(re.compile(r"scaled_dot_product_attention\("), (2, 0)),
+    _Use(re.compile("enable_gqa"), (2, 5)),
     _Use(re.compile(r"rms_norm\("), (2, 4)),
     _Use(re.compile(r"\bforeach=True"), (1, 12)),
     _Use(re.compile(r"\bfused=True"), (2, 0)),

@@ -1,0 +1,92 @@
+"""Products with a vocabulary: for all tokens of a prompt, or for those that are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.builders import TraceBuilder
+from tests.rules.gpu_work import ADDITION, MATRIX_UNITS, Call, kernel, product, training
+from tests.rules.judging import table
+
+B, S, K, V = 4, 256, 1024, 32_000
+TYPE = "c10::BFloat16"
+
+
+def head(rows: int = B * S, outputs: int = V) -> Call:
+    """The product with the vocabulary, 100 us."""
+    return product(MATRIX_UNITS, 100, [[rows, K], [K, outputs]], TYPE)
+
+
+def on(name: str, shape: Sequence[int], dur: int = 0) -> Call:
+    """An operator on scores, or a view of them."""
+    kernels = [kernel(ADDITION, dur)] if dur else []
+    return Call(name, kernels, [list(shape), [], []], [TYPE, "Scalar", "Scalar"])
+
+
+def program(*calls: Call) -> TraceBuilder:
+    """Three steps with other work of 890 us."""
+    return training([product(MATRIX_UNITS, 890, dtype=TYPE), *calls])
+
+
+def fires() -> TraceBuilder:
+    """1024 rows of scores, of which 4 are used."""
+    return program(head(), on("aten::select", (B, S, V)), on("aten::argmax", (B, V), 10))
+
+
+def fires_in_a_table() -> str:
+    """A tenth of the device time is the product."""
+    return printed("aten::argmax", [B, V])
+
+
+def quiet() -> TraceBuilder:
+    """The hidden states are cut before the product."""
+    return program(head(B), on("aten::select", (B, 1, V)), on("aten::argmax", (B, V), 10))
+
+
+def quiet_in_a_table() -> str:
+    """Tokens are chosen at all positions."""
+    return printed("aten::argmax", [B, S, V])
+
+
+def trap_training() -> TraceBuilder:
+    """The loss needs all tokens, though somebody looks at the last one."""
+    last = on("aten::select", (B, S, V)), on("aten::argmax", (B, V), 10)
+    return program(head(), on("aten::_log_softmax", (B * S, V), 20), *last)
+
+
+def trap_scoring() -> TraceBuilder:
+    """A text is rated: probabilities of all tokens but the last."""
+    last = on("aten::select", (B, S, V)), on("aten::argmax", (B, V), 10)
+    return program(head(), on("aten::_log_softmax", (B, S - 1, V), 20), *last)
+
+
+def trap_drafts() -> TraceBuilder:
+    """Drafted tokens are checked: each position is chosen."""
+    return program(head(), on("aten::select", (B, S, V)), on("aten::argmax", (B, S, V), 10))
+
+
+def trap_a_wide_layer() -> TraceBuilder:
+    """A wide layer of a recommender, whose last position is used: fewer outputs than a vocabulary has."""
+    last = on("aten::select", (B, S, 16_384)), on("aten::argmax", (B, 16_384), 10)
+    return program(head(outputs=16_384), *last)
+
+
+def trap_nothing_is_chosen() -> TraceBuilder:
+    """Only the scores are returned; who uses them is unknown."""
+    return program(head())
+
+
+def printed(choosing: str, shape: Sequence[int]) -> str:
+    """A table of one second of device time."""
+
+    def row(name: str, own: int, shapes: Sequence[object], calls: int) -> dict[str, object]:
+        times = {"Self CPU": "1.000ms", "CPU total": "2.000ms", "Self CUDA": f"{own}ms", "CUDA total": f"{own}ms"}
+        return {"Name": name, **times, "# of Calls": calls, "Input Shapes": str(shapes)}
+
+    rows = [
+        row("aten::select", 0, [[B, S, V], [], []], 10),
+        row(choosing, 10, [list(shape), [], []], 10),
+        row("aten::mm", 100, [[B * S, K], [K, V]], 10),
+        row("aten::mm", 890, [[2048, 2048], [2048, 2048]], 100),
+    ]
+    return table(rows, cpu="100.000ms", device="1.000s")
