@@ -90,3 +90,8 @@ def table(rows: list[dict[str, Any]], *, cpu: str, device: str | None = None) ->
     lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in texts]
     totals = [f"Self CPU time total: {cpu}"] + ([f"Self CUDA time total: {device}"] if device else [])
     return "\n".join([*lines, rule, *totals, ""])
+
+
+def said(trace: TraceBuilder) -> str:
+    (found,) = report(trace).headlines
+    return found.message.text

@@ -1,0 +1,49 @@
+"""What takes most of a step without a GPU."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.rules.judging import report, said
+from tests.rules.situations import host_waits_or_logs
+
+
+def test_without_a_gpu_the_operators_are_named() -> None:
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    trace.op("aten::mkldnn_convolution", 10, 800)
+    trace.op("aten::add", 820, 50)
+    (found,) = report(trace).headlines
+    assert found.bound == "host"
+    assert "What takes most of it: aten::mkldnn_convolution 800.0 us." in found.message.text
+
+
+def test_the_operators_that_are_named_are_those_of_typical_steps() -> None:
+    """Two of six steps load code for 50 ms; the others take 1 ms."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(6):
+        own = 50_000 if number < 2 else 800
+        trace.step(number, at, own + 200)
+        trace.op("aten::mkldnn_convolution", at + 10, own)
+        at += own + 200
+    assert "takes most of it: aten::mkldnn_convolution 800.0 us." in said(trace)
+
+
+def test_an_optimizer_is_named_instead_of_its_arithmetic() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, 1000)
+        trace.op("aten::addmm", at + 10, 150)
+        trace.annotation("Optimizer.step#Adam.step", at + 200, 700)
+        for call in range(4):
+            trace.op("aten::sqrt", at + 210 + 170 * call, 160)
+    assert "What takes most of it: Optimizer.step#Adam.step 700.0 us." in said(trace)
+
+
+def test_a_program_that_sleeps_is_not_called_slow() -> None:
+    (told,) = report(host_waits_or_logs.fires_in_a_function()).headlines
+    assert told.bound == "host"
+    assert "is asleep, or waits for a lock, a process, a file or the network" in str(told.message)
+    (untold,) = report(host_waits_or_logs.fires_where_it_only_prints()).headlines
+    assert untold.bound == "host"
+    assert "asleep" not in str(untold.message)

@@ -1,0 +1,117 @@
+"""What bounds a run of which only a printed table is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.judging import report, table
+from traceanalyzer.report.model import Headline
+
+
+@pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce"])
+def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
+    rows = [
+        {"Name": name, "Self CPU": "50.000ms", "CPU total": "50.000ms", "# of Calls": 1} for name in ("aten::mm", row)
+    ]
+    (found,) = report(table(rows, cpu="100.000ms")).headlines
+    assert found.bound == "none"
+    assert f"{row} shows that there is an accelerator" in found.message.text
+
+
+def printed(*rows: tuple[str, str, str], cpu: str = "40.000ms", device: str = "100.000ms") -> Headline:
+    """The headline of a table of names, self CPU times and self CUDA times."""
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "Self CUDA": own, "CUDA total": own, "# of Calls": 1}
+        for name, host, own in rows
+    ]
+    (found,) = report(table(cells, cpu=cpu, device=device)).headlines
+    return found
+
+
+def test_in_a_table_without_kernels_operators_tell_what_the_gpu_does() -> None:
+    assert printed(("aten::mm", "5.000ms", "80.000ms"), ("aten::mul", "5.000ms", "9.000ms")).bound == "gpu-compute"
+    assert printed(("aten::mm", "5.000ms", "9.000ms"), ("aten::copy_", "5.000ms", "80.000ms")).bound == "gpu-memory"
+
+
+def test_a_table_whose_gpu_mostly_runs_collectives_is_bound_by_communication() -> None:
+    nccl = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "0.000us", "80.000ms")
+    found = printed(("c10d::allreduce_", "2.000ms", "80.000ms"), nccl, ("aten::mm", "5.000ms", "20.000ms"))
+    assert (found.bound, found.share) == ("communication", 0.8)
+    nccl = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "0.000us", "30.000ms")
+    assert printed(nccl, ("sgemm", "0.000us", "70.000ms")).bound == "gpu-compute"
+
+
+def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -> None:
+    found = printed(("aten::mm", "5.000ms", "30.000ms"), ("gemm_kernel", "0.000us", "30.000ms"))
+    assert found.message.id == "headline-table-gpu"
+
+
+def test_a_table_of_one_small_kernel_is_too_little_to_say() -> None:
+    found = printed(("aten::mm", "5.000ms", "0.900ms"), ("gemm_kernel", "0.000us", "0.900ms"), device="0.900ms")
+    assert (found.bound, found.message.id) == ("none", "headline-hardly-any-work")
+    assert "one kernel in 900.0 us" in found.message.text
+    many = printed(("aten::mm", "38.000ms", "9.000ms"), ("gemm_kernel", "0.000us", "8.000ms"), device="9.000ms")
+    assert many.message.id == "headline-table-host"
+
+
+def test_host_time_that_is_not_printed_may_be_waits_for_the_device() -> None:
+    """Of 100 ms, 10 ms are printed; the host waits for at most as long as the device works."""
+    found = printed(("aten::mm", "10.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
+    assert (found.bound, found.message.id, found.share) == ("host", "headline-table-host-at-least", 0.6)
+    found = printed(("aten::mm", "10.000ms", "60.000ms"), cpu="100.000ms", device="60.000ms")
+    assert (found.bound, found.message.id) == ("none", "headline-table-unseen")
+    assert "the GPU works for 60.00 % of the profiled time, and 90.00 % of the host's time" in found.message.text
+    found = printed(("aten::mm", "96.000ms", "60.000ms"), cpu="100.000ms", device="60.000ms")
+    assert (found.message.id, found.share) == ("headline-table-host", 1)
+
+
+def test_of_host_time_that_is_not_printed_printed_waits_leave_less() -> None:
+    """Hidden are 60 ms; the device works for 40 ms, of which 30 ms are waited for in a printed row."""
+    wait = ("cudaDeviceSynchronize", "30.000ms", "0.000us")
+    found = printed(wait, ("aten::mm", "10.000ms", "40.000ms"), cpu="100.000ms", device="40.000ms")
+    assert (found.message.id, found.share) == ("headline-table-host-at-least", 0.6)
+
+
+def test_a_loader_that_certainly_takes_longest_bounds_a_table_with_hidden_rows() -> None:
+    """The loader takes 40 ms; of the other 60 ms of the host 50 are hidden, and the device works for 30."""
+    loader = ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "40.000ms", "0.000us")
+    found = printed(loader, ("aten::mm", "10.000ms", "30.000ms"), cpu="100.000ms", device="30.000ms")
+    assert (found.bound, found.share) == ("input", 0.4)
+
+
+def test_a_table_that_is_mostly_loading_is_start_up() -> None:
+    found = printed(("cudaFree", "30.000ms", "0.000us"), ("aten::mm", "5.000ms", "9.000ms"), device="9.000ms")
+    assert found.bound == "start-up"
+    assert "mostly start-up: for 30.00 ms of 40.00 ms" in found.message.text
+
+
+def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "# of Calls": 1}
+        for name, host in (
+            ("aten::mm", "5.000ms"),
+            ("cudaLaunchKernel", "1.000ms"),
+            ("cudaDeviceSynchronize", "34.000ms"),
+        )
+    ]
+    (found,) = report(table(cells, cpu="40.000ms")).headlines
+    assert (found.bound, found.message.id) == ("none", "headline-table-waiting")
+    assert (
+        "85.00 % of the profiled time (34.00 ms of 40.00 ms per step) is in cudaDeviceSynchronize" in found.message.text
+    )
+
+
+def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
+    """`CUDA total` counts nested operators several times, so the device's own time is unknown."""
+    cells = [
+        {
+            "Name": "addmm",
+            "Self CPU total": "9.000ms",
+            "CPU total": "9.000ms",
+            "CUDA total": "8.000ms",
+            "Number of Calls": 1,
+        }
+    ]
+    (found,) = report(table(cells, cpu="10.000ms")).headlines
+    assert (found.bound, found.message.id) == ("none", "headline-unread-device")
+    assert "CUDA shows that there is an accelerator" in found.message.text
