@@ -21,7 +21,7 @@ def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(sys, "meta_path", [PathFinder])
     # Where a tool has loaded the backport of importlib.metadata, that has taken this away.
-    monkeypatch.setattr(PathFinder, "find_distributions", MetadataPathFinder.find_distributions)
+    monkeypatch.setattr(PathFinder, "find_distributions", MetadataPathFinder.find_distributions, raising=False)
 
 
 def package(folder: Path, group: str = GROUP) -> Path:
