@@ -1,7 +1,7 @@
 """How far is the causal model from recordings? Writes docs/whatif.md, or prints the table for some traces.
 
-python scripts/whatif_errors.py            docs/whatif.md, of the traces in TRACEANALYZER_CORPUS
-python scripts/whatif_errors.py TRACE...   print the errors of these
+python scripts/whatif_errors.py            docs/whatif.md, for the traces in TRACEANALYZER_CORPUS
+python scripts/whatif_errors.py TRACE...   print the errors of these traces
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from traceanalyzer.trace.model import Trace
 
 
 def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Prediction, ...], float]]:
-    """The replay error of each trace with steps, the predictions of its steps, and by which share steps differ."""
+    """For each trace with steps: its replay error, the predictions of steps, and the deviation of steps as a share."""
     for path in paths:
         trace = traceanalyzer.load(path)
         if isinstance(trace, Trace):
@@ -124,7 +124,7 @@ Findings use the smallest and the largest of these slowdowns (`traceanalyzer/kno
 
 """
 WORKER_PAIRS = ("golden", "memory")
-"""Names of the two pairs."""
+"""Names of the two pairs of recordings."""
 STEPS = ("typical", "all")
 PAIRS = """
 ## Changes that were recorded
@@ -171,7 +171,7 @@ MEASURED_PAIRS = (
 
 
 def pairs(folder: Path) -> Iterator[str]:
-    """The table of pairs; calls are compared only where the two recordings differ in them."""
+    """The table of pairs; *all* is shown only for Segment Anything, whose two recordings differ in their calls."""
     yield "| before | after | put in | step before | predicted | interval | measured | error | inside | width |\n"
     yield "|---|---|---|--:|--:|--:|--:|--:|---|--:|\n"
     for names in MEASURED_PAIRS:
@@ -197,18 +197,18 @@ class Errors:
     predictions: list[Prediction] = field(default_factory=list)
 
     def add(self, found: Replay, predictions: Iterable[Prediction]) -> None:
-        """Count those of one more trace."""
+        """Add the errors of one more trace."""
         self.replays.append(found)
         self.predictions += predictions
 
     def summary(self) -> str:
-        """One line on all replays."""
+        """One line that sums up all replays."""
         shares = [found.error_share for found in self.replays]
         abstained = sum(found.abstained for found in self.replays)
         return f"{len(shares)} traces: median {np.median(shares):.2%}, largest {max(shares):.2%}, {abstained} abstain"
 
     def quartiles(self) -> Iterator[tuple[str, int, list[float]]]:
-        """Kind of prediction, how many, and the quartiles of their errors."""
+        """Kind of prediction, their number, and the quartiles of their errors."""
         model_errors = [each.error_share for each in self.predictions]
         naive_errors = [each.naive_error_share for each in self.predictions]
         for kind, shares in (("model", model_errors), ("naive", naive_errors)):
@@ -226,7 +226,7 @@ def cells(found: Replay) -> tuple[str, ...]:
 
 
 def write_page(folder: Path) -> None:
-    """Write the page, of all traces of a corpus."""
+    """Write the page for all traces of a corpus."""
     files = [*sorted((folder / "corpus").glob("*.json.gz")), *sorted((folder / "field").glob("*/*.json.gz"))]
     errors, lines, spreads = Errors(), [], []
     for file, found, predictions, share in measured([str(file) for file in files]):
