@@ -1,4 +1,4 @@
-"""What docs/lab.md says beside its tables."""
+"""The texts of docs/lab.md around its tables."""
 
 from __future__ import annotations
 
