@@ -100,7 +100,7 @@ class AcceleratorDevice(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to report, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.trace.accelerator) else _NO_EVENTS()
 
 

@@ -134,7 +134,7 @@ class Communication(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     return None if context.once(kernels_of_collectives).any() else _NO_COLLECTIVES()
 
 

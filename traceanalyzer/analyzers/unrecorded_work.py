@@ -55,7 +55,7 @@ def _of_devices(context: Context) -> dict[int, Intervals]:
 
 
 def _of_device(context: Context, number: int) -> Intervals:
-    """The times of one device: what the three signs show, without what was recorded."""
+    """The times of unrecorded work on one device: those that the three signs show, without recorded work."""
     device = context.trace.device
     own = np.flatnonzero(device.device == number)
     linked = own[context.links.launch[own] != NO_PARENT]

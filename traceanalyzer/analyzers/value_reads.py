@@ -79,7 +79,7 @@ class ValueReads(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.once(value_runs).start_ns) else _NO_READINGS()
 
 
