@@ -40,7 +40,8 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _MORE = 1.5
-"""How much more is saved than can be told apart, at most (own choice; the lab measured 1.2)."""
+"""Greatest ratio of the saving to the time that can be attributed to anomaly mode (own choice; the lab measured
+1.2)."""
 
 _SUBJECT = Text(
     "anomaly-mode-subject", "functions of the backward pass whose results are searched for NaN, share of all"

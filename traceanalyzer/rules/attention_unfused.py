@@ -53,7 +53,7 @@ _RECOMPUTED = 7 / 6
 """Products of fused attention, forward and backward, over those of the pieces: the backward pass computes the scores
 again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven in place of six."""
 _OF_OTHERS = 0.7, 0.9
-"""Share of the time of what is no product that goes away on a CPU (measured in the lab, explained on the page)."""
+"""Share of the time outside of products that is saved on a CPU (measured in the lab, explained on the page)."""
 _OF_PRODUCTS = 0.33
 """Most that goes away of the time of products on a CPU (as above)."""
 _SINCE = (2, 1)
@@ -93,7 +93,7 @@ class _Scores:
         return min(self.queries, self.keys) / self.depth
 
     def has_shape(self, shape: Shape) -> bool:
-        """Whether a tensor holds these scores, with one batch axis or several."""
+        """Whether a tensor has the shape of these scores, with one batch axis or several."""
         return len(shape) >= 3 and shape[-2:] == (self.queries, self.keys) and math.prod(shape[:-2]) == self.batch
 
     def is_in(self, shapes: Sequence[Shape]) -> bool:
@@ -157,17 +157,17 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _helps_on_cpu(facts: Facts) -> bool:
-    """Whether there is a fused operator, and the program does not ask for it already."""
+    """Whether there is a fused operator that the program does not already use."""
     return has_torch(facts, _SINCE) and not any(row.name == _BY_PRODUCTS for row in facts.operators)
 
 
 def _on_cpu(processor: Processor, total: int, products: int, least: float) -> TimeSaved:
-    """What goes away on a CPU: most of what is no product, and a part of the products.
+    """The time saved on a CPU: most of the time outside of products, and a part of the products.
 
     Args:
         processor: The CPU.
         total: Time of all operators on the scores in ns.
-        products: Part of it that products take.
+        products: Part of that time in products.
         least: Time of these products at the best rate of the run.
     """
     low, high = (share * (total - products) for share in _OF_OTHERS)

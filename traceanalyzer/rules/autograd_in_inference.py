@@ -41,7 +41,7 @@ _AT_MOST = 0.02
 """Greatest share of the host time that is saved (own choice: about what autograd's bookkeeping takes)."""
 
 _AT_MOST_ON_CPU = 0.2
-"""The same on programs without a device (own choice: somewhat more than the lab measured)."""
+"""The share for programs without a device (own choice: somewhat more than the lab measured)."""
 
 _SUBJECT = Text(
     "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"

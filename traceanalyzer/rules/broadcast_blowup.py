@@ -128,7 +128,7 @@ def _draft(
 
 
 def _einsum(root: OperatorFact) -> str | None:
-    """Code for two tensors that share one axis, which then is the one that is summed; None if shapes do not tell."""
+    """Code for two tensors that share one axis, which must be the summed one; None if shapes do not show it."""
     operands = [shape for shape in parse(root.shapes) or () if shape]
     if len(operands) != 2 or len(operands[0]) != len(operands[1]) or not root.name.startswith("aten::mul"):
         return None
@@ -155,7 +155,7 @@ def _change(processor: Processor, elements: int, time: int, high: float, claims:
         least, most = _ON_CPU
         saved = processor.per_step(high)
         direct = least * saved, min(most * saved, processor.facts.step_ns)
-        # not the operators alone: what goes away is also outside of them
+        # not only operators: time outside of them is saved as well
         tensor = {f"tensor:{elements}": direct[1]}
         return TimeSaved("host", direct, _BASIS_CPU(elements=elements, least=least, most=most), claims=tensor)
     least_ns = processor.per_step(min(high, _FOR_SURE * time))

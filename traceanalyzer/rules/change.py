@@ -66,17 +66,17 @@ class TimeSaved:
     """Whether the claimed work itself goes away, not only its time on the device: its launches and operators take less
     host time by the same share."""
     replayed: Message | None = None
-    """What to say instead of `basis` where the change is replayed; None: the same."""
+    """Text in place of `basis` if the change is replayed; None: `basis` is used."""
 
     @property
     def removed(self) -> Interval:
-        """Time that goes away of what can be told apart in a timeline: of communication what nothing hides."""
+        """The removed time that a timeline can distinguish; for communication, the exposed time."""
         return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
 
 
 @dataclass(frozen=True)
 class Fix:
-    """A change with the finding that asks for it."""
+    """A change with the finding that advises it."""
 
     rule: str
     finding: int

@@ -161,7 +161,7 @@ def _bus_bytes(row: CollectiveRow) -> float:
 
 
 def _rate(row: CollectiveRow) -> float:
-    """Bytes per ns of the fastest call, which is the one that waited least."""
+    """Bytes per ns of the fastest call, which has waited least."""
     return (row.message_bytes or 0) / max(1, row.min_ns)
 
 

@@ -158,7 +158,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _summary(late: LateRank, reason: Excess | None) -> Text | None:
-    """The sentence on the card; None for that of the rule."""
+    """Sentence on the card of the finding; None: the rule's own sentence."""
     if late.is_replayed:
         return _REPLAYED_SUMMARIES[reason.part] if reason else _LONGER
     return _SUMMARIES[reason.part] if reason else None

@@ -88,7 +88,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _is_asked_for(row: Conversion) -> bool:
-    """Whether the program or a module asked for a copy on the host in the forward pass, and no operator did."""
+    """Whether the program or a module, not an operator, made a copy on the host in the forward pass."""
     by_operator = row.caller is not None and "::" in row.caller
     return not (row.on_device or row.is_backward or by_operator or row.operator == _COPY)
 

@@ -74,7 +74,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     breakdown = facts.need("step_breakdown", StepBreakdown)
     average = facts.step_parts
     if average is None or not average.duration_ns or _owners.loads_in_pipeline(facts):
-        return  # what a pipeline's own loader does is the business of preprocessing-in-step
+        return  # the work of a pipeline's own loader is judged by preprocessing-in-step
     wait = _wait(facts, average)
     share = wait / average.duration_ns
     if share <= limits["exposed_share"]:
@@ -110,7 +110,7 @@ def _wait(facts: Facts, average: Average) -> float:
 def _of_workers(
     facts: Facts, evidence: tuple[Evidence, ...], change: TimeSaved, params: dict[str, Any], summary: Text | None = None
 ) -> Draft:
-    """There are workers already: how many of them would be enough, nothing tells."""
+    """The loader already has workers; the trace does not show how many would be enough."""
     workers = _settings.workers(facts)
     more = "workers" if workers is None else 2 * workers
     code = f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)"

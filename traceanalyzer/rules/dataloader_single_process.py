@@ -56,7 +56,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if average is None or not average.duration_ns or not own or not exposed:
         return
     if _owners.loads_in_pipeline(facts):
-        return  # what a pipeline's own loader does is the business of preprocessing-in-step
+        return  # the work of a pipeline's own loader is judged by preprocessing-in-step
     part = sum(loader.exposed_ns for loader in own) / exposed
     wait = average.dataloader_ns * part
     share = wait / average.duration_ns

@@ -58,7 +58,7 @@ _NO_SIGN = Text(
     "neither a capture nor Python frames tell whether workers start anew with each epoch",
 )
 _FEW = 2
-"""Changes from which on the recording tells how often they come."""
+"""Least number of changes of epochs from which their frequency is known."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -96,7 +96,7 @@ def _varied(found: LoaderEpochs, least: float, most: float) -> Interval:
 
 
 def _starts(facts: Facts, found: LoaderEpochs) -> bool | None:
-    """Whether processes start when epochs change; None if nothing tells."""
+    """Whether processes start when epochs change; None if the trace does not show it."""
     told = [turn.starts_processes for turn in found.longest if turn.starts_processes is not None]
     if told:
         return all(told)

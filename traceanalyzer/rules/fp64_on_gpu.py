@@ -155,7 +155,7 @@ def _on_cpu(processor: Processor, limits: Mapping[str, float]) -> Iterator[Draft
 
 
 def _computes_doubles(row: OperatorFact) -> bool:
-    """Whether an operator reads or writes doubles: its work is known, so it is no view."""
+    """Whether an operator reads or writes doubles; its work must be known, so that views do not count."""
     call = op_models.parse(row.name, row.shapes or "", row.types or "")
     if call is None or op_models.work(call) is None:
         return False

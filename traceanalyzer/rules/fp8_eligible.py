@@ -42,7 +42,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _UNIT = 16
-"""Sides of products in FP8 are multiples of it (the documentation of torch's scaled products and of torchao)."""
+"""Divisor of the sides of products in FP8 (documentation of torch's scaled products and of torchao)."""
 _HALF = ("c10::Half", "c10::BFloat16")
 _FP8 = re.compile(r"e[45]m[23]|fp8|float8|bf8|scaled_mm|(?-i:_(?:F8|B8))", re.IGNORECASE)
 """Names of operators, types and kernels in FP8; AMD's libraries write `Cijk_..._F8...` and `..._B8...`."""

@@ -90,7 +90,7 @@ def _saved(facts: Facts, found: CompiledCode, between: float) -> tuple[float, fl
     """Least and most time of a step that fewer regions save, in ns."""
     regions = found.regions_per_step or 0.0
     entering, behind = found.entering_ns_per_step or 0.0, found.entering_behind_ns_per_step or 0.0
-    # The guards of a region behind a break are checked between both.
+    # The guards of a region after a break are checked between the two regions.
     guards = max(0.0, (found.guards_ns_per_step or 0.0) * (1 - (found.breaks_per_step or 0.0) / max(1.0, regions)))
     all_but_one = (entering + guards) * (1 - 1 / max(1.0, regions))
     least = behind if facts.resources.gpu_ns is None else 0.0

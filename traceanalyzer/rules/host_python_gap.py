@@ -107,7 +107,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _advice(owner: GapOwner | None) -> Text | None:
-    """What to do about an owner: by its role, else by what it is."""
+    """Advice about an owner, by its role or else by its kind."""
     if owner is None:
         return _ADVICE_UNKNOWN
     if owner.role in _BY_ROLE:

@@ -45,9 +45,9 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.8
-"""Own choice: some of what a program prints, logs or sleeps is needed."""
+"""Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
-"""Own choice: more of a pause may be needed if no name tells what it is, such as the step of an environment."""
+"""Own choice: more of a pause may be needed if no name shows its purpose, such as the step of an environment."""
 _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
@@ -104,7 +104,7 @@ def _is_of_several_ranks(facts: Facts) -> bool:
 
 
 def _confidence(pauses: HostPauses | None, waiting: float, time: float) -> str | None:
-    """Lower where most of the time is a pause of which nothing tells what it is."""
+    """Lower if most of the time is a pause of unknown purpose."""
     told = pauses is not None and any(_tells(row) for row in pauses.owners)
     return None if told or 2 * waiting <= time else "C"
 

@@ -85,7 +85,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
-    if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
+    if found.has_stacks:  # then host-python-gap may also report the other part
         claims["idle:host_code"] = most * gaps["host_code"]
     change = TimeSaved(
         "host",
@@ -107,7 +107,7 @@ def _launching_ns(row: StepCause, waits: bool) -> int:
 
 
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
-    """What is left to do in this program; None: all of the rule's advice."""
+    """The advice that applies to this program; None: all of the rule's advice."""
     if _program.serves(facts):
         return _ADVICE_SERVING
     if (launches.graphs.kernel_share or 0.0) >= _SOME_GRAPHS:

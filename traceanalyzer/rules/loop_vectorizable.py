@@ -84,7 +84,7 @@ def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[D
     if row.idle_ns is not None:
         idle = facts.host_per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
-    # not the operator alone: what goes away on a CPU is also outside of operators
+    # not only the operator: on a CPU, time outside of operators is saved as well
     claims = {f"{'loop' if processor.is_cpu else 'operator'}:{row.operators[0]}": removed}
     least, most, basis = _KEPT, 1.0, _BASIS()
     if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):

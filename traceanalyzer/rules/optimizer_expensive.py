@@ -74,7 +74,7 @@ def _is_fused(row: Optimizer) -> bool:
 
 
 def _is_hidden(facts: Facts, row: Optimizer) -> bool:
-    """Whether the device works meanwhile; where events are missing, nobody knows."""
+    """Whether the device works meanwhile; unknown if events are missing."""
     if facts.resources.gpu_ns is None or facts.resources.host_ns is None:
         return False
     return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.host_per_step(row.host_ns)

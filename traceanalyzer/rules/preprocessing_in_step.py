@@ -123,7 +123,7 @@ def _own_idle(row: HostOwner) -> float:
 
 
 def _most(owners: HostOwners, roles: list[RoleTimes]) -> HostOwner:
-    """The owner to name: of those with half of the time the one that has most of its own."""
+    """The owner to name: among owners with half of the time, the one with the most time of its own."""
     largest = max(roles, key=lambda row: row.idle_ns or 0)
     rows = [row for row in owners.rows if row.role == largest.role]
     half = [row for row in rows if 2 * (row.idle_self_ns or 0) >= (largest.idle_ns or 0)]

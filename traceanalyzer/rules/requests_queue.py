@@ -37,7 +37,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _IN_FLIGHT = "requests-in-flight"
-"""What tells in the analysis `recording` that several threads serve requests at the same time."""
+"""Evidence in the analysis `recording` that several threads serve requests at the same time."""
 _SUBJECT = Text("requests-queue-subject", "threads that wait for the device at the same time, on average")
 _NO_SERVER = Text("requests-queue-no-server", "the program is no server whose requests share a device")
 _NO_DEVICE = Text("requests-queue-no-device", "the trace does not show how busy the device is")
@@ -51,7 +51,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         raise Missing(_NO_SERVER())
     busy, span = _device(facts)
     rows = sorted(waits.rows, key=lambda row: (-row.waiting_ns, row.call))
-    # calls of a runtime lie within each other, so that only those of one name are summed
+    # runtime calls are nested, so only calls of one name are summed
     call = rows[0].call if rows else ""
     time, calls = sum(r.waiting_ns for r in rows if r.call == call), sum(r.calls for r in rows if r.call == call)
     waiting = time / span

@@ -46,7 +46,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
 _LOOP = 0.2
-"""Own choice: dropping gradients also takes a loop over the parameters, but no operator for each."""
+"""Own choice: setting gradients to None also takes a loop over the parameters, but no operator for each."""
 
 _MOST_ON_CPU = 1.4
 """Own choice; the lab measured 4 to 8 % of a step where fills and additions take 5 to 6 % of it."""
