@@ -15,13 +15,13 @@ What to do:
 
 How the saving is estimated:
     At most the time of all operators on tensors of that size, minus the arithmetic, which remains. At least half of
-    that time, because some operators may be other work of the same size. In a program without a GPU between 0.95 and
-    1.7 times of it: tensors of that size are mapped and released by the system outside of the operators (in the lab 1.0
-    to 1.65 times of it went away, in two programs).
+    that time, because some operators may be other work of the same size. In a program without a GPU 0.95 to 1.7 times
+    that time, because the system maps and releases tensors of that size outside of the operators (in the lab 1.0 to
+    1.65 times that time was saved, in two programs).
 
 When it is wrong:
-    Adding a mask or bias to a tensor that exists anyway is no blow-up, and an outer product that is needed as such is
-    not summed up; both are no findings. Printed tables have no types; four bytes per element are assumed.
+    Adding a mask or bias to a tensor that exists anyway is not a blow-up, and an outer product that is needed as such
+    is not summed up; neither is a finding. Printed tables have no types; four bytes per element are assumed.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.einsum.html

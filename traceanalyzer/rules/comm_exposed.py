@@ -12,9 +12,9 @@ What to do:
     It depends on what the collectives do. Gradients (all-reduce) can travel while the backward pass still runs, in 16
     bits, and not at all while they accumulate. Sharded parameters (all-gather, reduce-scatter) can be gathered a layer
     ahead. Embeddings and experts (all-to-all) can be exchanged a batch earlier, and evenly. Pipelines (send and
-    receive) take more microbatches.
-    Check first whether one rank is late: then the others wait, and no setting of the network helps. Inference and
-    servers have no gradients: there fewer ranks that share a layer, and smaller types, send less.
+    receive) take more microbatches. Check first whether one rank is late: then the others wait, and no setting of the
+    network helps. Inference and servers have no gradients: they send less if fewer ranks share a layer, and with
+    smaller types.
 
 How the saving is estimated:
     At most the exposed time, and no more than there is computation to hide it behind. At least nothing: in the trace of

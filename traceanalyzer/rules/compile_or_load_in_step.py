@@ -16,8 +16,8 @@ What to do:
 How the saving is estimated:
     At most the part of this time in which the GPU is idle, summed over the recording and divided by its steps. At least
     nothing: code that was compiled for the first time will not be compiled again. If something is compiled in at least
-    three quarters of the steps after the first (and in three at least, two after a warm-up), it comes back: then the
-    typical steps' time of compiling goes away, on a GPU as far as that is idle meanwhile. At least 90 % of it, because
+    three quarters of the steps after the first (and in at least three, two after a warm-up), compilation recurs: then
+    the compile time of the typical steps is saved, on a GPU only while it is idle. At least 90 % of that time, because
     code for changing sizes is a little slower, and at most 3 % more, because new code is slower when it runs for the
     first time.
 

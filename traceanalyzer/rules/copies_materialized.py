@@ -20,7 +20,7 @@ What to do:
 How the saving is estimated:
     At most the time of the copies; at least half of it, because an operator may read a strided tensor more slowly than
     a contiguous one. Of clones in a row, all but one. In a program without a GPU 50 to 83 % of the time: an operator
-    that needs another layout then makes the copy itself, as layer_norm does (in the lab 50 to 80 % went away).
+    that needs another layout then makes the copy itself, as layer_norm does (in the lab 50 to 80 % was saved).
 
 When it is wrong:
     A copy can pay off if many operators read the tensor afterwards, or if a matrix product is much faster on it.

@@ -15,13 +15,13 @@ What to do:
 
 How the saving is estimated:
     At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
-    the slower of the two; the lower end is what that saves, less what a worker costs: 1.5 ms to fetch a batch, and up
-    to 0.31 of the time that it loads, by which the rest of the step was longer in two pairs of recordings
-    (docs/whatif.md). It is nothing where a worker has no core of its own (by a capture: hardware threads and threads of
-    the program; a program on the CPU is taken to use all), except for waiting that needs no core, which stacks show;
-    where there are workers already; and below a millisecond per step. If all cores are in use and a batch takes less
-    than 3 ms, nothing is promised at all. In a table, the profiled time without the larger of GPU and remaining host
-    time; of that at least nothing where there are workers.
+    the slower of the two; the lower end is this saving less the cost of a worker: 1.5 ms to fetch a batch, and up to
+    0.31 of its loading time, by which the rest of the step was longer in two pairs of recordings (docs/whatif.md). The
+    lower end is 0 if there is no free core for a worker (a capture shows hardware threads and threads of the program; a
+    program on the CPU is assumed to use all cores), except for waiting that needs no core, which stacks show; if the
+    loader already has workers; and below a millisecond per step. If all cores are in use and a batch takes less than 3
+    ms, no saving is given. In a table, the profiled time minus the larger of GPU time and remaining host time; the
+    lower end is 0 if there are workers.
 
 When it is wrong:
     The first wait of an epoch starts the workers and fills their queues. Loaders of other libraries that leave no marks

@@ -2,7 +2,7 @@
 
 What it detects:
     Compiled regions that run within another region, as code after a graph break does: at least one per step, with at
-    least half a percent of the step passing on the host between the regions.
+    least 0.5 % of the step on the host between the regions.
 
 Why it matters:
     At a graph break the program returns to Python, checks guards again and starts another graph. Nothing is fused
@@ -14,15 +14,15 @@ What to do:
     break.
 
 How the saving is estimated:
-    At most the host time between the regions before and after the breaks, and what checking guards, starting and
-    leaving takes of all regions but one: a graph break in a loop or in a function that cannot be compiled also cuts the
-    code around it into regions of its own. At least what starting and leaving the regions behind the breaks takes; the
-    line itself may have to run in any case. On a GPU at least nothing, because it may work meanwhile. What fusion
-    across the break would save is not counted.
+    At most the host time between the regions before and after the breaks, plus the time of checking guards, starting
+    and leaving for all regions except one: a graph break in a loop or in a function that cannot be compiled also cuts
+    the code around it into separate regions. At least the time of starting and leaving the regions after the breaks;
+    the line itself may have to run in any case. On a GPU at least nothing, because the GPU may work meanwhile. Savings
+    by fusion across the break are not counted.
 
 When it is wrong:
-    A custom operator that calls compiled code within a graph is no break and does not count. A compiled function that
-    is called on purpose from another compiled function after a break looks the same. Breaks around logging or
+    A custom operator that calls compiled code within a graph is not a break and does not count. A compiled function
+    that is called on purpose from another compiled function after a break looks the same. Breaks around logging or
     checkpoints that happen in a few steps only are not reported.
 
 References:

@@ -13,12 +13,12 @@ What to do:
 How the saving is estimated:
     At most all of these gaps, which a CUDA graph removes; at least half, as with fewer and larger kernels. Recording
     Python stacks makes the host two to five times slower: then at most half and at least a fifth. If a capture timed
-    steps without the profiler, those decide how much of the gaps remains.
+    steps without the profiler, these times decide how much of the gaps remains.
 
 When it is wrong:
     Recording stacks or shapes makes the host slower than in normal runs. Kernels in CUDA graphs are not launched one by
-    one. Longer gaps have other reasons: see host-python-gap. Where the host waits for the GPU again and again, gaps
-    that would not be there without these waits do not count: see sync-between-launches.
+    one. Longer gaps have other reasons: see host-python-gap. If the host waits for the GPU again and again, gaps caused
+    by these waits do not count: see sync-between-launches.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs

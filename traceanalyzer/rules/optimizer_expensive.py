@@ -2,7 +2,7 @@
 
 What it detects:
     A range `Optimizer.step#...` that takes a sixth of the step or more on the host, unless it loops over single
-    parameters, which optimizer-not-fused reports. What the GPU's work hides does not count.
+    parameters, which optimizer-not-fused reports. Time that overlaps the GPU's work does not count.
 
 Why it matters:
     Most optimizers take a few percent of a step. Those that compute preconditioners (Shampoo, SOAP, K-FAC), or gather

@@ -1,12 +1,12 @@
-"""What changes are worth, alone and together, by replays of the dependencies of a trace.
+"""The savings of changes, alone and together, by replays of the dependencies of a trace.
 
-A change is replayed with the least, the middle and the most of what it takes away; the middle is the point estimate.
-The interval also covers two uncertainties of the recording, each replayed at both ends: what the model does not explain
-(residuals), kept and dropped; and what recording took of the host's time, from nothing to what was measured elsewhere
-(`simulation.recording_cost`). A capture knows how long a step takes without the profiler. Then the cost of recording is
-what makes the replayed step as long, and a saving is its share of the replayed step times the program's own step; but
-recording does not slow down waiting for the loader, so that at most all of it counts. To the interval between these
-replays comes the variation of steps (`variation`).
+A change is replayed with the least, the middle and the most of the time that it removes; the middle is the point
+estimate. The interval also covers two uncertainties of the recording, each replayed at both ends: parts that the model
+does not explain (residuals), kept and dropped; and the cost of recording on the host, from nothing to the cost measured
+elsewhere (`simulation.recording_cost`). With a capture, the duration of a step without the profiler is known. Then the
+cost of recording is chosen so that the replayed step has this duration, and a saving is its share of the replayed step
+times the step without the profiler; but recording does not slow down waiting for the loader, so this part of a saving
+is at most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`).
 """
 
 from __future__ import annotations

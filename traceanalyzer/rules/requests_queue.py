@@ -1,12 +1,12 @@
 """Requests of a server wait for each other at the device.
 
 What it detects:
-    A server of which several threads wait for the device at the same time: their waits take more time than the device
-    was recorded for, while it is busy for four fifths of that.
+    A server in which several threads wait for the device at the same time: their waits add up to more than the recorded
+    time of the device, and the device is busy for 80 % of that time.
 
 Why it matters:
-    The device is the limit. A request that comes in while others are in flight waits for theirs first: response time
-    grows with the number of requests, throughput does not.
+    The device is the limit. A request that arrives while others are in flight waits for them first: response time grows
+    with the number of requests, throughput does not.
 
 What to do:
     Make the device do more per launch (batch the requests that wait), give it less to do per request, or add devices.
@@ -16,8 +16,8 @@ How the saving is estimated:
     Not at all: a trace of single requests does not show how long a batch of them takes.
 
 When it is wrong:
-    A few requests in flight keep a device busy while the host prepares the next; that is what they are for. Waits that
-    poll, or that were not recorded, are not seen.
+    A few requests in flight are useful, because they keep the device busy while the host prepares the next one. Waits
+    that poll, or that were not recorded, are not seen.
 
 References:
     https://docs.pytorch.org/docs/stable/profiler.html
