@@ -103,16 +103,16 @@ def fires() -> TraceBuilder:
 
 
 def quiet() -> TraceBuilder:
-    """TODO: one that has not."""
+    """TODO: a program without the fault."""
     return training(1)
 
 
 def trap_another_kernel() -> TraceBuilder:
-    """TODO: one that looks as if it had."""
+    """TODO: a program without the fault that looks as if it had it."""
     return training(1000, kernel="other_kernel")
 '''
 
-TEST = '''"""{id}."""
+TEST = '''"""Tests of the rule `{id}`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
