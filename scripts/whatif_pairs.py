@@ -24,7 +24,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import model, selectors, variation
-from traceanalyzer.simulation.edits import Edit, Host, Scale, Unblock
+from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
@@ -94,12 +94,12 @@ def _speedups(before: Model, after: Model, rows: I64) -> list[Edit]:
     kept = np.isin(here, rows)
     here, label, ns = here[kept], label[kept], ns[kept]
     known = sorted(set(label.tolist()))
-    return [Scale(here[label == kind], other_ns[other == kind].sum() / ns[label == kind].sum()) for kind in known]
+    return [ScaleEdit(here[label == kind], other_ns[other == kind].sum() / ns[label == kind].sum()) for kind in known]
 
 
 def _one_speedup(before: Model, after: Model) -> list[Edit]:
     (rows, _, ns), (_, _, other_ns) = _classes(before), _classes(after)
-    return [Scale(rows, other_ns.sum() / ns.sum())]
+    return [ScaleEdit(rows, other_ns.sum() / ns.sum())]
 
 
 def _classes(found: Model) -> tuple[I64, Array, F64]:
@@ -150,7 +150,11 @@ def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list
         for thread, rows in _by_thread(gone.thread, np.arange(len(gone.thread)))
     )
     factor = comes / goes if goes else 0.0
-    return [Scale(gone.device, 0.0), Unblock(gone.calls), Host(gone.thread, gone.start_ns, gone.end_ns, factor)]
+    return [
+        ScaleEdit(gone.device, 0.0),
+        UnblockEdit(gone.calls),
+        HostEdit(gone.thread, gone.start_ns, gone.end_ns, factor),
+    ]
 
 
 def _by_thread(threads: Array, rows: I64) -> Iterator[tuple[int, I64]]:
@@ -166,7 +170,7 @@ def _outside(before: Context, after: Context) -> list[Edit]:
         for context, own in ((before, here), (after, there))
     ]
     factor = times[1] / times[0] if times[0] else 1.0
-    return [Host(np.full(len(found), thread), found.start, found.end, factor) for thread, found in here.items()]
+    return [HostEdit(np.full(len(found), thread), found.start, found.end, factor) for thread, found in here.items()]
 
 
 def _unnamed(context: Context) -> dict[int, Intervals]:

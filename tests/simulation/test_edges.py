@@ -8,7 +8,15 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import model, replay_error
-from traceanalyzer.simulation.edits import Drop, Host, Loader, Overlap, Relaunch, Scale, Unblock
+from traceanalyzer.simulation.edits import (
+    DropEdit,
+    HostEdit,
+    LoaderEdit,
+    OverlapEdit,
+    RelaunchEdit,
+    ScaleEdit,
+    UnblockEdit,
+)
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.model import Model
 
@@ -50,9 +58,9 @@ def test_a_simple_addition_has_the_edges_of_holistic_trace_analysis() -> None:
 
 def test_the_slower_of_launch_and_stream_decides() -> None:
     found = of(two_kernels())
-    assert saved(found, Scale(rows(found, "first"), 0.5)) == 0  # the host takes 93 anyway
+    assert saved(found, ScaleEdit(rows(found, "first"), 0.5)) == 0  # the host takes 93 anyway
     # 79 follows 72 by 7; 46 + 27 = 73 is when the launch arrives: 200 more on the first kernel push the end to 289
-    slower = Scale(rows(found, "first"), (30 + 200) / 30)
+    slower = ScaleEdit(rows(found, "first"), (30 + 200) / 30)
     assert saved(found, slower) == -(79 + 200 + 10 - 93)
 
 
@@ -71,10 +79,10 @@ def test_a_synchronization_returns_after_the_work_before_it() -> None:
     end = found.graph.host.held_by != NOTHING
     assert found.graph.host.time_ns[end].tolist() == [118_000]
     assert found.graph.host.delay_ns[end].tolist() == [3_000]
-    assert saved(found, Scale(rows(found, "kernel"), 0.5)) == 50
-    assert saved(found, Scale(rows(found, "kernel"), 0.5, 80_000)) == 20
-    assert saved(found, Unblock(np.arange(2))) == 168 - 115  # the step ends with its kernel
-    assert saved(found, Drop(rows(found, "kernel"))) >= 98
+    assert saved(found, ScaleEdit(rows(found, "kernel"), 0.5)) == 50
+    assert saved(found, ScaleEdit(rows(found, "kernel"), 0.5, 80_000)) == 20
+    assert saved(found, UnblockEdit(np.arange(2))) == 168 - 115  # the step ends with its kernel
+    assert saved(found, DropEdit(rows(found, "kernel"))) >= 98
 
 
 def test_a_call_that_frees_memory_waits_until_the_device_is_done() -> None:
@@ -94,7 +102,7 @@ def test_a_copy_of_pageable_memory_waits_for_itself() -> None:
     trace.memcpy("DtoH", 4096, 40, 60, at=10, call_dur=95)
     found = of(trace)
     assert found.graph.host.held_by[found.graph.host.is_end].tolist() == [0]
-    assert saved(found, Scale(np.array([0]), 0.5)) == 30
+    assert saved(found, ScaleEdit(np.array([0]), 0.5)) == 30
 
 
 def copied_behind_a_kernel(*, pinned: bool) -> TraceBuilder:
@@ -117,8 +125,9 @@ def test_a_copy_from_pageable_memory_waits_for_the_work_before_it() -> None:
     kernel = rows(found, "kernel")
     held = found.graph.host.held_by[found.graph.host.held_by != NOTHING]
     assert found.graph.device.row[held].tolist() == kernel.tolist()
-    assert saved(found, Scale(kernel, 0.5)) == 50  # the kernel ends at 65 instead of 115, and all that follows with it
-    assert saved(found, Unblock(np.arange(2))) == 200 - 140  # the step ends with its copy
+    # the kernel ends at 65 instead of 115, and all that follows with it
+    assert saved(found, ScaleEdit(kernel, 0.5)) == 50
+    assert saved(found, UnblockEdit(np.arange(2))) == 200 - 140  # the step ends with its copy
 
 
 def test_a_copy_from_pinned_memory_holds_nothing_up() -> None:
@@ -134,7 +143,7 @@ def test_an_unexplained_wait_keeps_its_duration_and_is_counted() -> None:
     trace.launch("cudaStreamSynchronize", 1_000, 4_000)
     found = of(trace)
     assert replay_error.analyze(found.context).unexplained_waits == 1
-    assert saved(found, Scale(np.array([0]), 0.0)) == 0
+    assert saved(found, ScaleEdit(np.array([0]), 0.0)) == 0
 
 
 def handed_over() -> TraceBuilder:
@@ -157,7 +166,7 @@ def test_a_thread_goes_on_after_the_call_of_another_one() -> None:
     assert host.time_ns[handed].tolist() == [420_000, 360_000]
     assert host.time_ns[host.held_by_point[handed]].tolist() == [365_000, 25_000]
     thread = int(host.thread[handed[1]])
-    backward = Host(np.array([thread]), np.array([100_000]), np.array([360_000]), 0.5)
+    backward = HostEdit(np.array([thread]), np.array([100_000]), np.array([360_000]), 0.5)
     assert saved(found, backward) == 130
 
 
@@ -188,7 +197,7 @@ def test_a_stream_waits_for_an_event_of_another_one() -> None:
     found = of(waiting_streams())
     assert found.graph.device.waits_for.tolist() == [NOTHING, 0]
     assert found.graph.device.wait_ns.tolist() == [0, 2_000]
-    assert saved(found, Scale(rows(found, "kernel"), 0.5)) == 100
+    assert saved(found, ScaleEdit(rows(found, "kernel"), 0.5)) == 100
 
 
 def test_without_a_call_that_waits_a_stream_waits_for_nothing() -> None:
@@ -204,7 +213,7 @@ def test_an_overlapped_collective_delays_only_the_end() -> None:
     trace.launch_kernel("after", 420, 100, at=10, call_dur=1)
     found = of(trace)
     collective = rows(found, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
-    assert saved(found, Overlap(collective)) == 100  # it still ends at 420, and what came after it much earlier
+    assert saved(found, OverlapEdit(collective)) == 100  # it still ends at 420, and what came after it much earlier
 
 
 def test_a_launch_that_loads_code_first_launches_at_its_end() -> None:
@@ -227,7 +236,7 @@ def test_graphs_have_one_launch_and_the_recorded_order() -> None:
     found = of(trace)
     assert (found.graph.device.launch >= 0).tolist() == [True, False, False]
     assert found.graph.device.gap_ns.tolist() == [0, 1_000, 1_000]
-    assert saved(found, Scale(rows(found, "second"), 0.5)) == 25
+    assert saved(found, ScaleEdit(rows(found, "second"), 0.5)) == 25
 
 
 def test_work_from_before_the_recording_is_an_input() -> None:
@@ -267,9 +276,9 @@ def loading(wait: int) -> TraceBuilder:
 
 def test_waits_for_the_loader_shrink_to_a_floor() -> None:
     found = of(loading(400))
-    assert saved(found, Loader(0)) == 400
-    assert saved(found, Loader(150_000)) == 250
-    assert saved(found, Loader(500_000)) == 0
+    assert saved(found, LoaderEdit(0)) == 400
+    assert saved(found, LoaderEdit(150_000)) == 250
+    assert saved(found, LoaderEdit(500_000)) == 0
 
 
 def test_one_launch_replaces_the_host_time_between_launches() -> None:
@@ -280,8 +289,8 @@ def test_one_launch_replaces_the_host_time_between_launches() -> None:
         trace.launch_kernel("kernel", at + 8, 2, at=at, call_dur=5)
     found = of(trace)
     everything = np.arange(5)
-    assert saved(found, Relaunch(everything, 0)) == 405  # from 100 to 505
-    assert saved(found, Relaunch(everything, 30_000)) == 375
+    assert saved(found, RelaunchEdit(everything, 0)) == 405  # from 100 to 505
+    assert saved(found, RelaunchEdit(everything, 30_000)) == 375
 
 
 def test_dropped_kernels_take_their_launches_and_operators_with_them() -> None:
@@ -293,4 +302,4 @@ def test_dropped_kernels_take_their_launches_and_operators_with_them() -> None:
     trace.launch_kernel("kernel", 218, 2, at=210, call_dur=5)
     trace.launch_kernel("other", 238, 2, at=230, call_dur=5)
     found = of(trace)
-    assert saved(found, Drop(rows(found, "kernel"))) == 60 + 5
+    assert saved(found, DropEdit(rows(found, "kernel"))) == 60 + 5

@@ -11,7 +11,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import model
-from traceanalyzer.simulation.edits import Drop, Edit, Host, Scale, Unblock
+from traceanalyzer.simulation.edits import DropEdit, Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
 
 KERNEL = np.array([0])
@@ -36,11 +36,11 @@ def saved(found: Model, edits: tuple[Edit, ...]) -> float:
 @pytest.mark.parametrize(
     ("edits", "expected"),
     [
-        ((Scale(KERNEL, 0.5), Scale(KERNEL, 0.5)), 75),
-        ((Scale(KERNEL, 0.5, 80_000), Scale(KERNEL, 0.5, 60_000)), 20),
-        ((Scale(KERNEL, 0.5, np.array([70_000])), Scale(KERNEL, 1.0)), 30),
-        ((Scale(KERNEL, 2.0), Scale(KERNEL, 0.5)), 0),
-        ((Scale(KERNEL, 3.0), Unblock(np.array([1]))), 168 - 315),
+        ((ScaleEdit(KERNEL, 0.5), ScaleEdit(KERNEL, 0.5)), 75),
+        ((ScaleEdit(KERNEL, 0.5, 80_000), ScaleEdit(KERNEL, 0.5, 60_000)), 20),
+        ((ScaleEdit(KERNEL, 0.5, np.array([70_000])), ScaleEdit(KERNEL, 1.0)), 30),
+        ((ScaleEdit(KERNEL, 2.0), ScaleEdit(KERNEL, 0.5)), 0),
+        ((ScaleEdit(KERNEL, 3.0), UnblockEdit(np.array([1]))), 168 - 315),
     ],
     ids=["factors", "floors", "a floor for each row", "back and forth", "an end without a wait"],
 )
@@ -51,14 +51,14 @@ def test_edits_that_meet_do_the_same_in_any_order(edits: tuple[Edit, ...], expec
 
 def test_what_is_dropped_is_not_scaled() -> None:
     found = of_one_kernel()
-    assert saved(found, (Drop(KERNEL), Scale(KERNEL, 100.0))) == saved(found, (Drop(KERNEL),)) >= 98
+    assert saved(found, (DropEdit(KERNEL), ScaleEdit(KERNEL, 100.0))) == saved(found, (DropEdit(KERNEL),)) >= 98
 
 
 def test_host_time_is_scaled_where_it_lies_and_a_wait_is_none() -> None:
     """The last 48 of the host become 24; a wait that lies in an interval does not depend on the host."""
     found = of_one_kernel()
     thread = found.context.host.tree.thread[:1].astype(np.int64)
-    after = Host(thread, np.array([120_000]), np.array([168_000]), 0.5)
-    wait = Host(thread, np.array([30_000]), np.array([110_000]), 0.5)
+    after = HostEdit(thread, np.array([120_000]), np.array([168_000]), 0.5)
+    wait = HostEdit(thread, np.array([30_000]), np.array([110_000]), 0.5)
     assert saved(found, (after,)) == pytest.approx(24, abs=0.01)
     assert saved(found, (wait,)) == 0

@@ -11,16 +11,16 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.sums import members, sum_by
 from traceanalyzer.simulation import stand_ins
 from traceanalyzer.simulation.edits import (
-    Bandwidth,
-    Drop,
+    BandwidthEdit,
+    DropEdit,
     Edits,
     Gathered,
-    Host,
+    HostEdit,
     HostTimes,
-    Loader,
-    Overlap,
-    Relaunch,
-    Scale,
+    LoaderEdit,
+    OverlapEdit,
+    RelaunchEdit,
+    ScaleEdit,
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.trace.distinct import ascending, distinct
@@ -58,25 +58,25 @@ def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathere
     """Add one edit to `gathered`."""
     host = graph.host
     match edit:
-        case Loader(floor, factor):
+        case LoaderEdit(floor, factor):
             known = [each for each in (floor, gathered.loader_floor_ns) if each is not None]
             gathered.loader_floor_ns = min(known, default=None)
             gathered.loader_factor *= factor
-        case Scale(rows, factor, floor):
+        case ScaleEdit(rows, factor, floor):
             gathered.device_factor[_events(context, graph.device, rows)] *= factor
             if isinstance(floor, np.ndarray) or floor:
                 floors = np.zeros(len(context.trace.device), np.int64)
                 floors[rows] = floor
                 gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floors[graph.device.row])
-        case Bandwidth(rows, factor):
+        case BandwidthEdit(rows, factor):
             gathered.device_factor[_events(context, graph.device, rows)] *= factor
-        case Overlap(rows):
+        case OverlapEdit(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
-        case Host(thread, start, end, factor):
+        case HostEdit(thread, start, end, factor):
             gathered.host_times.append((*stand_ins.of_times(context, host.thread, thread, start, end), factor))
-        case Relaunch(rows, cost):
+        case RelaunchEdit(rows, cost):
             _relaunch(context, marks_ns, graph, rows, cost, gathered)
-        case Drop(rows):
+        case DropEdit(rows):
             _drop(context, graph, rows, gathered)
         case _:
             gathered.unblocked |= _ends(context, host, edit.rows)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ import numpy as np
 from traceanalyzer.trace.table import I64
 
 
-class Loader(msgspec.Struct, frozen=True):
+class LoaderEdit(msgspec.Struct, frozen=True):
     """Shorten waits for the loader: all by a factor, and then to at most a given time each."""
 
     floor_ns: int | None = None
@@ -25,7 +25,7 @@ class Loader(msgspec.Struct, frozen=True):
     """Ratio of new to old time, 0 to 1."""
 
 
-class Scale(msgspec.Struct, frozen=True):
+class ScaleEdit(msgspec.Struct, frozen=True):
     """Shorten or lengthen device events."""
 
     rows: I64
@@ -36,21 +36,21 @@ class Scale(msgspec.Struct, frozen=True):
     """Least duration after the change: one number, or one for each row. Events that are already shorter are kept."""
 
 
-class Drop(msgspec.Struct, frozen=True):
+class DropEdit(msgspec.Struct, frozen=True):
     """Remove device events, with their launches and the operators that only launch them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-class Unblock(msgspec.Struct, frozen=True):
+class UnblockEdit(msgspec.Struct, frozen=True):
     """Calls no longer wait for the device; the time of the call itself is kept."""
 
     rows: I64
     """Rows of the launch table."""
 
 
-class Host(msgspec.Struct, frozen=True):
+class HostEdit(msgspec.Struct, frozen=True):
     """Shorten or lengthen host time. Intervals of one thread must not overlap."""
 
     thread: I64
@@ -61,7 +61,7 @@ class Host(msgspec.Struct, frozen=True):
     """Ratio of new to old time, 0 or more."""
 
 
-class Relaunch(msgspec.Struct, frozen=True):
+class RelaunchEdit(msgspec.Struct, frozen=True):
     """Replace many launches by one, as in a CUDA graph: no host time passes between first and last launch of a step."""
 
     rows: I64
@@ -70,14 +70,14 @@ class Relaunch(msgspec.Struct, frozen=True):
     """Host time of the one launch in each step; limited to the time that is saved."""
 
 
-class Overlap(msgspec.Struct, frozen=True):
+class OverlapEdit(msgspec.Struct, frozen=True):
     """Overlap collectives with computation; only the end of the step waits for them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-class Bandwidth(msgspec.Struct, frozen=True):
+class BandwidthEdit(msgspec.Struct, frozen=True):
     """Change the transfer rate of collectives; in a trace of one rank, durations include waiting for other ranks."""
 
     rows: I64
@@ -86,7 +86,7 @@ class Bandwidth(msgspec.Struct, frozen=True):
     """Ratio of new to old duration, 0 or more."""
 
 
-Edit = Loader | Scale | Drop | Unblock | Host | Relaunch | Overlap | Bandwidth
+Edit = LoaderEdit | ScaleEdit | DropEdit | UnblockEdit | HostEdit | RelaunchEdit | OverlapEdit | BandwidthEdit
 Edits = Sequence[Edit]
 
 HostTimes = tuple[I64, I64, I64, float]
