@@ -23,9 +23,10 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.simulation import model, selectors, variation
+from traceanalyzer.simulation import model, variation
 from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I64, Array, entries
@@ -132,13 +133,13 @@ def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
     return np.concatenate(found)
 
 
-def _gone(before: Context, after: Context) -> selectors.Selected:
+def _gone(before: Context, after: Context) -> Selected:
     """Calls that the second recording does not have, with what they launch."""
     nodes = np.sort(_surplus(_outermost(before), _outermost(after)))
-    return selectors.of_nodes(before, "", nodes) or selectors.Selected("operator", "")
+    return of_nodes(before, "", nodes) or Selected("operator", "")
 
 
-def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list[Edit]:
+def _replaced(before: Context, after: Context, gone: Selected) -> list[Edit]:
     """Calls that went away leave no device work; new ones of the second recording take their place on the host."""
     new = _surplus(_outermost(after), _outermost(before))
     tree = after.host.tree

@@ -20,7 +20,7 @@ from traceanalyzer.simulation import edits, selectors
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.loading import LoaderTime
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -204,7 +204,7 @@ class Resolver:
                 return selectors.waiting_calls(self._context, rest)
             if kind == "operator" and "|" in rest:
                 name, _, shapes = rest.partition("|")
-                return selectors.of_nodes(self._context, name, self._with_shapes(name, shapes))
+                return of_nodes(self._context, name, self._with_shapes(name, shapes))
             return selectors.select(self._context, key)
         except UsageError:
             return None

@@ -179,10 +179,10 @@ def _change(late: LateRank, found: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
     if found.is_on_host:
-        times = _of_steps(late, found)
+        times = _late_rank.wait_by_step(late, found)
         saved = min(*times, late.gap_ns), max(times)
         return TimeSaved("host", saved, _ON_HOST_BASIS(), claims={"communication:waiting": saved[1]})
-    interval = _varied(interval, _of_steps(late, found))
+    interval = _varied(interval, _late_rank.wait_by_step(late, found))
     one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
     basis = one() if late.gap_ns > 0 else two()
     return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
@@ -197,18 +197,8 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
 
 def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
     """Whether the rank is about equally late in all steps, and there are enough of them."""
-    least = min(*_of_steps(late, found), late.gap_ns)
+    least = min(*_late_rank.wait_by_step(late, found), late.gap_ns)
     return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
-
-
-def _of_steps(late: LateRank, found: Ranks) -> list[float]:
-    """Waiting for the rank in each step, mean over the others."""
-    others = len(found.ranks) / (len(found.ranks) - 1)
-    return [
-        (step.caused_ns or 0.0) * others if step.waited_for == late.row.rank else 0.0
-        for step in found.steps
-        if step.wait_ns is not None
-    ]
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:

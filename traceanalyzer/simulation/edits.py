@@ -8,10 +8,8 @@ removes causes never makes a replay longer, alone or together with others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from traceanalyzer.trace.table import I64
 
@@ -88,44 +86,3 @@ class BandwidthEdit(msgspec.Struct, frozen=True):
 
 Edit = LoaderEdit | ScaleEdit | DropEdit | UnblockEdit | HostEdit | RelaunchEdit | OverlapEdit | BandwidthEdit
 Edits = Sequence[Edit]
-
-HostTimes = tuple[I64, I64, I64, float]
-"""Thread, start and end of host intervals, and their common factor."""
-
-
-@dataclass
-class Gathered:
-    """All edits of a replay combined, by point and by device event of its graph."""
-
-    points: int
-    events: int
-    loader_floor_ns: int | None = None
-    """Longest wait for the loader in ns; None for no limit."""
-    loader_factor: float = 1.0
-    """Factor of each wait for the loader."""
-    host_times: list[HostTimes] = field(default_factory=list)
-    """Host intervals with their factors."""
-    host_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
-    """Factor of the host time before each point."""
-    delay_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
-    """Factor of the host time between each point and the point of another thread that it continues after."""
-    added_ns: I64 = field(init=False)
-    """Additional host time before each point, in place of removed time."""
-    unblocked: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Mask of the points that no longer wait for a device event."""
-    device_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
-    device_floor_ns: I64 = field(init=False)
-    dropped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Mask of the device events to remove."""
-    overlapped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Mask of the device events to move to separate streams."""
-
-    def __post_init__(self) -> None:
-        self.host_factor = np.ones(self.points)
-        self.delay_factor = np.ones(self.points)
-        self.added_ns = np.zeros(self.points, np.int64)
-        self.unblocked = np.zeros(self.points, np.bool_)
-        self.device_factor = np.ones(self.events)
-        self.device_floor_ns = np.zeros(self.events, np.int64)
-        self.dropped = np.zeros(self.events, np.bool_)
-        self.overlapped = np.zeros(self.events, np.bool_)

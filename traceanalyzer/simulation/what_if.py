@@ -26,7 +26,7 @@ from traceanalyzer.simulation import critical_path, edits, loading, model, repla
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
-from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.simulation.selected import Selected
 from traceanalyzer.trace.tables import Category
 
 SCHEMA_VERSION = 1
