@@ -53,3 +53,13 @@ def wait_by_step(late: LateRank, found: Ranks) -> list[float]:
 def _over_others(found: Ranks) -> float:
     """Factor from a mean over all ranks to the mean over the ranks that wait for one of them."""
     return len(found.ranks) / (len(found.ranks) - 1)
+
+
+def usual_waits(late: LateRank, found: Ranks) -> list[float]:
+    """Time in ns per step for which the others wait for the rank, ascending, without a tenth of the steps at either end.
+
+    The more steps are recorded, the more likely one of them is disturbed.
+    """
+    times = sorted(wait_by_step(late, found))
+    left_out = len(times) // 10
+    return times[left_out : len(times) - left_out]
