@@ -164,8 +164,11 @@ def _agreement(runs: Mapping[str, Sequence[Score]]) -> str:
     wall = [_apart(row.measured[1] / rows[0].row.before.step_ms for row in rows) for rows in same.values()]
     widest = sorted(same, key=lambda key: -apart[key])[:8]
     cells = [
-        (*key, *("{1:.0%} ({0:.0%} to {2:.0%})".format(*row.undisturbed_shares) for row in same[key]))
-        + tuple("{1:.2f} ms ({0:.2f} to {2:.2f})".format(*row.measured) for row in same[key])
+        (
+            *key,
+            *("{1:.0%} ({0:.0%} to {2:.0%})".format(*row.undisturbed_shares) for row in same[key]),
+            *("{1:.2f} ms ({0:.2f} to {2:.2f})".format(*row.measured) for row in same[key]),
+        )
         for key in widest
     ]
     text = (

@@ -12,9 +12,9 @@ from tests.rules.situations.comm_straggler import (
     fires,
     fires_for_the_cause,
     fires_over_gloo,
-    over_gloo,
     fires_without_numbers,
     meeting,
+    over_gloo,
     trap_somebody_else_each_time,
 )
 from tests.rules.situations.dataloader_bound import fires_in_a_table

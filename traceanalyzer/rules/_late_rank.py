@@ -56,7 +56,7 @@ def _over_others(found: Ranks) -> float:
 
 
 def usual_waits(late: LateRank, found: Ranks) -> list[float]:
-    """Time in ns per step for which the others wait for the rank, ascending, without a tenth of the steps at either end.
+    """How long each other rank waits for the late rank, by step, ascending, without a tenth of the steps at either end.
 
     The more steps are recorded, the more likely one of them is disturbed.
     """

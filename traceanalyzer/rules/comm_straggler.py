@@ -280,8 +280,8 @@ RULE = Rule(
             "host_least",
             0.5,
             "share",
-            "waiting for the rank in the step with least of it, outliers aside, over the mean, where collectives run on "
-            "the CPU",
+            "waiting for the rank in the step with least of it, outliers aside, over the mean, where collectives run "
+            "on the CPU",
             "own choice: ranks that share cores take turns in being late, by times that vary far more",
         ),
     ),

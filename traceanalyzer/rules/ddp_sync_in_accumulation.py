@@ -56,9 +56,9 @@ _BASIS = Text(
 )
 _BASIS_HOST = Text(
     "ddp-sync-in-accumulation-basis-cpu",
-    "at most {most:number} times the all-reduces of all passes but the last one and copying gradients for them, because "
-    "their threads take cores from the program as well; at least {least:share} of their exposed part, because waiting "
-    "for other ranks may move to the last pass",
+    "at most {most:number} times the all-reduces of all passes but the last one and copying gradients for them, "
+    "because their threads take cores from the program as well; at least {least:share} of their exposed part, because "
+    "waiting for other ranks may move to the last pass",
 )
 _SUMMARY_HOST = Text(
     "ddp-sync-in-accumulation-summary-host",
