@@ -58,8 +58,8 @@ run were inside, with a median width of 64 %.
 many steps were recorded (`--record 24`) and seven turns timed (`--rounds 7`), because an interval also covers how much
 steps vary, and of more steps that is known better. After it two upper ends rose, which were outside in most of the
 three runs at the same size: casts (1.3 to 1.4 times) and exchanges within an accumulation (1 to 1.15 times). With them
-47 of 58 medians are inside, judged by the whole traces of the third run, and 39 of 48 (81 %) where the fault can be told
-from noise."""
+47 of 58 medians are inside, judged by the whole traces of the third run, and 39 of 48 (81 %) where the fault can be
+told from noise."""
 
 PLANTED = """## The training with planted faults
 
