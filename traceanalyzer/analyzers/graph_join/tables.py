@@ -1,4 +1,4 @@
-"""Where does the time of graphs go: which operators, inputs, modules and lines put their kernels into the capture?
+"""Where does the time of graphs go: which operators, inputs, modules and lines launched their kernels in the capture?
 
 The figures of `operators`, `modules` and `python_lines`, of the joined trace. A call counts once for each launch of its
 graph. Times on the host are left out: in a replay the host does not run these calls.

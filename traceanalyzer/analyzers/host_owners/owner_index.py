@@ -1,4 +1,4 @@
-"""Who owns each moment of the host: the owners of a trace, by number.
+"""Which owner does each moment of a host thread belong to? The owners of a trace, by number.
 
 For other analyses and exports:
 
@@ -55,7 +55,7 @@ class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
     def slice_at(self, thread: Array, times: I64) -> I64:
         """For each moment of a thread, the innermost slice that owns it, as a position in the tree; -1 for none.
 
-        What autograd's thread does before or after it is critical belongs to its own slices, if there are any.
+        Work of autograd's thread outside of its critical time belongs to its own slices, if there are any.
         """
         return self.nested.tree.innermost(thread.astype(np.int32), times)
 
