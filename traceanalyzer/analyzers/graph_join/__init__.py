@@ -79,7 +79,7 @@ class GraphJoin(msgspec.Struct, frozen=True):
 
 
 class CaptureFile(msgspec.Struct, frozen=True):
-    """A candidate recording."""
+    """A candidate recording and its content."""
 
     name: str
     content: Trace | Message
