@@ -42,11 +42,11 @@ class PauseOwner(msgspec.Struct, frozen=True):
     name: str
     """Name of the owner, as in `host_owners`."""
     role: str | None
-    """What the work is for; null if no name tells."""
+    """What the work is for; null if no name shows it."""
     file: str | None
-    """File of the function; null where no stack tells."""
+    """File of the function; null if no stack shows it."""
     line: int | None
-    """Line of the function; null where no stack tells."""
+    """Line of the function; null if no stack shows it."""
     time_ns: int
     """Time of this owner in the pauses, in ns."""
     start_ns: int
@@ -69,7 +69,7 @@ class HostPauses(msgspec.Struct, frozen=True):
     longest_start_ns: int
     """Its start in ns since the first event."""
     after: str | None
-    """Name of the last operator or range before the longest one in its step; null where none is."""
+    """Name of the last operator or range before the longest one in its step; null if there is none."""
     owners: tuple[PauseOwner, ...]
     """Owners of the time, those with most first, at most five; empty if unknown."""
 

@@ -112,7 +112,7 @@ class Budget(msgspec.Struct, frozen=True):
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
         """Least and greatest time by which a change makes a step shorter.
 
-        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there.
+        A table does not show overlap, so time of a resource that is not critical saves nothing there.
         """
         low, high = direct or change.direct
         if self.is_estimate:

@@ -34,7 +34,7 @@ class CapturedGraph(msgspec.Struct, frozen=True, eq=False):
     mark: StepMark | None
     """The content of the framework's mark around the capture: the batch of the graph."""
     label: str
-    """Name of this mark; empty where there is none."""
+    """Name of this mark; empty if there is none."""
 
 
 def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:

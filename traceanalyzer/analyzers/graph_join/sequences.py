@@ -52,7 +52,7 @@ class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
     caller: I64
     """Code of the name of the operator around the call, or of the line that made it, or -1."""
     shapes: I64
-    """Code of the input shapes of the operator around the call; -1 where there is none."""
+    """Code of the input shapes of the operator around the call; -1 if there is none."""
     key: I64
     """Number of caller, inputs and index among the caller's calls: equal keys should run equal kernels. -1 if
     unknown."""

@@ -237,7 +237,7 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
     """The costs of each owner on one thread in the steps that count.
 
     Returns:
-        Time in ns without owners inside, shape (owners,), and device time in ns of what was launched, shape
+        Time in ns without owners inside, shape (owners,), and device time in ns of the work launched, shape
         (owners + 1,), of which the last entry is that of launches without an owner.
     """
     index, launches = context.once(owner_index), context.trace.launches

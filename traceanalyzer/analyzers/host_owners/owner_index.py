@@ -36,7 +36,7 @@ class OwnerTimeline(msgspec.Struct, frozen=True):
     thread: I64
     """The critical thread."""
     owner: I64
-    """Number of the owner; -1 where none is known."""
+    """Number of the owner; -1 if none is known."""
 
 
 class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
@@ -49,7 +49,7 @@ class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
     """Number of the owner of each slice of the tree."""
 
     def at(self, thread: Array, times: I64) -> I64:
-        """For each moment of a thread, the number of its owner; -1 where none is known."""
+        """For each moment of a thread, the number of its owner; -1 if none is known."""
         return entries(self.owner, self.slice_at(thread, times), NO_PARENT)
 
     def slice_at(self, thread: Array, times: I64) -> I64:

@@ -89,8 +89,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Share of the device time (0 to 1) that is neither in printed kernels, copies and fills nor in printed operators
     (row_limit); null without a total."""
     annotations_in_total: bool | None
-    """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; null where
-    it cannot be told."""
+    """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; null if
+    unknown."""
     operators: tuple[Hot, ...]
     """Operators, the most device time first (host time where there is no device)."""
     kernels: tuple[Hot, ...]
@@ -103,7 +103,7 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Id of the first run before it that has mostly the same rows and about the same totals; null where none has."""
     batch_size: int | None = None
     """Length of the first axis that all tensors of three and more axes have in common, if they are not operands of
-    batched products only; null where there is none, or where no table has shapes."""
+    batched products only; null if there is none, or where no table has shapes."""
     totals_from_shares: bool = False
     """Whether a total is not printed, and was calculated from the time and the share of a row."""
     startup_ns: int | None = None
