@@ -10,7 +10,7 @@ SAMPLED = "torch/distributions/distribution.py(280): _validate_sample"
 ENVIRONMENT = "envs/point_env.py(4): step"
 
 
-def check(host: Host, frame: str = MADE, *, operators: int = 3, reads: bool = True) -> None:
+def validate(host: Host, frame: str = MADE, *, operators: int = 3, reads: bool = True) -> None:
     """A check of 3 us in Python, operators of 5 us, and a reading of 4 us in two operators."""
     with host.frame(frame, before=3, after=0):
         for _ in range(operators):
@@ -37,7 +37,7 @@ def acting(
             for _ in range(10):
                 host.leaf("aten::addmm", 50)
                 for _ in range(checks):
-                    check(host, frame, reads=reads)
+                    validate(host, frame, reads=reads)
                 for _ in range(readings):
                     with host.op("aten::item", 1, 0):
                         host.leaf("aten::_local_scalar_dense", 2)
@@ -56,7 +56,7 @@ def with_gpu(checks: int) -> TraceBuilder:
             with host.op("aten::mm"):
                 host.launch(Work("gemm", 500), stream)
             for _ in range(checks):
-                check(host)
+                validate(host)
             host.wait(stream)
     return finish(trace)
 
