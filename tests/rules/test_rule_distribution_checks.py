@@ -8,7 +8,14 @@ import pytest
 
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires_in_a_table
-from tests.rules.situations.distribution_checks import SAMPLED, acting, fires, fires_with_a_gpu
+from tests.rules.situations.distribution_checks import (
+    MADE,
+    SAMPLED,
+    acting,
+    fires,
+    fires_with_a_gpu,
+    fires_with_a_gpu_without_frames,
+)
 from traceanalyzer.analyzers.distribution_checks import DistributionChecks
 from traceanalyzer.rules.distribution_checks import RULE as DEFINED
 
@@ -39,18 +46,23 @@ def test_with_a_gpu_nothing_is_promised() -> None:
     (finding,) = findings(fires_with_a_gpu(), RULE)
     assert (finding.severity, finding.saving) == ("low", None)
     assert "12 times per step" in finding.summary.text
+    assert finding.confidence == "A"
+    (finding,) = findings(fires_with_a_gpu_without_frames(), RULE)
+    assert [(place.name, place.value) for place in finding.evidence[0].where] == [("aten::_is_all_true", 36)]
+    assert finding.confidence == "B"
 
 
 def test_says_what_is_missing() -> None:
-    assert "no Python frames show" in (skipped(acting(0, environment=None), RULE) or "")
+    assert "nothing shows checks" in (skipped(acting(0, environment=None), RULE) or "")
+    assert "record with stacks" in (skipped(acting(2, frame="policy.py(46): act"), RULE) or "")
     assert skipped(fires_in_a_table(), RULE)
 
 
-def test_checks_are_no_readings_of_the_program() -> None:
-    """Six checks and one reading for each action are a run of seven, but for the frames."""
-    assert findings(acting(6), READ) == []
-    (finding,) = findings(acting(6, frame="policy.py(46): check"), READ)
-    assert finding.summary.params["calls"] == 70
+@pytest.mark.parametrize("frame", [MADE, "policy.py(46): act"])
+def test_checks_are_no_readings_of_the_program(frame: str) -> None:
+    """Six checks and a reading for each action are no run of seven readings, which would be told."""
+    assert findings(acting(6, frame=frame), READ) == []
+    assert findings(acting(0, readings=7), READ)[0].summary.params["calls"] == 70
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 `torch.distributions` checks parameters when a distribution is made, and samples when their probability is asked for. To
 raise an error it must read the result, one value for each check. An environment of reinforcement learning needs the
-values of actions as numbers, too, but these cannot be left out. Frames of Python show both.
+values of actions as numbers, too, but these cannot be left out. Frames of Python show both. Without frames, checks show
+in `aten::_is_all_true` whose result is read at once: hardly anything else calls it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NONE = Text(
-    "skip-no-distribution-checks", "no Python frames show checks of distributions or environments in the typical steps"
+    "skip-no-distribution-checks", "nothing shows checks of distributions or environments in the typical steps"
 )
 READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 """Operators that read a value of a tensor in Python."""
@@ -34,6 +35,9 @@ _FOLDER = r"(?:^|[/\\])(?:\w+_)?env(?:s|ironments?)?[/\\][^/\\]+"
 _FILE = r"(?:^|[/\\])(?:\w+_)?env(?:s|ironments?)?(?:_\w+)?\.py"
 _ENVIRONMENT = re.compile(rf"(?:{_PACKAGES}[^:]+|{_FOLDER}|{_FILE})\(\d+\): _?step(?:_wait|_async)?$", re.ASCII)
 """Functions that step an environment, by the folder or the file of the function, or by the package."""
+_ALL_TRUE, _READ = "aten::_is_all_true", "aten::is_nonzero"
+_AT_ONCE_NS = 50_000
+"""Time from the end of the one to the start of the other at most (own choice: Python does nothing between them)."""
 _LINES = 5
 
 
@@ -53,14 +57,16 @@ class DistributionChecks(msgspec.Struct, frozen=True):
 
     steps: int
     """Number of typical steps."""
+    by_frames: bool
+    """Whether Python frames show the checks; else operators do, and only what reads their results is known."""
     checks: int
     """Checks of parameters or samples that read a value."""
     time_ns: int
-    """Time of these checks in ns."""
+    """Time of these checks in ns; without frames that of reading their results."""
     operators: int
     """Operators that were recorded in them."""
     lines: tuple[CheckingLine, ...]
-    """Where they are asked for, those that take longest first, at most five."""
+    """Where they are asked for, those that take longest first, at most five; empty without frames."""
     environment: str | None
     """The function that steps an environment, the most frequent one; null where no frame shows any."""
     environment_steps: int
@@ -83,7 +89,7 @@ class CheckFrames(msgspec.Struct, frozen=True):
 def missing(context: Context) -> Message | None:
     """Why there is nothing to say, or None."""
     has_any = len(_in_steps(context, context.once(check_frames).rows)) or len(_environments(context))
-    return None if has_any else _NONE()
+    return None if has_any or len(_pairs_in_steps(context)) else _NONE()
 
 
 def analyze(context: Context) -> DistributionChecks:
@@ -96,15 +102,19 @@ def analyze(context: Context) -> DistributionChecks:
         counts = count_by(kind, len(first))
         most = int(np.argmax(counts))
         environment, calls = names[frames.name[stepping[first[most]]]], int(counts[most])
-    times = Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
-    host = context.trace.host
+    pairs = _pairs_in_steps(context)
+    host, by_frames = context.trace.host, len(rows) > 0 or not len(pairs)
+    start, end = frames.start_ns[rows], frames.end_ns[rows]
+    if not by_frames:
+        start, end = host.start_ns[pairs[:, 0]], host.end_ns[pairs[:, 1]]
     operators = np.flatnonzero(host.category == Category.OPERATOR)
     inside = CheckFrames(rows).contain(context, host.thread[operators], host.start_ns[operators])
     return DistributionChecks(
         steps=len(program_steps(context).typical),
-        checks=len(rows),
-        time_ns=times.length,
-        operators=int(inside.sum()),
+        by_frames=by_frames,
+        checks=len(start),
+        time_ns=Intervals.union(start, end).length,
+        operators=int(inside.sum()) if by_frames else 2 * len(start),
         lines=_lines(context, rows),
         environment=environment,
         environment_steps=calls,
@@ -120,6 +130,25 @@ def check_frames(context: Context) -> CheckFrames:
     reads = np.flatnonzero(trace.names.where(READING.__contains__)[trace.host.name])
     around = innermost(trace.frames, rows, trace.host.thread[reads], trace.host.start_ns[reads])
     return CheckFrames(np.unique(around[around != NO_PARENT]).astype(np.int64))
+
+
+def checks_without_frames(context: Context) -> I64:
+    """Rows of the host table that find out whether all values are valid, and that read it; shape (checks, 2)."""
+    names, host = context.trace.names, context.trace.host
+    codes = names.code(_ALL_TRUE), names.code(_READ)
+    rows = np.flatnonzero(np.isin(host.name, codes)) if min(codes) >= 0 else np.empty(0, np.int64)
+    rows = rows[np.argsort(host.thread[rows], kind="stable")]
+    before, after = rows[:-1], rows[1:]
+    pause = host.start_ns[after] - host.end_ns[before]
+    is_pair = (host.name[before] == codes[0]) & (host.name[after] == codes[1])
+    is_pair &= (host.thread[before] == host.thread[after]) & (pause >= 0) & (pause <= _AT_ONCE_NS)
+    return np.column_stack((before[is_pair], after[is_pair]))
+
+
+def _pairs_in_steps(context: Context) -> I64:
+    pairs = context.once(checks_without_frames)
+    found: I64 = pairs[program_steps(context).typical.at(context.trace.host.start_ns[pairs[:, 0]]) >= 0]
+    return found
 
 
 def _is_check(name: str) -> bool:

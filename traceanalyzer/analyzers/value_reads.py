@@ -17,7 +17,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.distribution_checks import READING, check_frames
+from traceanalyzer.analyzers.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import marks
@@ -130,6 +130,7 @@ def value_runs(context: Context) -> ValueRuns:
     printing = names.where(_PRINTING.__contains__)[host.name[nodes]]
     thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
     reads &= ~context.once(check_frames).contain(context, thread, start)
+    reads &= ~np.isin(host.row[nodes], context.once(checks_without_frames)[:, 1])
     at = np.flatnonzero(reads)
     if len(at) < _FEWEST:
         none = np.empty(0, np.int64)

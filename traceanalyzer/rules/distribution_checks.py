@@ -2,7 +2,8 @@
 
 What it detects:
     Python frames of `torch/distributions/distribution.py` in which a value of a tensor is read: without a GPU, if they
-    take more than three percent of the step; with one, ten or more per step.
+    take more than three percent of the step; with one, ten or more per step. With a GPU, `aten::_is_all_true` whose
+    result is read at once is enough, which hardly anything else calls.
 
 Why it matters:
     Each distribution that is made checks its parameters, and each `log_prob` checks its samples, with a handful of
@@ -34,7 +35,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _host_work
 from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST, _MOST = 0.5, 2.0
@@ -46,19 +47,28 @@ _BASIS = Text(
     "at least half of the time of the checks without what recording their operators cost, at most twice that time, "
     "because recording Python frames slows them and the rest of the step down",
 )
+_NO_FRAMES = Text(
+    "distribution-checks-no-frames",
+    "operators show checks of distributions, but no Python frames show what these take: record with stacks",
+)
 _NO_TABLE = Text("distribution-checks-no-table", "a printed table has no Python frames")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("distribution_checks", DistributionChecks)
     calls, time = found.checks / max(1, found.steps), found.time_ns / max(1, found.steps)
-    where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in found.lines)
+    where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in found.lines) or (
+        CodePlace("operator", "aten::_is_all_true", value=found.checks, unit="count"),
+    )
     params = {"calls": calls, "time": time, "step": facts.step_ns}
     if facts.resources.gpu_ns is not None:
         if calls >= limits["calls_per_step"]:
             evidence = Evidence(_CALLS(), calls, limits["calls_per_step"], "number", where)
-            yield Draft((evidence,), params=params, severity="low", summary=_SUMMARY_GPU)
+            confidence = "A" if found.by_frames else "B"
+            yield Draft((evidence,), params=params, severity="low", confidence=confidence, summary=_SUMMARY_GPU)
         return
+    if not found.by_frames:
+        raise Missing(_NO_FRAMES())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return

@@ -10,11 +10,12 @@ SAMPLED = "torch/distributions/distribution.py(280): _validate_sample"
 ENVIRONMENT = "envs/point_env.py(4): step"
 
 
-def validate(host: Host, frame: str = MADE, *, operators: int = 3, reads: bool = True) -> None:
+def validate(host: Host, frame: str = MADE, *, operators: int = 2, reads: bool = True) -> None:
     """A check of 3 us in Python, operators of 5 us, and a reading of 4 us in two operators."""
     with host.frame(frame, before=3, after=0):
         for _ in range(operators):
             host.leaf("aten::ge", 5)
+        host.leaf("aten::_is_all_true", 5)
         if reads:
             with host.op("aten::is_nonzero", 1, 0):
                 host.leaf("aten::_local_scalar_dense", 3)
@@ -47,7 +48,7 @@ def acting(
     return finish(trace)
 
 
-def with_gpu(checks: int) -> TraceBuilder:
+def with_gpu(checks: int, frame: str = MADE) -> TraceBuilder:
     """Three steps with a kernel of 500 us, behind which the program makes distributions."""
     trace = TraceBuilder()
     host, stream = Host(trace, at=10), Stream()
@@ -56,7 +57,7 @@ def with_gpu(checks: int) -> TraceBuilder:
             with host.op("aten::mm"):
                 host.launch(Work("gemm", 500), stream)
             for _ in range(checks):
-                validate(host)
+                validate(host, frame)
             host.wait(stream)
     return finish(trace)
 
@@ -69,6 +70,11 @@ def fires() -> TraceBuilder:
 def fires_with_a_gpu() -> TraceBuilder:
     """Twelve checks in each step."""
     return with_gpu(12)
+
+
+def fires_with_a_gpu_without_frames() -> TraceBuilder:
+    """Twelve checks that only operators show."""
+    return with_gpu(12, "train.py(30): act")
 
 
 def quiet() -> TraceBuilder:
@@ -89,3 +95,20 @@ def trap_a_function_of_the_program() -> TraceBuilder:
 def trap_a_few_with_a_gpu() -> TraceBuilder:
     """A training that makes four distributions per step."""
     return with_gpu(4)
+
+
+def trap_results_that_are_used_later() -> TraceBuilder:
+    """The program reads much later whether all values are valid, and something else."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}", 0, 0):
+            with host.op("aten::mm"):
+                host.launch(Work("gemm", 500), stream)
+            for _ in range(12):
+                host.leaf("aten::_is_all_true", 5)
+                host.work(60)
+                with host.op("aten::is_nonzero", 1, 0):
+                    host.leaf("aten::_local_scalar_dense", 3)
+            host.wait(stream)
+    return finish(trace)
