@@ -16,8 +16,8 @@ What to do:
 How the saving is estimated:
     On a CPU at least half of the time of the checks without what recording their operators costs, at most twice that
     time: recording Python frames slows both the checks and the rest of the step down, and it is not known which more.
-    (Measured with a small policy on a CPU: 13 % of the recorded step, 18 % of the step without the profiler.) With a
-    GPU not at all: the host may run ahead without these waits, or wait elsewhere.
+    (Measured with a small policy on a CPU: 13 % of the recorded step, 15 to 19 % of the step without the profiler.)
+    With a GPU not at all: the host may run ahead without these waits, or wait elsewhere.
 
 When it is wrong:
     The checks find NaN in the parameters of a policy early; without them a run goes on with NaN.

@@ -73,7 +73,6 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         TimeSaved("gpu", (0.0, padding / steps), _BASIS()),
         params,
         ceiling="low",
-        confidence="A" if all(batch.is_exact for batch in rows) else "B",
         summary=None if first.is_exact else _SUMMARY_AT_LEAST,
     )
 
@@ -117,7 +116,7 @@ RULE = Rule(
         "padded to the largest batch of all.",
     ),
     severity="info to low",
-    confidence="A",
+    confidence="B",
     tags=("inference", "gpu"),
     since="0.2",
     thresholds=(

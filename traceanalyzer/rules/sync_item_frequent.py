@@ -34,13 +34,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.distribution_checks import DistributionChecks
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
 from traceanalyzer.analyzers.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _host_work, _program, _waits
+from traceanalyzer.rules import _environment, _host_work, _program, _waits
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -86,9 +85,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         change = _waits.change(gain, claims)
         params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
         advice = None if _program.may_train(facts) else _ADVICE_INFERENCE
-        if _steps_environment(facts):
+        if _environment.is_stepped(facts):
             change = TimeSaved("host", (0.0, gain), _BASIS_ENVIRONMENT(), (0.0, gain), claims)
-            advice = _ADVICE_ENVIRONMENT
+            advice = _environment.ADVICE
         yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
 
 
@@ -109,9 +108,9 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         for row in found.lines
     )
     change, advice = TimeSaved("host", interval, _BASIS_RUNS(least=_KEPT_ON_CPU), interval), _ADVICE_CPU
-    if _steps_environment(facts):
+    if _environment.is_stepped(facts):
         interval = (0.0, interval[1])
-        change, advice = TimeSaved("host", interval, _BASIS_ENVIRONMENT(), interval), _ADVICE_ENVIRONMENT
+        change, advice = TimeSaved("host", interval, _BASIS_ENVIRONMENT(), interval), _environment.ADVICE
     params = {"calls": found.readings / found.steps, "time": time, "step": facts.step_ns}
     yield Draft(
         (Evidence(_RUNS(), share, limits["host_share"], "share", where),),
@@ -123,12 +122,6 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         advice=advice,
         code=_CODE_CPU if advice is _ADVICE_CPU else "",
     )
-
-
-def _steps_environment(facts: Facts) -> bool:
-    """Whether frames show that an environment of reinforcement learning is stepped, which needs values of actions."""
-    found = facts.find("distribution_checks", DistributionChecks)
-    return found is not None and found.environment is not None
 
 
 def _scaler_calls(facts: Facts) -> float:
@@ -165,13 +158,6 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 _BASIS_ENVIRONMENT = Text(
     "sync-item-frequent-basis-environment",
     "at most all of the time of these readings; at least nothing, because the environment needs the actions as numbers",
-)
-_ADVICE_ENVIRONMENT = Text(
-    "sync-item-frequent-advice-environment",
-    "The actions that the environment needs must be read. Read those of many environments at once (a vector "
-    "environment and one call of tolist() or numpy()), and leave losses and statistics in tensors until the rollout "
-    "ends.",
-    note="tolist() and numpy() are code; rollout: steps of the environment between two updates of the policy",
 )
 _ADVICE_INFERENCE = Text(
     "sync-item-frequent-advice-inference",
