@@ -38,6 +38,13 @@ def test_size_of_the_first_matrix_behind_the_graph() -> None:
     assert sizes(fires()) == [(17, 24, True)]
 
 
+def test_steps_of_the_profiler_around_the_marks() -> None:
+    trace = fires()
+    for number in range(5):
+        trace.step(number, 1000 * number, 1000)
+    assert sizes(trace) == [(17, 24, True)]
+
+
 def test_size_needs_the_types_of_inputs_and_the_marks_of_tokens() -> None:
     assert sizes(replayed(*3 * [Step("step[DECODE bs=17]", output=("", (24, 32000)))])) == [(17, None, False)]
     text = "[Executor] _forward_step 7: 0 ctx reqs, 17 gen reqs"  # with drafts there are more rows than requests
