@@ -1,4 +1,4 @@
-"""The rank that others wait for, and what it costs: one answer for the finding and the headline."""
+"""The rank that others wait for, and its cost; the finding and the headline use the same result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class LateRank(msgspec.Struct, frozen=True):
     """Time in ns by which it makes a step longer: from the replay of all ranks, else how long each other rank waits for
     it."""
     gap_ns: float
-    """Part of it in ns that is surely saved with this rank: by so much it is later than the next one."""
+    """Part of the waiting in ns that is certainly saved with this rank: the time by which it is later than the next
+    one."""
     is_replayed: bool
 
 
@@ -56,7 +57,7 @@ def _over_others(found: Ranks) -> float:
 
 
 def usual_waits(late: LateRank, found: Ranks) -> list[float]:
-    """Time in ns per step for which the others wait for the rank, ascending, without a tenth of the steps at either end.
+    """How long each other rank waits for the late rank, by step, ascending, without a tenth of the steps at either end.
 
     The more steps are recorded, the more likely one of them is disturbed.
     """
