@@ -50,6 +50,7 @@ MODULES = (
     "dataparallel",
     "ddp_sync_in_accumulation",
     "ddp_buffer_broadcast",
+    "ddp_unused_search",
     "tensor_cores_unused",
     "tf32_disabled",
     "matmul_dims_misaligned",
