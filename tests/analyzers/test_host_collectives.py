@@ -57,7 +57,7 @@ def test_the_call_itself_hides_nothing() -> None:
 
 
 def test_what_the_sender_computes_meanwhile_hides_the_message() -> None:
-    """Sends of gloo are ranges on the thread that calls them: from 100 to 900, with operators until 300 and from 700."""
+    """Sends of gloo are ranges on the thread that calls them: from 100 to 900, with operators to 300 and from 700."""
     trace = TraceBuilder(devices=())
     trace.step(0, 0, 1000)
     trace.op("aten::mm", 10, 80)

@@ -34,6 +34,7 @@ MODULES = (
     "comm_exposed",
     "comm_straggler",
     "collectives_many",
+    "pipeline_bubble",
     "attention_unfused",
     "sdpa_math",
     "elementwise_fusion_chain",

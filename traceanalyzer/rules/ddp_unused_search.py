@@ -20,6 +20,8 @@ What to do:
 How the saving is estimated:
     At least the walk itself; at most also `_DDPSink` and, where shapes were recorded, the notes. What the order of the
     buckets and the additional all-reduce are worth is not counted: the one is unknown, and nothing waits for the other.
+    On a CPU with torch 2.13, a model with 400 parameters took 1.2 ms less CPU time without the search, of 16.6 ms a
+    step; its recording says 0.2 to 1.5 ms.
 
 When it is wrong:
     Parameters are unused in other steps than the recorded ones, or on other ranks: without the search such a step
