@@ -20,7 +20,7 @@ import numpy as np
 from traceanalyzer.analyzers import communication, recorded_collectives
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import owners
-from traceanalyzer.analyzers.passes.marks import Graph, graph, optimizer_starts
+from traceanalyzer.analyzers.passes.marks import AutogradGraph, graph, optimizer_starts
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.trace.intervals import Intervals
@@ -148,12 +148,12 @@ def _segments(context: Context) -> _Segments | None:
     )
 
 
-def _created(context: Context) -> Graph:
+def _created(context: Context) -> AutogradGraph:
     """Functions that forward passes created. Receiving takes a number of its own, but is no part of a pass."""
     found, names = context.once(graph), context.trace.names
     messages = names.where(lambda name: name.startswith(communication.HOST_NAMES))
     kept = ~messages[context.host.name[found.node]]
-    return Graph(found.node[kept], found.start_ns[kept], found.sequence[kept])
+    return AutogradGraph(found.node[kept], found.start_ns[kept], found.sequence[kept])
 
 
 def _rows(context: Context, pattern: re.Pattern[str]) -> I64:
