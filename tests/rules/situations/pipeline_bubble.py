@@ -73,8 +73,12 @@ class Stage:
             self.sequence += 1
         return made
 
-    def backward(self, numbers: Sequence[int]) -> None:
-        """Evaluate functions, the last first."""
+    def backward(self, numbers: Sequence[int], *, recomputes: bool = False) -> None:
+        """Evaluate functions, the last first; all in one that first repeats the forward pass, if asked."""
+        if recomputes:
+            with self.host.op(EVALUATION + "CheckpointFunctionBackward", sequence=numbers[0], fwd_thread=1):
+                self.backward(self.forward())
+            return
         for number in reversed(numbers):
             self._work(EVALUATION + "AddmmBackward0", 200, number, 1)
             self.host.leaf(EVALUATION + "torch::autograd::AccumulateGrad", 1)
@@ -123,6 +127,20 @@ def gpipe(
     return stage.finish()
 
 
+def recomputing() -> TraceBuilder:
+    """Three steps of the last of two stages, whose backward passes repeat the forward pass; the first activations take
+    900 us."""
+    stage = Stage()
+    for _ in range(3):
+        with stage.step():
+            for number in range(4):
+                stage.receive(5 if number else 900)
+                made = stage.forward(1)
+                stage.backward(made, recomputes=True)
+                stage.send()
+    return stage.finish()
+
+
 def one_forward_one_backward(batches: int, *, after: int, drain: int) -> TraceBuilder:
     """The second stage of three: two forward passes, then a backward and a forward pass in turns, then the last
     backward passes, which wait for `drain` us; all other gradients and activations take 5, the first ones 400."""
@@ -164,6 +182,11 @@ def fires_between_others() -> TraceBuilder:
 def fires_in_turns() -> TraceBuilder:
     """1F1B waits for the first activations, the first gradients, and in the last two backward passes."""
     return one_forward_one_backward(4, after=2, drain=300)
+
+
+def fires_with_recomputation() -> TraceBuilder:
+    """Functions that the backward pass creates belong to no other forward pass."""
+    return recomputing()
 
 
 def fires_on_a_gpu() -> TraceBuilder:

@@ -25,6 +25,7 @@ from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
 
 _RECEIVES = re.compile(r"c10d::recv(_any_source)?_$")
 _SENDS = re.compile(r"c10d::send$")
@@ -127,7 +128,9 @@ def _segments(context: Context) -> _Segments | None:
     if not len(received) or not len(updates):
         return None
     table, tree, created = context.trace.host, context.host.tree, _created(context)
-    evaluated = np.flatnonzero(context.once(owners).is_evaluation)
+    found = context.once(owners)
+    above = np.append(found.evaluation, NO_PARENT)[tree.parent]
+    evaluated = np.flatnonzero(found.is_evaluation & (above == NO_PARENT))  # without those of recomputation
     start = (created.start_ns, tree.start_ns[evaluated], table.start_ns[sent], table.start_ns[received], updates)
     kinds = (_FORWARD, _BACKWARD, _MESSAGE, _MESSAGE, _UPDATE)
     kind = np.repeat(np.array(kinds), [len(times) for times in start])
