@@ -19,7 +19,8 @@ What to do:
 How the saving is estimated:
     At most the waiting in these places. Twice as many micro-batches of half the time halve the bubble, so at least half
     of the waiting; but no more than half the bubble of two equal stages or, where messages come from both sides, three,
-    because it is not known how many there are. It may be less where smaller micro-batches do not fill the device.
+    because it is not known how many there are. It may be less where smaller micro-batches do not fill the device. On a
+    CPU at least nothing: each micro-batch also adds its gradients to those of others, and ranks may share cores.
 
 When it is wrong:
     The first message of a step also waits for what other ranks do before it, such as loading data. Point-to-point
@@ -53,6 +54,11 @@ _BASIS = Text(
     "that compute as efficiently, but no more than half the bubble of {stages} equal stages",
     note="stages is 2 or 3",
 )
+_BASIS_HOST = Text(
+    "pipeline-bubble-basis-host",
+    "at most the waiting while the pipeline fills and drains; at least nothing, because on a CPU smaller micro-batches "
+    "may take longer in all",
+)
 _CODE = (
     "from torch.distributed.pipelining import Schedule1F1B; "
     "schedule = Schedule1F1B(stage, n_microbatches={count}, loss_fn=criterion)"
@@ -71,14 +77,14 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         CodePlace("time", wait.place, value=wait.time_ns, unit="ns", start_ns=wait.start_ns) for wait in found.examples
     )
     evidence = Evidence(_SUBJECT(), share, limits["waiting_share"], "share", where)
-    stages = 3 if found.is_between else 2
-    bubble = facts.step_ns * (stages - 1) / (found.micro_batches + stages - 1)
-    saved = min(time, bubble) / 2, time
-    basis, claims = _BASIS(stages=stages), {"communication": time}
+    claims = {"communication": time}
     if found.is_on_host:
-        change = TimeSaved("host", saved, basis, claims=claims)
+        change = TimeSaved("host", (0.0, time), _BASIS_HOST(), claims=claims)
     else:
-        change = TimeSaved("communication", saved, basis, saved, claims)
+        stages = 3 if found.is_between else 2
+        bubble = facts.step_ns * (stages - 1) / (found.micro_batches + stages - 1)
+        saved = min(time, bubble) / 2, time
+        change = TimeSaved("communication", saved, _BASIS(stages=stages), saved, claims)
     params = {"micro_batches": found.micro_batches, "time": time, "step": facts.step_ns, "share": share}
     code = _CODE.format(count=2 * found.micro_batches)
     yield Draft((evidence,), change, params, ceiling="high", code=code)
