@@ -1,4 +1,4 @@
-"""Laws of the causal model that hold for every trace."""
+"""Laws of the causal model for arbitrary traces."""
 
 from __future__ import annotations
 
