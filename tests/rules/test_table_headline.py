@@ -115,3 +115,13 @@ def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
     (found,) = report(table(cells, cpu="10.000ms")).headlines
     assert (found.bound, found.message.id) == ("none", "headline-unread-device")
     assert "CUDA shows that there is an accelerator" in found.message.text
+
+
+def test_without_a_gpu_a_range_is_named_if_what_it_does_outside_of_operators_takes_most() -> None:
+    """Code of NumPy in a marked range has no rows of its own: it is self time of the range."""
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "# of Calls": 1}
+        for name, host in (("find indices", "80.000ms"), ("aten::cat", "15.000ms"), ("aten::add", "5.000ms"))
+    ]
+    (found,) = report(table(cells, cpu="100.000ms")).headlines
+    assert found.message.text.endswith("What takes most of it: find indices 80.00 ms, aten::cat 15.00 ms.")

@@ -84,7 +84,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
-    return Advice(run_headlines.compared(headlines), repeated.marked(findings), tuple(skipped))
+    counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
+    return Advice(run_headlines.compared(headlines, counted), repeated.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:

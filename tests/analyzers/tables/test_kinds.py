@@ -28,6 +28,8 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloade
         ("Memset (Device)", 0, 3, RowKind.COPY),
         ("forward", 0, 3, RowKind.ANNOTATION),
         ("forward", 5, 0, RowKind.ANNOTATION),
+        ("decode_0(0)_of(16)", 0, 3, RowKind.ANNOTATION),
+        ("scale(float*, int)", 0, 3, RowKind.KERNEL),
         ("Optimizer.step#AdamW.step", 0, 3, RowKind.ANNOTATION),
         ("ProfilerStep*", 5, 0, RowKind.ANNOTATION),
         ("nccl:all_reduce", 0, 3, RowKind.ANNOTATION),
