@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules import check, repeated, run_headlines, snippets
+from traceanalyzer.rules import check, repeated, run_headlines, snippets, table_headline
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.change import Fix, TimeSaved
 from traceanalyzer.rules.combine import combine
@@ -142,6 +142,7 @@ def _budget(facts: Facts) -> Budget:
         is_estimate=facts.table is not None,
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
+        unseen_waits=table_headline.unseen_waits(facts),
     )
 
 

@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloade
     ("name", "cpu", "device", "kind"),
     [
         ("aten::mm", 5, 3, RowKind.OPERATOR),
+        ("aten::to", 0, 3, RowKind.OPERATOR),
         ("AddmmBackward0", 5, 0, RowKind.OPERATOR),
         ("autograd::engine::evaluate_function: MulBackward0", 5, 0, RowKind.OPERATOR),
         ("relu_", 5, 0, RowKind.OPERATOR),

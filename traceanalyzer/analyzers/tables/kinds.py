@@ -37,6 +37,8 @@ _KERNEL = re.compile(
 _OPERATOR = re.compile(r"::|Backward\d*$|^\w+_$")
 MARKS = ("ProfilerStep", "Optimizer.", "enumerate(", "nccl:", "gloo:", "[pl]", "## ", "DataParallel.", "Distributed")
 """First words of names of annotations that torch and Lightning make."""
+_NAMESPACES = ("aten::", "c10d::")
+"""Namespaces of operators only: one that took no time on the host, or whose time there is not printed, is no kernel."""
 _OVERHEADS = frozenset(
     {
         "Activity Buffer Request",
@@ -113,7 +115,7 @@ def _kind(row: TableRow, on_host: Collection[str], operators: Collection[str]) -
         return RowKind.OVERHEAD
     if row.name.startswith(MARKS):
         return RowKind.ANNOTATION
-    if is_device_row(row):
+    if is_device_row(row) and not row.name.startswith(_NAMESPACES):
         is_kernel = row.name not in on_host and _KERNEL.search(row.name)
         return RowKind.KERNEL if is_kernel else RowKind.ANNOTATION
     if _RUNTIME.match(row.name):
