@@ -69,6 +69,11 @@ _NO_HOST = Text(
     "It is unknown what bounds a step: the GPU works for {time:ns} of it, and the table does not show how long the "
     "host takes.",
 )
+_NO_HOST_COLLECTIVES = Text(
+    "headline-table-no-host-collectives",
+    "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
+    "step for which the GPU works, collectives take {time:ns}.",
+)
 _WAITING = Text(
     "headline-table-waiting",
     "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
@@ -149,11 +154,16 @@ def unseen_waits(facts: Facts) -> float:
 def unseen(facts: Facts) -> Message | None:
     """The headline of a table that does not show what the host does with its time, or no such time; else None."""
     if facts.table is not None and _has_no_host(facts):
-        return _NO_HOST(time=facts.resources.gpu_ns)
+        return _without_host(facts, facts.resources.gpu_ns or 0.0)
     if facts.table is None or not unseen_waits(facts):
         return None
     busy = (facts.resources.gpu_ns or 0.0) / facts.step_ns
     return _UNKNOWN(step=facts.step_ns, busy=busy, hidden=facts.table.cpu_hidden_share)
+
+
+def _without_host(facts: Facts, busy: float) -> Message:
+    collectives = printed_communication(facts)
+    return _NO_HOST_COLLECTIVES(busy=busy, time=collectives) if collectives >= _MOSTLY * busy else _NO_HOST(time=busy)
 
 
 def sign(view: RunView) -> str | None:

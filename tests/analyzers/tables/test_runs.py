@@ -119,6 +119,8 @@ def test_a_total_that_one_call_exceeds_is_unknown() -> None:
     nested = row("aten::to", 3, calls=4, cpu_total_ns=400 * MS)
     run = run_of(table(nested, cpu=100, device=20))
     assert (run.total_cannot_be, run.cpu_ns, run.wall_estimate_ns_per_step) == (False, 100 * MS, 100 * MS)
+    remote = row("rpc_async#aten::add", 0, cpu_total_ns=400 * MS, is_async=True)
+    assert run_of(table(remote, cpu=100)).total_cannot_be, "what runs elsewhere takes its time, too"
     negative = document(table(long, cpu=-7, device=20))
     assert "q-total-cannot-be" in {warning.id for warning in report_on(negative).warnings}
     assert not report_on(negative).headlines

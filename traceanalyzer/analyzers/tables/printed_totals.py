@@ -47,8 +47,8 @@ def of_run(view: RunView) -> Totals:
 
 
 def _one_call(row: TableRow) -> float:
-    """Mean CPU time of a call in ns, of which at least one was as long; 0 if it is unknown, or was not on a thread."""
-    return 0.0 if row.is_async or row.cpu_total_ns is None else row.cpu_total_ns / (row.calls or 1)
+    """Mean CPU time of a call in ns, of which at least one was as long; 0 if it is unknown."""
+    return 0.0 if row.cpu_total_ns is None else row.cpu_total_ns / (row.calls or 1)
 
 
 def _total(printed: Iterable[int | None], shares: Iterable[tuple[int | None, float | None]]) -> tuple[int | None, bool]:
