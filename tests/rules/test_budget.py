@@ -52,6 +52,7 @@ def test_host_time_that_may_be_waiting_limits_only_the_lower_end() -> None:
     run = Budget.of(Resources(100 * MS, 100 * MS, 95 * MS, None, None), is_estimate=True, unseen_waits=70 * MS)
     assert run.wall(change("gpu", 60 * MS)) == pytest.approx((5 * MS, 60 * MS))
     assert run.saving(change("gpu", 60 * MS)).basis.id == "saving-host-unseen"
+    assert run.saving(change("gpu", 3 * MS)).basis.id == "basis"
     saving = run.saving(change("gpu", 90 * MS))
     assert saving.wall_ns_per_step[1] == pytest.approx(75 * MS)
     assert saving.arithmetic is not None

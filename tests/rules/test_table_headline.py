@@ -8,7 +8,7 @@ from tests.rules.judging import report, table
 from traceanalyzer.report.model import Headline
 
 
-@pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce"])
+@pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce", "aten::_mps_convolution", "aten::_lstm_mps"])
 def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
     rows = [
         {"Name": name, "Self CPU": "50.000ms", "CPU total": "50.000ms", "# of Calls": 1} for name in ("aten::mm", row)

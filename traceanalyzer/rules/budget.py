@@ -167,8 +167,10 @@ class Budget(msgspec.Struct, frozen=True):
         )
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
-        """Whether the upper end goes beyond what the recorded host time would allow."""
-        return (self.is_host_doubtful or self.unseen_waits > 0) and most > self.cap(change.resource, change.direct[1])
+        """Whether the upper end goes beyond what the recorded host time would allow, by more than rounding (1 ns)."""
+        return (self.is_host_doubtful or self.unseen_waits > 0) and most > self.cap(
+            change.resource, change.direct[1]
+        ) + 1
 
     def _doubt(self) -> Text:
         """Why the recorded host time does not limit the upper end."""

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.analyzers.host_activity import is_loading_overhead
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.synchronizations import Synchronizations
-from traceanalyzer.analyzers.tables.kinds import is_sync
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners
@@ -164,10 +165,11 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
-    """The rows in which the host works longest without what they call, waits for the device left out."""
+    """The rows in which the host works longest without what they call; waits and the profiler are no such work."""
     rows = facts.view.by_name if facts.view else ()
-    works = [(facts.host_per_step(row.self_cpu_ns or 0), row.name) for row, _ in rows if not is_sync(row.name)]
-    named = sorted((-time, name) for time, name in works if time >= _NAMED * facts.step_ns)
+    works = [row for row, kind in rows if kind is not RowKind.OVERHEAD or is_loading_overhead(row.name)]
+    times = [(facts.host_per_step(row.self_cpu_ns or 0), row.name) for row in works if not is_sync(row.name)]
+    named = sorted((-time, name) for time, name in times if time >= _NAMED * facts.step_ns)
     return tuple(CodePlace("row", name, value=-time, unit="ns") for time, name in named[:_MOST_NAMED])
 
 
