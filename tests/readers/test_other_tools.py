@@ -45,6 +45,8 @@ def test_output_of_other_tools_is_named(text: str, name: str) -> None:
         ("      key  count  self_cpu_time_total\n0  aten::mm  3  12.5\n", "in a form of its own"),
         ("It took long:\nSelf CPU time total: 4.000ms\n", "totals of a profiler table"),
         ("| aten::mm | 4.000ms |\n", "operators with times"),
+        (f"then:\n{' ' * 50}aten::mm   10.00%   4.000ms   1\n", "operators with times"),
+        ("| 1 | `aten::mm` | 4.0 ms |\n", "operators with times"),
         ("-----  --------  ---------\nName   Self CPU  # of Calls\n-----  --------  ---------\n", "in line 2"),
     ],
 )

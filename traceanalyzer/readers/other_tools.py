@@ -41,7 +41,10 @@ _PARTS: tuple[tuple[str, str], ...] = (
         "figures of the profiler in a form of its own, but no table",
     ),
     (r"Self \w+ time total: ", "totals of a profiler table, but no rows with its header"),
-    (r"(?m)^.{0,30}\b(?:aten|nccl|c10d)::?\w+.{0,200}\d ?[nuµμm]?s\b", "operators with times, but no profiler table"),
+    (
+        r"(?m)^[^\w\n]{0,80}(?:\d{1,3}[^\w\n]{1,5})?(?:aten|nccl|c10d)::?\w.{0,250}\d ?[nuµμm]?s\b",
+        "operators with times, but no profiler table with a header",
+    ),
 )
 """What is left of a profiler's output in many texts."""
 
