@@ -80,12 +80,6 @@ def test_other_tables_of_markdown_are_none() -> None:
     assert not sniff(text)
 
 
-@pytest.mark.parametrize("dots", ["...", "  [...]", "…"])
-def test_dots_for_rows_that_somebody_left_out_are_no_loss(dots: str) -> None:
-    lines = TEXT.split("\n")
-    assert len(only("\n".join([*lines[:5], dots, *lines[5:]])).rows) == 1
-
-
 def test_a_blank_may_stand_before_the_unit_of_a_total() -> None:
     assert only(TEXT.replace("10.000ms", "10.0 ms")).totals.self_cpu_ns == 10_000_000
 

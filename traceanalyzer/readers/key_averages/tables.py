@@ -21,8 +21,6 @@ COLUMN_UNKNOWN = "read-table-column-unknown"
 ROW_UNREADABLE = "read-table-row-unreadable"
 TOTALS_MISSING = "read-table-totals-missing"
 
-_NOTHING = frozenset({"", "...", "…", "[...]"})
-"""Lines within a table that have no row: blank ones, and those that say that somebody left rows out."""
 _MOST_OTHER_LINES = 5
 """Most lines that are not rows between two rows, such as output of another process; more of them end the table."""
 
@@ -100,7 +98,7 @@ class _Body:
         other_lines = 0
         for index in range(self._opening.body, len(self._lines)):
             line = self._lines[index]
-            if (text := self._opening.dashes.strip(line)).strip() in _NOTHING:
+            if not (text := self._opening.dashes.strip(line)).strip():
                 continue
             if dashes := find_dashes(line):
                 if opening_at(self._lines, index, len(self._lines)):
