@@ -21,12 +21,12 @@ from scripts import whatif_pairs
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
 from traceanalyzer.simulation import model, natural_experiments, replay_error, variation
-from traceanalyzer.simulation.natural_experiments import Prediction
+from traceanalyzer.simulation.natural_experiments import StepPrediction
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.trace.model import Trace
 
 
-def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Prediction, ...], float]]:
+def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[StepPrediction, ...], float]]:
     """The replay error of each trace with steps, the predictions of its steps, and by which share steps differ."""
     for path in paths:
         trace = traceanalyzer.load(path)
@@ -192,9 +192,9 @@ class Errors:
     """Errors of many traces."""
 
     replays: list[Replay] = field(default_factory=list)
-    predictions: list[Prediction] = field(default_factory=list)
+    predictions: list[StepPrediction] = field(default_factory=list)
 
-    def add(self, found: Replay, predictions: Iterable[Prediction]) -> None:
+    def add(self, found: Replay, predictions: Iterable[StepPrediction]) -> None:
         """Count those of one more trace."""
         self.replays.append(found)
         self.predictions += predictions

@@ -23,9 +23,10 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.simulation import model, selectors, variation
-from traceanalyzer.simulation.edits import Edit, Host, Scale, Unblock
+from traceanalyzer.simulation import model, variation
+from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I64, Array, entries
@@ -94,12 +95,12 @@ def _speedups(before: Model, after: Model, rows: I64) -> list[Edit]:
     kept = np.isin(here, rows)
     here, label, ns = here[kept], label[kept], ns[kept]
     known = sorted(set(label.tolist()))
-    return [Scale(here[label == kind], other_ns[other == kind].sum() / ns[label == kind].sum()) for kind in known]
+    return [ScaleEdit(here[label == kind], other_ns[other == kind].sum() / ns[label == kind].sum()) for kind in known]
 
 
 def _one_speedup(before: Model, after: Model) -> list[Edit]:
     (rows, _, ns), (_, _, other_ns) = _classes(before), _classes(after)
-    return [Scale(rows, other_ns.sum() / ns.sum())]
+    return [ScaleEdit(rows, other_ns.sum() / ns.sum())]
 
 
 def _classes(found: Model) -> tuple[I64, Array, F64]:
@@ -132,13 +133,13 @@ def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
     return np.concatenate(found)
 
 
-def _gone(before: Context, after: Context) -> selectors.Selected:
+def _gone(before: Context, after: Context) -> Selected:
     """Calls that the second recording does not have, with what they launch."""
     nodes = np.sort(_surplus(_outermost(before), _outermost(after)))
-    return selectors.of_nodes(before, "", nodes) or selectors.Selected("operator", "")
+    return of_nodes(before, "", nodes) or Selected("operator", "")
 
 
-def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list[Edit]:
+def _replaced(before: Context, after: Context, gone: Selected) -> list[Edit]:
     """Calls that went away leave no device work; new ones of the second recording take their place on the host."""
     new = _surplus(_outermost(after), _outermost(before))
     tree = after.host.tree
@@ -150,7 +151,11 @@ def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list
         for thread, rows in _by_thread(gone.thread, np.arange(len(gone.thread)))
     )
     factor = comes / goes if goes else 0.0
-    return [Scale(gone.device, 0.0), Unblock(gone.calls), Host(gone.thread, gone.start_ns, gone.end_ns, factor)]
+    return [
+        ScaleEdit(gone.device, 0.0),
+        UnblockEdit(gone.calls),
+        HostEdit(gone.thread, gone.start_ns, gone.end_ns, factor),
+    ]
 
 
 def _by_thread(threads: Array, rows: I64) -> Iterator[tuple[int, I64]]:
@@ -166,7 +171,7 @@ def _outside(before: Context, after: Context) -> list[Edit]:
         for context, own in ((before, here), (after, there))
     ]
     factor = times[1] / times[0] if times[0] else 1.0
-    return [Host(np.full(len(found), thread), found.start, found.end, factor) for thread, found in here.items()]
+    return [HostEdit(np.full(len(found), thread), found.start, found.end, factor) for thread, found in here.items()]
 
 
 def _unnamed(context: Context) -> dict[int, Intervals]:

@@ -83,11 +83,12 @@ def test_each_fault_has_its_file_and_known_rules() -> None:
     assert {rule for fault in FAULTS for rule in fault.rules} <= known
 
 
-def test_two_runs_hold_every_fault_of_a_cpu_at_two_sizes() -> None:
+def test_every_run_holds_every_fault_of_a_cpu_at_two_sizes() -> None:
     expected = {(fault.name, size) for fault in FAULTS if not fault.needs_gpu for size in ("small", "large")}
     for name, run in RUNS.items():
         assert {(row.fault, row.size) for row in run.rows} == expected, name
-        assert {len(side.turns) for row in run.rows for side in (row.before, row.after)} == {5}
+        turns = {len(side.turns) for row in run.rows for side in (row.before, row.after)}
+        assert turns == {7 if name == "third" else 5}
         assert run.versions.keys() == {"python", "torch", "traceanalyzer"}
     assert len(expected) >= 2 * 24
 

@@ -157,7 +157,7 @@ class Instantly:
 def test_what_runs_together_fits_together(needs: list[int], memory: int, jobs: int) -> None:
     files = Files(needs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool, "Worker", Instantly)
+        patch.setattr(pool, "BatchWorker", Instantly)
         WorkerPool(files, jobs, memory, multiprocessing.get_context()).run()  # type: ignore[arg-type]
     assert sorted(files.done) == sorted(needs), "every file is analyzed, however large"
     assert files.most <= max([memory, *needs], default=0)

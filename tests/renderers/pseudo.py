@@ -6,7 +6,7 @@ import re
 
 from babel.messages.pofile import read_po
 
-from traceanalyzer.renderers.catalogs import LOCALES, Entry, Symbols, TextCatalog
+from traceanalyzer.renderers.catalogs import LOCALES, CatalogEntry, Symbols, TextCatalog
 from traceanalyzer.renderers.language import Translated
 
 _ACCENTED = str.maketrans(
@@ -23,7 +23,7 @@ def pseudo() -> Translated:
     for text in template:
         if text.context:
             forms = (text.id,) if isinstance(text.id, str) else tuple(text.id)
-            entries[text.context] = Entry(tuple(map(_accented, forms)), forms[-1])
+            entries[text.context] = CatalogEntry(tuple(map(_accented, forms)), forms[-1])
     return Translated("x-pseudo", "x-pseudo", TextCatalog("n != 1", Symbols(".", ",", "-", " %", ", "), entries))
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers import communication, rank_work, recorded_collectives, resources
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.rank_work import Work
+from traceanalyzer.analyzers.rank_work import RankWork
 from traceanalyzer.analyzers.recorded_collectives import RecordedCollectives
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.analyzers.resources import StepResources
@@ -182,7 +182,7 @@ def analyze(context: Context) -> RankFacts:
     )
 
 
-def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> Work:
+def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> RankWork:
     """Own work around the collectives."""
     start = np.array(steps.start_ns, np.int64)
     events = rank_work.events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))

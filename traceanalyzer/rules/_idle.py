@@ -48,30 +48,26 @@ def steady(facts: Facts) -> StepIdle:
     return found
 
 
-def need_explained(facts: Facts) -> None:
-    """Refuse to blame the host where events are missing.
-
-    Raises:
-        Missing: Much of the idle time has no explanation.
-    """
-    recording = facts.find("recording", Recording)
-    if recording is not None and recording.typical is not None and is_partial(recording.typical):
-        raise Missing(_UNEXPLAINED())
-
-
 def enough(facts: Facts, events: float) -> StepIdle:
-    """The analysis of the steady steps, if enough ran in them and their idle time is real.
+    """The analysis of the steady steps, if enough ran in them and the host may be blamed for their idle time.
 
     Raises:
-        Missing: There is none, or only a few kernels ran.
+        Missing: There is none, only a few kernels ran, or much of the idle time has no explanation.
     """
+    _need_explained(facts)
     _recording.need_usual_idle_time(facts)
-    _recording.need_most_events(facts)
     found = steady(facts)
     ran = sum(device.events for device in found.devices)
     if ran < events:
         raise Missing(_FEW(events=ran))
     return found
+
+
+def _need_explained(facts: Facts) -> None:
+    """Refuse to blame the host where events are missing."""
+    recording = facts.find("recording", Recording)
+    if recording is not None and recording.typical is not None and is_partial(recording.typical):
+        raise Missing(_UNEXPLAINED())
 
 
 def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:

@@ -19,7 +19,7 @@ _AXES = (2, 3)
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RepeatedHeads:
     """Copies that repeat the heads of keys or values before attention."""
 
     heads: int
@@ -30,7 +30,7 @@ class Repeat:
     """Whether torch's operator for attention takes the copies to its flash kernel."""
 
 
-def repeated_heads(facts: Facts) -> Mapping[str, Repeat]:
+def repeated_heads(facts: Facts) -> Mapping[str, RepeatedHeads]:
     """Find copies of tensors with an expanded axis of heads, whose result attention takes.
 
     Returns:
@@ -47,7 +47,7 @@ def repeated_heads(facts: Facts) -> Mapping[str, Repeat]:
     grouped = {found[1] for found in taken if _is_grouped(found)}
     keys = {found[1] for found in taken if not _is_grouped(found)}
     factors = {found[-1] for row, found in tensors if row.name in _PRODUCTS and len(found[-1]) == 3}
-    repeats: dict[str, Repeat] = {}
+    repeats: dict[str, RepeatedHeads] = {}
     for row, found in tensors if expanded else ():
         shape = found[0]
         if row.name != COPY or len(shape) != 5 or found[1:2] != [shape] or not _keeps_type(row.types):
@@ -59,7 +59,7 @@ def repeated_heads(facts: Facts) -> Mapping[str, Repeat]:
             batch, heads, sequence, size = merged
             products = {(batch * heads, sequence, size), (batch * heads, size, sequence)}
             if merged in keys or products & factors:
-                repeats[str(row.shapes)] = Repeat(shape[axis - 1], heads, merged in flash)
+                repeats[str(row.shapes)] = RepeatedHeads(shape[axis - 1], heads, merged in flash)
     return repeats
 
 

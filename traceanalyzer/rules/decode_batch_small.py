@@ -29,9 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.recording import RecordedStep, Recording
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _steps
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -49,13 +50,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if tokens >= limits["tokens"] or busy < limits["busy_share"] * facts.step_ns:
         return
     time = sum(step.duration_ns for step in steps) / len(steps)
-    where = tuple(map(_place, sorted(steps, key=lambda step: (-step.duration_ns, step.start_ns))[:5]))
     params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
-    yield Draft((Evidence(_SUBJECT(), tokens, limits["tokens"], "number", where),), params=params, severity="info")
-
-
-def _place(step: RecordedStep) -> CodePlace:
-    return CodePlace("step", step.name, value=step.duration_ns, unit="ns", start_ns=step.start_ns)
+    evidence = Evidence(_SUBJECT(), tokens, limits["tokens"], "number", _steps.longest(steps))
+    yield Draft((evidence,), params=params, severity="info")
 
 
 RULE = Rule(

@@ -96,7 +96,6 @@ is not noise."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     if _waits_for_nothing(facts, found):
         raise Missing(_ELSEWHERE())

@@ -66,7 +66,6 @@ _UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the ho
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     if found.steps_from in ("whole-trace", "device-events", "host-annotations"):

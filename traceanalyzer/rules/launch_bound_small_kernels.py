@@ -63,7 +63,6 @@ _BASIS_MEASURED = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     launches = facts.need("launches", LaunchFigures)

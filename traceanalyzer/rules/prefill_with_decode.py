@@ -34,10 +34,11 @@ from statistics import median
 
 from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.kinds import StepKind
-from traceanalyzer.analyzers.recording import RecordedStep, Recording
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _steps
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -71,8 +72,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     is_work = kind.median_device_ns >= limits["ratio"] * other.median_device_ns
     if duration < limits["ratio"] * usual or not is_work:
         return
-    where = tuple(map(_place, sorted(mixed, key=lambda step: (-step.duration_ns, step.start_ns))[:5]))
-    evidence = Evidence(_SUBJECT(), duration / usual, limits["ratio"], "number", where)
+    evidence = Evidence(_SUBJECT(), duration / usual, limits["ratio"], "number", _steps.longest(mixed))
     params: dict[str, float] = {"mixed": duration, "decode": usual}
     if kind.generation_requests is None:
         yield Draft((evidence,), params=params, severity="info", summary=_UNKNOWN_REQUESTS)
@@ -86,10 +86,6 @@ def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
     phases = facts.find("phases", Phases)
     rows = phases.kinds if phases is not None else ()
     return next((row for row in rows if row.kind == phase and row.framework == recording.steps_from), None)
-
-
-def _place(step: RecordedStep) -> CodePlace:
-    return CodePlace("step", step.name, value=step.duration_ns, unit="ns", start_ns=step.start_ns)
 
 
 RULE = Rule(

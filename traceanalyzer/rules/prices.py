@@ -1,6 +1,7 @@
 """What changes are worth, alone and together, by replays of the dependencies of a trace.
 
 A change is replayed with the least, the middle and the most of what it takes away; the middle is the point estimate.
+(Of waits that may all be necessary it is the middle of two replays, see `_ways`.)
 The interval also covers two uncertainties of the recording, each replayed at both ends: what the model does not explain
 (residuals), kept and dropped; and what recording took of the host's time, from nothing to what was measured elsewhere
 (`simulation.recording_cost`). A capture knows how long a step takes without the profiler. Then the cost of recording is
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import fmean
 
 import msgspec
 import numpy as np
@@ -214,12 +216,14 @@ class Prices:
         own = tuple(map(id, changes))
         key = (own, scenario)
         if key not in self._steps_ns:
-            edits = self._edits(changes, scenario)
+            ways = [self._edits(each, scenario) for each in _ways(changes, scenario)]
             if scenario == self._scenarios[1]:
-                elapsed, self._durations[own] = self.model.elapsed_and_steps_ns(edits, keep_residuals=True)
-                self._steps_ns[key] = self.model.scale * elapsed
+                found = [self.model.elapsed_and_steps_ns(edits, keep_residuals=True) for edits in ways]
+                self._durations[own] = np.mean([steps for _, steps in found], axis=0).astype(np.int64)
+                self._steps_ns[key] = self.model.scale * fmean(elapsed for elapsed, _ in found)
             else:
-                self._steps_ns[key] = self.model.step_ns(edits, keep_residuals=scenario.keeps_residuals)
+                keeps = scenario.keeps_residuals
+                self._steps_ns[key] = fmean(self.model.step_ns(edits, keep_residuals=keeps) for edits in ways)
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
@@ -256,6 +260,18 @@ class Prices:
     def _basis(self, change: TimeSaved) -> Message:
         basis = change.replayed or change.basis
         return basis if self.plain_ns is None else _WITHOUT_PROFILER(basis=basis, plain=self.plain_ns)
+
+
+def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[TimeSaved]]:
+    """The changes to replay in a scenario. The step is the mean of the replays.
+
+    A wait is there or not: half of it cannot be replayed. So the most likely saving of waits that may all be necessary
+    is the middle between a replay with them and one without.
+    """
+    unsure = [each for each in changes if is_about_waits(each.claims) and min(each.removed) == 0 < max(each.removed)]
+    if scenario.end != "point" or not unsure:
+        return [changes]
+    return [[each for each in changes if not any(each is other for other in unsure)], changes]
 
 
 def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float, Mapping[str, float]]:

@@ -30,7 +30,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.recording import RecordedStep, Recording
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _steps
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -56,19 +57,16 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     long = [step for step in recording.steps if _is_long(step, limits["ratio"] * typical)]
     if not long:
         return
-    long.sort(key=lambda step: (-step.duration_ns, step.start_ns))
-    where = tuple(
-        CodePlace("step", step.name, value=step.duration_ns, unit="ns", start_ns=step.start_ns) for step in long[:5]
-    )
-    reason = _REASONS.get(long[0].reason or "", _UNKNOWN)
+    longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
+    reason = _REASONS.get(longest.reason or "", _UNKNOWN)
     yield Draft(
-        (Evidence(_SUBJECT(), long[0].duration_ns / typical, limits["ratio"], "number", where),),
+        (Evidence(_SUBJECT(), longest.duration_ns / typical, limits["ratio"], "number", _steps.longest(long)),),
         params={
             "long": len(long),
             "steps": len(recording.steps),
             "typical": typical,
-            "name": long[0].name,
-            "longest": long[0].duration_ns,
+            "name": longest.name,
+            "longest": longest.duration_ns,
             "reason": reason(),
         },
         severity="info",

@@ -54,7 +54,6 @@ _REPLAYED = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     waits = facts.need("synchronizations", Synchronizations)

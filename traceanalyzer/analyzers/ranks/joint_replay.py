@@ -15,7 +15,7 @@ import numpy as np
 from traceanalyzer.trace.table import F64, I64, Bool
 
 
-class Program(msgspec.Struct, frozen=True):
+class JointProgram(msgspec.Struct, frozen=True):
     """Events of all ranks: rank by rank, each in the order of time. The last event of a rank is its end."""
 
     member: I64
@@ -39,7 +39,7 @@ class Shorter(msgspec.Struct, frozen=True):
     transfer_ns: F64
 
 
-def replay(program: Program, shorter: Shorter) -> F64 | None:
+def replay(program: JointProgram, shorter: Shorter) -> F64 | None:
     """Replay the scenarios: as recorded, all that is saved, that of each rank alone, that of each kind alone.
 
     Returns:
@@ -52,7 +52,7 @@ def replay(program: Program, shorter: Shorter) -> F64 | None:
 class _Run:
     """The state of a replay."""
 
-    def __init__(self, program: Program, shorter: Shorter) -> None:
+    def __init__(self, program: JointProgram, shorter: Shorter) -> None:
         self._kinds = program.work_ns.shape[1]
         self._scenarios = 2 + program.members + self._kinds + 1
         self._now = np.zeros((program.members, self._scenarios))
