@@ -1,4 +1,4 @@
-"""Spans of annotations on the device, which torch before 2.5 adds to the printed total as if they were kernels."""
+"""DeviceSpans of annotations on the device, which torch before 2.5 adds to the printed total as if they were kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIKE = 3
 """Own choice: fewer rows do not show that a table is sorted."""
 
 
-class Spans(NamedTuple):
+class DeviceSpans(NamedTuple):
     """Device annotations of one run."""
 
     are_in_total: bool | None
@@ -26,7 +26,7 @@ class Spans(NamedTuple):
     """Time in ns that the total has too much because of them, as far as that is certain."""
 
 
-def find(rows: Sequence[tuple[TableRow, RowKind]], total: int | None) -> Spans:
+def find(rows: Sequence[tuple[TableRow, RowKind]], total: int | None) -> DeviceSpans:
     """Find out whether a total includes annotations.
 
     Args:
@@ -37,10 +37,10 @@ def find(rows: Sequence[tuple[TableRow, RowKind]], total: int | None) -> Spans:
     kernels = _sum(row for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
     are_in_total = _are_in_total(total, kernels, _sum(annotations), [row for row, _ in rows])
     if not are_in_total or not kernels:
-        return Spans(are_in_total, 0)
+        return DeviceSpans(are_in_total, 0)
     on_host = {row.name for row, _ in rows if not is_device_row(row)}
     certain = _sum(row for row in annotations if row.name in on_host or row.name.startswith(MARKS))
-    return Spans(are_in_total, certain)
+    return DeviceSpans(are_in_total, certain)
 
 
 def _are_in_total(total: int | None, kernels: int, spans: int, rows: Sequence[TableRow]) -> bool | None:
