@@ -13,7 +13,7 @@ from examples.lab.score import score
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the command line and run the command."""
     options = _options()
     options.run(options)
 

@@ -32,11 +32,11 @@ _COLUMNS = (
 
 
 def render(runs: Mapping[str, tuple[Run, Sequence[Score]]], overheads: Iterable[Overhead]) -> str:
-    """All of the page.
+    """The text of the whole page.
 
     Args:
-        runs: By name, in the order of time; the scores are those of the run.
-        overheads: What the profiler costs.
+        runs: Each run with its scores, by name, in the order of time.
+        overheads: Measured costs of the profiler.
     """
     parts = [BEFORE, _markdown(_catalogue()), "## Results", AFTER]
     for name, (run, rows) in runs.items():
@@ -53,7 +53,7 @@ def table(rows: Iterable[Score]) -> str:
 
 
 def summary(rows: Sequence[Score]) -> str:
-    """How many of how many."""
+    """A list of counts: rows, predictions, predictions inside the interval, and so on."""
     ruled = [row for row in rows if row.fault.rules]
     predicted = [row for row in ruled if row.predicted is not None]
     faults = len({row.fault.name for row in rows})
@@ -150,7 +150,7 @@ def _about(run: Run, rows: Sequence[Score]) -> str:
 
 
 def _agreement(runs: Mapping[str, Sequence[Score]]) -> str:
-    """How far the runs lie apart: the noise of different moments.
+    """How much the runs differ, which shows the noise between different moments.
 
     Args:
         runs: By name, the scores of a run.
@@ -187,7 +187,7 @@ def _apart(values: Iterable[float]) -> float:
 
 
 def _outside(rows: Sequence[Score]) -> str:
-    """Kinds of failures, each with its rows and their measured shares."""
+    """The kinds of failures, each with its rows and their measured shares."""
     ruled = [row for row in rows if row.fault.rules]
     seen = [row for row in ruled if row.predicted_shares is not None]
     too_much = [row for row in seen if row.undisturbed_shares[1] < (row.predicted_shares or (0, 0))[0]]

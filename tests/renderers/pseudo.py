@@ -16,7 +16,7 @@ _FIELD = re.compile(r"(\{[^{}]*\})")
 
 
 def pseudo() -> Translated:
-    """Accents and brackets around everything that the template holds."""
+    """A pseudo translation of everything in the template, with accents and brackets."""
     with (LOCALES / "traceanalyzer.pot").open("rb") as file:
         template = read_po(file)
     entries = {}

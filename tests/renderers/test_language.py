@@ -213,7 +213,7 @@ def test_names_are_no_formats(spoken: Language, name: str) -> None:
 
 @pytest.mark.parametrize("code", FOLDERS)
 def test_every_translation_can_be_filled(code: str) -> None:
-    """With every kind of value that a field may hold."""
+    """Every kind of value that a field may have."""
     spoken = language.of(code)
     samples = {
         "ns": 1_234_567,

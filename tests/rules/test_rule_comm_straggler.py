@@ -1,4 +1,4 @@
-"""comm-straggler."""
+"""Tests of the rule `comm-straggler`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO = {"steps": 2}
 
 
 def late(extra: int, **how: object):  # type: ignore[no-untyped-def]
-    """Rank 2 of 4 is late by exactly so much."""
+    """Rank 2 of 4 is late by exactly this time."""
     return run(4, [Meeting(lambda rank, step: 1000 + extra * (rank == 2))], **how)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""ddp-sync-in-accumulation."""
+"""Tests of the rule `ddp-sync-in-accumulation`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dtype-cast-churn."""
+"""Tests of the rule `dtype-cast-churn`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

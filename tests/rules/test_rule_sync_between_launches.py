@@ -1,4 +1,4 @@
-"""sync-between-launches."""
+"""Tests of the rule `sync-between-launches`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

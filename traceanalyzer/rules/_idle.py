@@ -31,7 +31,7 @@ EVENTS = Threshold(
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _MANY = 20
-"""Own choice: fewer waits per step have findings of their own, and are removed one by one."""
+"""Own choice: fewer waits per step have separate findings and are removed one by one."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -40,7 +40,7 @@ def steady(facts: Facts) -> StepIdle:
     """The analysis of the steady steps.
 
     Raises:
-        Missing: There is none.
+        Missing: There are no steady steps.
     """
     found = facts.need("step_idle", StepIdle)
     if not found.steps:

@@ -1,4 +1,4 @@
-"""The rank that others wait for, and what it costs: one answer for the finding and the headline."""
+"""The rank that others wait for, and its cost; the finding and the headline use the same result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class LateRank(msgspec.Struct, frozen=True):
     """Time in ns by which it makes a step longer: from the replay of all ranks, else how long each other rank waits for
     it."""
     gap_ns: float
-    """Part of it in ns that is surely saved with this rank: by so much it is later than the next one."""
+    """Part of the waiting in ns that is certainly saved with this rank: the time by which it is later than the next
+    one."""
     is_replayed: bool
 
 

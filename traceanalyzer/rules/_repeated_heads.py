@@ -15,7 +15,8 @@ _ATTENTION = "aten::scaled_dot_product_attention"
 _FLASH = "aten::_scaled_dot_product_flash_attention"
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
 _AXES = (2, 3)
-"""Where the repeats are: [batch, heads, repeats, sequence, size] or [batch, sequence, heads, repeats, size]."""
+"""Position of the axis of repeats: [batch, heads, repeats, sequence, size] or [batch, sequence, heads, repeats,
+size]."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ def _before(shape: Shape, axis: int) -> Shape:
 
 
 def _merged(shape: Shape, axis: int) -> Shape:
-    """The shape with the repeats as heads of their own, as attention takes it: [batch, heads, sequence, size]."""
+    """The shape with the repeats as separate heads, as attention takes it: [batch, heads, sequence, size]."""
     found = (*shape[: axis - 1], math.prod(shape[axis - 1 : axis + 1]), *shape[axis + 1 :])
     return found if axis == 2 else (found[0], found[2], found[1], found[3])
 
 
 def _keeps_type(types: str | None) -> bool:
-    """Whether a copy has the type of what it copies, as far as is known."""
+    """Whether a copy has the type of its source, as far as known."""
     kinds = (types or "").strip("[]").split(",")[:2]
     return len(kinds) < 2 or kinds[0].strip() == kinds[1].strip()

@@ -1,6 +1,6 @@
-"""Turns changes into edits of the causal model: claims become rows, times become shares of them.
+"""Turns changes into edits of the causal model: claims become rows of events, times become shares of these rows.
 
-`change` says in a table which claims become which edits.
+A table in `change` shows which claims become which edits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HostTimes = tuple[I64, I64, I64]
 
 
 class Resolver:
-    """Finds what the changes of one trace are about. What is found is kept, because changes share it."""
+    """Finds the events that changes of one trace claim. Results are kept, because changes share them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -47,12 +47,12 @@ class Resolver:
         """The host nodes that are calls of an operator, by its name."""
 
     def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
-        """Edits that take away so much time per step of what a change is about.
+        """Edits that remove this much time per step from the events of a change.
 
         Args:
             change: The change.
             ns: Time in ns per step, within `change.removed`.
-            gone: By claim, time in ns per step that other edits have taken away.
+            gone: By claim, time in ns per step that other edits have already removed.
         """
         if ns <= 0:
             return ()
@@ -79,7 +79,7 @@ class Resolver:
         return (edits.ScaleEdit(rows, 0.0, left),)
 
     def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
-        """Kernels become shorter: those that are claimed, each by its part; all, if none is named."""
+        """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
         named = [(key, self._select(key), claim) for key, claim in change.claims.items() if key.startswith(_ON_DEVICE)]
         claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
         claims = [row for row in claims if len(row[1].device)]
@@ -102,7 +102,7 @@ class Resolver:
         return self._times_of_calls(distinct(self._launches(each.device)))
 
     def _unheld_copies(self, change: TimeSaved) -> tuple[Edit, ...]:
-        """Calls that copy no longer hold the host, nor does it wait for what they copied."""
+        """Calls that copy no longer block the host, and the host does not wait for their copies."""
         copies = self._copies(change)
         if not copies:
             return ()
@@ -148,7 +148,7 @@ class Resolver:
             )
             there = max(0.0, self._host_ns(thread, start, end) - missing)
             found = edits.HostEdit(thread, start, end, _left(ns, there))
-            # what goes away beyond what is named is time around it: of a loop, what is between its calls
+            # time removed beyond the named events is time around them: in a loop, the time between its calls
             return (found, *self._any_host_time(ns - there, there)) if ns > there and not change.within else (found,)
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
@@ -166,7 +166,7 @@ class Resolver:
         return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
 
     def _waits(self, claims: Mapping[str, float]) -> I64:
-        """The calls that wait no more: those in the claimed operators, or else those that wait for a whole device."""
+        """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
         named = [key.partition(":")[2] for key in claims if key.startswith("operator:")]
         found = [self._select(f"wait:{name}") for name in named or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in found if each is not None]
@@ -195,7 +195,7 @@ class Resolver:
         return self._found[key]
 
     def _selected(self, key: str) -> Selected | None:
-        """What a claim names; None where nothing in the trace has the name."""
+        """The events that a claim names; None if nothing in the trace has the name."""
         kind, _, rest = key.partition(":")
         try:
             if kind == "copies":
@@ -246,7 +246,7 @@ class Resolver:
 
     @cached_property
     def _waiting(self) -> Intervals:
-        """When calls that device events hold up run; this is no time of the host's own."""
+        """When calls run that device events block; this is not the host's own time."""
         host, launches = self._model.graph.host, self._context.trace.launches
         calls = host.call[(host.held_by >= 0) & (host.call != NO_PARENT)]
         return Intervals.union(launches.start_ns[calls], launches.end_ns[calls])

@@ -14,12 +14,13 @@ What to do:
     idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
 
 How the saving is estimated:
-    All ranks are replayed together (`analyses.stragglers`). At most what a step would be shorter by if the work of this
-    rank took no longer than the median of its peers. Where there is no such answer, at most the exposed waiting for
-    this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the part by
-    which this rank came later than the second latest one, for which the others would wait then. Both ends lie further
-    apart by the standard error of the waiting, which differs from step to step. Of collectives on the CPU (gloo), the
-    waiting in the step with least and in that with most of it, without a tenth of the steps at either end.
+    All ranks are replayed together (`analyses.stragglers`). At most the time by which a step would be shorter if the
+    work of this rank took no longer than the median of its peers. If the ranks cannot be replayed, at most the exposed
+    waiting for this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the
+    part by which this rank came later than the second latest one, for which the others would wait then. The interval is
+    widened by the standard error of the waiting, which differs from step to step. For collectives on the CPU (gloo),
+    the ends are the waiting in the step with the least and in the step with the most, without a tenth of the steps at
+    either end.
 
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
@@ -161,7 +162,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _summary(late: LateRank, reason: Excess | None) -> Text | None:
-    """The sentence on the card; None for that of the rule."""
+    """Sentence on the card of the finding; None: the rule's own sentence."""
     if late.is_replayed:
         return _REPLAYED_SUMMARIES[reason.part] if reason else _LONGER
     return _SUMMARIES[reason.part] if reason else None

@@ -11,11 +11,11 @@ What to do:
     Run all backward passes except the last one under `model.no_sync()`.
 
 How the saving is estimated:
-    The all-reduces of the early passes go away. A step gains at most their time in which no other kernel runs; at least
-    half of that, because in them ranks also wait for each other, and may then wait in the last one instead. On the CPU
-    (gloo) at most all of their time, because their threads take cores from the program, so that hidden ones are not
-    free, and the time in which DistributedDataParallel copies gradients into buckets and back and starts to send them;
-    and 0.15 of both for what these threads slow down beside them (in the lab up to 1.12 times of both went away).
+    The all-reduces of the early passes are removed. A step gains at most their time in which no other kernel runs; at
+    least half of that, because ranks also wait for each other in them, and may then wait in the last one instead. On
+    the CPU (gloo) at most all of their time, because their threads take cores from the program even if they overlap its
+    work, plus the time in which DistributedDataParallel copies gradients into buckets and back and starts sending; and
+    0.15 of both, because these threads slow down the rest (in the lab up to 1.12 times both was saved).
 
 When it is wrong:
     Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do

@@ -14,11 +14,11 @@ What to do:
     it more load, or use fewer GPUs. Smaller weights (8 or 4 bits) shorten the reading itself.
 
 How the saving is estimated:
-    Not as time of a step, which gets a little longer. The text gives tokens per second now.
+    Not as time of a step, which gets a little longer. The finding gives the current tokens per second.
 
 When it is wrong:
-    Long contexts: then the caches of the requests, which each has of its own, are most of what is read. Response time
-    may matter more than throughput, and there may be no more requests.
+    Long contexts: then most of the bytes read are the caches of the single requests. Response time may matter more than
+    throughput, and there may be no more requests.
 
 References:
     https://docs.vllm.ai/en/latest/configuration/optimization.html

@@ -6,11 +6,11 @@ What it detects:
 
 Why it matters:
     In a run of thousands of steps, rare long ones add up; in a run of several ranks, each of them makes all others
-    wait. A mean over a few steps that includes one of them says little.
+    wait. A mean over a few steps that includes a long one is not meaningful.
 
 What to do:
-    Look at what a long step has that the others do not: memory that is allocated, code that is compiled, an evaluation,
-    a longer input, garbage collection, another program on the machine.
+    Look for events that only a long step has: allocation of memory, compilation, an evaluation, a longer input, garbage
+    collection, another program on the machine.
 
 How the saving is estimated:
     Not at all: the savings of all findings are about the typical step.

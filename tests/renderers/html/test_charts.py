@@ -1,4 +1,4 @@
-"""Charts follow the theme of the page, say what they show, and are the same every time."""
+"""Charts follow the theme of the page, have descriptions, and are deterministic."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_colours_tell_roles_apart() -> None:
 
 
 def test_the_colours_of_a_theme_are_those_of_the_palette() -> None:
-    """A chart that stands alone looks like the one in the light page."""
+    """A chart in a separate file looks like the one in the light page."""
     style = page.source("style.css")
     for role in ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other", "grid"):
         assert f"--{role.replace('_', '-')}: light-dark({charts.PALETTE[role]}," in style

@@ -68,7 +68,7 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 
 
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
-    """Leave out what lies in evaluations, optimizers and loaders."""
+    """Leave out nodes inside evaluations, optimizers and loaders."""
     host, table = context.host, context.trace.host
     loaders = host.kind == NodeKind.DATALOADER
     within = context.once(owners).evaluation

@@ -1,4 +1,4 @@
-"""What each mark costs: time of the host, device time of what was launched in it, idle time of the devices.
+"""The cost of each mark: host time, device time of everything launched in it, and idle time of the devices.
 
 Exclusive times of all marks add up, because each moment of a thread and each launch belongs to the innermost mark.
 """

@@ -20,7 +20,7 @@ _HOST, _LOADER, _COMPUTE, _MEMORY, _OTHER = range(5)
 
 
 def build(own: Sequence[RankFacts], found: Meetings) -> tuple[JointProgram, I64]:
-    """What the ranks do, and the position to which each event leads; the end of a rank has a position of its own."""
+    """The operations of the ranks, and the position to which each event leads; the end of a rank is also a position."""
     parts, offset = [], 0
     for member, facts in enumerate(own):
         parts.append(_events_of(facts, member, found, offset))
@@ -72,13 +72,13 @@ def _work(facts: RankFacts, events: RankEvents, meeting: I64) -> F64:
 
 
 def shorter(program: JointProgram, position: I64, *, exactly: bool = False) -> Shorter:
-    """What is saved if all operations take at most the median of their peers.
+    """The time saved if all operations take at most the median of their peers.
 
     Kernels that run during a collective count with those after it, up to the next start: how they are divided depends
     on how long the rank waits.
 
     Args:
-        program: What the ranks do.
+        program: The operations of the ranks.
         position: The position to which each event leads.
         exactly: Whether operations that are faster than the median get longer, so that less than nothing is saved.
     """

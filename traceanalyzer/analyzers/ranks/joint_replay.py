@@ -1,10 +1,10 @@
-"""Replays all ranks together: what each does by itself, and where they meet.
+"""Replays all ranks together: the work of each rank, and the collectives in which they meet.
 
-A rank works until it meets others; a meeting ends when the last has come and data are transferred. No clock is needed.
-While a collective runs, the rank's kernels go on, whether others have come or not; what it does after the collective
-follows its end. In a replay without changes each rank's work takes as long as recorded.
+A rank works until a collective; the collective ends when the last rank has come and data are transferred. No clock is
+needed. While a collective runs, the rank's kernels go on, whether others have come or not; what it does after the
+collective follows its end. In a replay without changes each rank's work takes as long as recorded.
 
-One pass replays many scenarios, which differ in what work and what transfers take; times are vectors over scenarios.
+One pass replays many scenarios, which differ in the times of work and transfers; times are vectors over scenarios.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class JointProgram(msgspec.Struct, frozen=True):
 
 
 class Shorter(msgspec.Struct, frozen=True):
-    """What is saved: matrix of events by kinds, and transfers; less than 0 where something takes longer."""
+    """The time saved, as a matrix of events by kinds, and of transfers; negative for what takes longer."""
 
     work_ns: F64
     transfer_ns: F64

@@ -50,9 +50,9 @@ class JointRun:
     """Duration of these steps together, the mean over the ranks."""
     program: JointProgram
     position: I64
-    """As of `joint_program.build`."""
+    """The program, as `joint_program.build` returns it."""
     times: F64
-    """As of `joint_replay.replay`, where no operation takes longer than the median of its peers."""
+    """The result of `joint_replay.replay` if no operation takes longer than the median of its peers."""
 
     @property
     def error_share(self) -> float:

@@ -1,4 +1,4 @@
-"""DeviceSpans of annotations on the device, which torch before 2.5 adds to the printed total as if they were kernels."""
+"""Spans of annotations on the device, which torch before 2.5 adds to the printed total as if they were kernels."""
 
 from __future__ import annotations
 

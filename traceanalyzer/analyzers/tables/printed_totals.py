@@ -22,7 +22,7 @@ class Totals(NamedTuple):
     cpu_ns: int | None
     device_ns: int | None
     from_shares: bool
-    """Whether one of them is not printed."""
+    """Whether one of the totals is not printed."""
     cannot_be: bool
     """Whether the printed sum of the host's times is negative, or less than what one call took."""
 
