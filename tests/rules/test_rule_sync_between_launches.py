@@ -34,6 +34,13 @@ def test_these_gaps_are_not_those_of_launches_too() -> None:
     assert "launch-bound-small-kernels" in slow
 
 
+def test_advice_where_an_environment_needs_the_values() -> None:
+    trace = fires()
+    assert "nonzero" in findings(trace, RULE)[0].advice.text
+    trace.python_function("envs/point_env.py(4): step", 5000, 3)
+    assert "many environments at once" in findings(trace, RULE)[0].advice.text
+
+
 def test_a_table_has_no_gaps() -> None:
     assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
 
@@ -48,3 +55,11 @@ def test_edge_events() -> None:
     events = 4 * (1 + 1 + 40 + 20)  # the long kernel, its value, the small kernels and twenty values
     assert findings(fires(), RULE, {"events": events})
     assert findings(fires(), RULE, {"events": events + 1}) == []
+
+
+def test_the_headline_names_the_waits_and_not_the_launches_after_them() -> None:
+    (headline,) = report(fires()).headlines
+    assert headline.bound == "host"
+    assert "it waited for the GPU and let its queue run empty" in headline.message.text
+    (slow,) = report(trap_slow_launches()).headlines
+    assert "it launches kernels more slowly than the GPU runs them" in slow.message.text
