@@ -63,6 +63,9 @@ class CodePlace(msgspec.Struct, frozen=True):
     """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None
     """When it happened, in ns since the first event of the trace; null where that does not matter."""
+    label: Message | None = None
+    """What people call the place, where its name is an id of this program, such as a cause of idle time, and not a name
+    in the trace; else null."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
