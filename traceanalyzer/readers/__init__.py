@@ -47,6 +47,12 @@ def _read_text(source: Source) -> TableDocument:
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
     document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)
     if not document.tables:
+        row = key_averages.row_without_header(key_averages.decode(data))
+        if row is not None:
+            raise UnusableInputError(
+                f"{source.name}: from line {row} on, lines look like rows of key_averages().table(), but their header "
+                f"is missing: copy the line with Name, Self CPU %, ... as well"
+            )
         raise UnusableInputError(
             f"{source.name}: contains neither a profiler trace (JSON with a traceEvents list) nor a table of "
             f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
