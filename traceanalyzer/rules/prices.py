@@ -6,7 +6,8 @@ The interval also covers two uncertainties of the recording, each replayed at bo
 (`simulation.recording_cost`). A capture knows how long a step takes without the profiler. Then the cost of recording is
 what makes the replayed step as long, and a saving is its share of the replayed step times the program's own step; but
 recording does not slow down waiting for the loader, so that at most all of it counts. To the interval between these
-replays comes the variation of steps (`variation`).
+replays comes the variation of steps (`variation`): it never makes a saving greater than what the changes take away, or
+than what replays save.
 """
 
 from __future__ import annotations
@@ -141,7 +142,19 @@ class Prices:
         found = [*gains, *self._whole_waits(changes)]
         # what does not matter in any replay does not matter because steps differ
         varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
-        return variation.around((min(found), max(found)), gains[1], varies, step)
+        most = min(step, self._most(changes, max(found)))
+        return variation.around((min(found), max(found)), gains[1], varies, most)
+
+    def _most(self, changes: Sequence[TimeSaved], replayed: float) -> float:
+        """What can go away of a step at most in ns: what the changes take away, or what replays save, if that is more.
+
+        Without the profiler it is one of other steps than those that were recorded.
+        """
+        most = max(replayed, sum(max(change.removed) for change in changes))
+        if self.plain_ns is None:
+            return most
+        self._step((), self._scenarios[1])
+        return most * (1 + variation.of_work(self._durations[()]))
 
     def _whole_waits(self, changes: Sequence[TimeSaved]) -> list[float]:
         """What waits for the loader save if the profiler made the rest of the recorded step longer, but not them."""
