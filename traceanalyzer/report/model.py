@@ -142,7 +142,7 @@ class Finding(msgspec.Struct, frozen=True):
     latent: bool
     """Whether it saves nothing before something else has been fixed: see `blocked_by`."""
     blocked_by: str | None
-    """The resource that bounds the step now; null unless latent."""
+    """The resource that bounds the step now; null unless latent, and where the recording does not show it."""
     title: Message
     """The finding in a few words."""
     summary: Message

@@ -55,7 +55,10 @@ def need_explained(facts: Facts) -> None:
         Missing: Much of the idle time has no explanation.
     """
     recording = facts.find("recording", Recording)
-    if recording is not None and recording.typical is not None and is_partial(recording.typical):
+    if recording is None:
+        return
+    removed = any(reason.kind == "removed-events" for reason in recording.evidence)
+    if removed or (recording.typical is not None and is_partial(recording.typical)):
         raise Missing(_UNEXPLAINED())
 
 
