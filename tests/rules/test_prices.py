@@ -285,7 +285,31 @@ def test_a_host_that_gets_ahead_of_its_device_does_not_make_savings_vary() -> No
         trace.op("aten::item", start, 310)
         trace.launch_kernel("gemm", start + 5, 300, at=start + 2, call_dur=2)
         trace.launch("cudaStreamSynchronize", start + 5, 303)
-    change = takes("host", 0, 100, "operator:aten::item", "idle:synchronization")
+    change = takes("host", 100, 100, "operator:aten::item", "idle:synchronization")
     low, point, high = wall(prices(trace).saving(change, budget(410)))
-    assert (low, point) == (0, pytest.approx(100, abs=15))
-    assert high == pytest.approx(point, rel=0.05)
+    assert point == pytest.approx(100, abs=15)
+    assert (low, high) == (pytest.approx(point, rel=0.05), pytest.approx(point, rel=0.05))
+
+
+def test_waits_that_may_all_be_necessary_are_most_likely_worth_half_of_what_a_replay_without_them_saves() -> None:
+    """A step of 400: an item waits for a kernel of 100, so that the next kernel starts 100 later than it could.
+
+    Another change takes 60 of an operator of 150 on the host away, which counts wholly beside it.
+    """
+    trace = TraceBuilder()
+    trace.step(1, 0, 400)
+    trace.op("aten::item", 0, 110)
+    trace.launch_kernel("gemm", 5, 100, at=2, call_dur=2)
+    trace.launch("cudaStreamSynchronize", 5, 103)
+    trace.op("aten::mm", 150, 150)
+    trace.launch_kernel("sgemm", 305, 95, at=300, call_dur=3)
+    found = prices(trace)
+    wait = takes("host", 0, 100, "operator:aten::item", "idle:synchronization")
+    _, all_of_it, _ = wall(found.saving(takes("host", 100, 100, *wait.claims), budget(400)))
+    low, point, high = wall(found.saving(wait, budget(400)))
+    assert all_of_it == pytest.approx(100, abs=5)
+    assert (low, point, high) == (0, pytest.approx(all_of_it / 2), pytest.approx(all_of_it, rel=0.05))
+    operator = takes("host", 60, 60, "operator:aten::mm")
+    combined = found.combine(budget(400), [Fix("wait", 0, wait), Fix("operator", 1, operator)])
+    assert combined is not None
+    assert combined.point_ns_per_step == pytest.approx(1000 * (60 + all_of_it / 2))

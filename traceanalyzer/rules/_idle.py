@@ -31,7 +31,7 @@ EVENTS = Threshold(
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _MANY = 20
-"""Own choice: fewer waits per step have findings of their own, and are removed one by one."""
+"""Own choice: fewer waits per step have separate findings and are removed one by one."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -40,7 +40,7 @@ def steady(facts: Facts) -> StepIdle:
     """The analysis of the steady steps.
 
     Raises:
-        Missing: There is none.
+        Missing: There are no steady steps.
     """
     found = facts.need("step_idle", StepIdle)
     if not found.steps:
@@ -48,33 +48,29 @@ def steady(facts: Facts) -> StepIdle:
     return found
 
 
-def need_explained(facts: Facts) -> None:
-    """Refuse to blame the host where events are missing.
+def enough(facts: Facts, events: float) -> StepIdle:
+    """The analysis of the steady steps, if enough ran in them and the host may be blamed for their idle time.
 
     Raises:
-        Missing: Much of the idle time has no explanation.
+        Missing: There is none, only a few kernels ran, or much of the idle time has no explanation.
     """
+    _need_explained(facts)
+    _recording.need_usual_idle_time(facts)
+    found = steady(facts)
+    ran = sum(device.events for device in found.devices)
+    if ran < events:
+        raise Missing(_FEW(events=ran))
+    return found
+
+
+def _need_explained(facts: Facts) -> None:
+    """Refuse to blame the host where events are missing."""
     recording = facts.find("recording", Recording)
     if recording is None:
         return
     removed = any(reason.kind == "removed-events" for reason in recording.evidence)
     if removed or (recording.typical is not None and is_partial(recording.typical)):
         raise Missing(_UNEXPLAINED())
-
-
-def enough(facts: Facts, events: float) -> StepIdle:
-    """The analysis of the steady steps, if enough ran in them and their idle time is real.
-
-    Raises:
-        Missing: There is none, or only a few kernels ran.
-    """
-    _recording.need_usual_idle_time(facts)
-    _recording.need_most_events(facts)
-    found = steady(facts)
-    ran = sum(device.events for device in found.devices)
-    if ran < events:
-        raise Missing(_FEW(events=ran))
-    return found
 
 
 def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:

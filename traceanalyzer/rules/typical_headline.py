@@ -1,4 +1,4 @@
-"""Says in one sentence what bounds the typical step of a trace: what the device does, and why it is idle for the rest.
+"""The headline of a trace: what bounds its typical step, what the device does, and why it is idle for the rest.
 
 The device bounds the step if it works nearly all the time. Otherwise the resource that it waits for longest does, if
 that is at least a fifth of the step. All figures are of the typical step, so they agree with the rest of the report.
@@ -223,7 +223,7 @@ def _with_graphs(facts: Facts, message: Message) -> Message:
 
 
 def _unit(recording: Recording) -> Message:
-    """What the figures describe: a typical step, the only step, or the whole recording."""
+    """The unit of the figures: a typical step, the only step, or the whole recording."""
     if recording.steps_from == "whole-trace":
         return _RECORDING()
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
@@ -240,7 +240,7 @@ def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
     """Time of a typical step in which the device does not compute, by cause."""
     own = typical.resources
     host = _idle(typical, *_OF_HOST)
-    # Where events are missing, what the host did is chance.
+    # If events are missing, the recorded work of the host is not representative.
     known = 0.0 if facts.resources.host_ns is None else min(host, own.host_ns)
     return {
         "input": own.exposed_loader_ns,
@@ -261,14 +261,14 @@ def _cause(typical: TypicalStep) -> Message:
 
 
 def _device(typical: TypicalStep) -> Message:
-    """What the device does in a typical step, in shares of it."""
+    """The device's activities in a typical step, as shares of the step."""
     own = typical.resources
     computes = _COMPUTES(share=((own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0)) / own.step_ns)
     return _DEVICE(doing=(computes, *_beside_computing(typical)))
 
 
 def _rest(typical: TypicalStep) -> Message:
-    """What the device does while it does not compute."""
+    """The device's activities while it does not compute."""
     return _REST(doing=_beside_computing(typical) or (_IDLE(share=0.0),))
 
 
