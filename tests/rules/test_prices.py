@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
-from tests.reading import read_built
 from tests.rules.judging import varied
+from tests.simulation.replaying import model_of, modelled
 from traceanalyzer import analyze
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Combined, Saving
 from traceanalyzer.rules.budget import Budget
 from traceanalyzer.rules.change import Fix, TimeSaved
 from traceanalyzer.rules.prices import Prices
-from traceanalyzer.simulation import model
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -32,8 +30,7 @@ OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
 
 
 def prices(trace: TraceBuilder, plain: float | None = None) -> Prices:
-    found = model.require(Context(read_built(trace)))
-    return Prices(found, None if plain is None else plain * 1000)
+    return Prices(model_of(trace), None if plain is None else plain * 1000)
 
 
 def budget(step: float) -> Budget:
@@ -194,9 +191,9 @@ def doubtful() -> TraceBuilder:
 
 
 def test_where_the_model_abstains_bounds_say_so() -> None:
-    context = Context(read_built(doubtful()))
-    assert model.require(context).abstains
-    report = analyze(context.trace)
+    built = model_of(doubtful())
+    assert built.abstains
+    report = analyze(built.context.trace)
     savings = [finding.saving for finding in report.findings if finding.saving is not None]
     assert savings
     for saving in savings:
@@ -233,10 +230,7 @@ changes = st.builds(
 
 @given(plans, st.lists(changes, max_size=4), st.sampled_from([None, 10.0]))
 def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[TimeSaved], plain: float | None) -> None:
-    built = model.of(Context(read_built(plan.build())))
-    assume(built is not None)
-    assert built is not None
-    found = Prices(built, None if plain is None else plain * 1000)
+    found = Prices(modelled(plan), None if plain is None else plain * 1000)
     for change in wanted:
         low, point, high = wall(found.saving(change, budget(100)))
         assert 0 <= low <= point <= high
@@ -247,10 +241,7 @@ def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[TimeSaved], plai
 
 @given(plans, changes)
 def test_one_fix_together_is_worth_what_it_is_alone(plan: Plan, change: TimeSaved) -> None:
-    built = model.of(Context(read_built(plan.build())))
-    assume(built is not None)
-    assert built is not None
-    found = Prices(built)
+    found = Prices(modelled(plan))
     alone, combined = found.saving(change, budget(100)), found.combine(budget(100), [Fix("only", 0, change)])
     assume((alone.point_ns_per_step or 0.0) > 0)
     assert combined is not None

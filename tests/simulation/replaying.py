@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from hypothesis import assume
+
 from tests.builders import TraceBuilder
+from tests.random_traces import Plan
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import model
@@ -23,6 +28,13 @@ def synchronized(call: str = "cudaStreamSynchronize") -> TraceBuilder:
 def model_of(trace: TraceBuilder) -> Model:
     """The causal model of a trace."""
     return model.require(Context(read_built(trace)))
+
+
+def modelled(plan: Plan) -> Model:
+    """The causal model of a random trace; examples without steps to model do not count."""
+    found = model.of(Context(read_built(plan.build())))
+    assume(found is not None)
+    return cast("Model", found)
 
 
 def saved(found: Model, *edits: Edit) -> float:

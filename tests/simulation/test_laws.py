@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.random_traces import Plan, plans
-from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
+from tests.simulation.replaying import modelled
 from traceanalyzer.analyzers.recording.program_steps import program_steps
-from traceanalyzer.simulation import back_pointers, critical_path, model, slack, step_times
+from traceanalyzer.simulation import back_pointers, critical_path, slack, step_times
 from traceanalyzer.simulation.edits import (
     BandwidthEdit,
     DropEdit,
@@ -32,12 +29,6 @@ ALWAYS = 1 << 50
 KERNEL = "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn"
 EARLY = ((KERNEL, 0, 0, 4201, 0, 2, 7), (KERNEL, 1, 0, 4201, -1, 0, 7))
 """Two kernels, the second of which seems to start before it is launched."""
-
-
-def modelled(plan: Plan) -> Model:
-    found = model.of(Context(read_built(plan.build())))
-    assume(found is not None)
-    return cast("Model", found)
 
 
 def edits(found: Model, numbers: list[int]) -> list[Edit]:

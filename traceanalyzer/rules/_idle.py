@@ -89,6 +89,16 @@ def waits_again_and_again(found: StepIdle, device: DeviceInSteps) -> bool:
     return waits_often(found, device) and found.waits >= _MANY * found.steps
 
 
+def is_after_waits(facts: Facts, cause: str) -> bool:
+    """Whether most idle time with this cause would not be there if the host did not wait for the device so often."""
+    found = facts.find("step_idle", StepIdle)
+    device = busiest(facts, found) if found and found.steps else None
+    if found is None or device is None or not waits_again_and_again(found, device):
+        return False
+    rows = [row for row in device.causes if row.cause == cause]
+    return 2 * sum(row.after_waits_ns for row in rows) > sum(row.time_ns for row in rows)
+
+
 def per_later_step(facts: Facts, cause: str) -> float | None:
     """Idle time of a steady step after the first recorded one that has this cause, in ns; None if unknown."""
     found = facts.find("step_idle", StepIdle)
