@@ -63,6 +63,9 @@ class CodePlace(msgspec.Struct, frozen=True):
     """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None
     """Time in ns since the first event of the trace; null if the time does not matter."""
+    label: Message | None = None
+    """What people call the place, where its name is an id of this program, such as a cause of idle time, and not a name
+    in the trace; else null."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -139,7 +142,7 @@ class Finding(msgspec.Struct, frozen=True):
     latent: bool
     """Whether it saves nothing before something else has been fixed: see `blocked_by`."""
     blocked_by: str | None
-    """The resource that bounds the step now; null unless latent."""
+    """The resource that bounds the step now; null unless latent, and where the recording does not show it."""
     title: Message
     """The finding in a few words."""
     summary: Message

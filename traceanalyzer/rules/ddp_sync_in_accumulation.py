@@ -34,6 +34,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -73,9 +74,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("passes", Passes).accumulation
     if found is None or found.early_exchanges < limits["early_exchanges"]:
         return
-    where = tuple(
-        CodePlace("time", "backward", value=e.time_ns, unit="ns", start_ns=e.start_ns) for e in found.examples
-    )
+    where = tuple(CodePlace("time", "backward", None, e.time_ns, "ns", e.start_ns, BACKWARD()) for e in found.examples)
     evidence = Evidence(_SUBJECT(), found.early_exchanges, limits["early_exchanges"], "count", where)
     params: dict[str, float] = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges}
     if found.time_ns is None or found.exposed_ns is None:

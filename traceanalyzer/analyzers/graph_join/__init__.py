@@ -38,7 +38,7 @@ _AMBIGUOUS = Text("graph-join-ambiguous", "several of its graphs match, so it is
 _BEATEN = Text("graph-join-beaten", "another capture matches better, or was made for a batch that fits better")
 _DISAGREES = Text(
     "graph-join-disagrees",
-    "its best graph matches {share:share} of what ran; {required:share} is required",
+    "its best graph matches {share:exact_share} of what ran; {required:exact_share} is required",
 )
 _LENGTH = Text(
     "graph-join-length",
