@@ -26,7 +26,7 @@ from traceanalyzer.readers.kineto.workers import Slot, Worker
 from traceanalyzer.readers.source import Source
 
 _READS = 4
-"""Windows that are read into a chunk, which makes one part: to hand a part over and to join it takes half a millisecond,
+"""Windows that are read into a chunk, which makes one part: to hand over and join a part takes half a millisecond,
 however small it is."""
 
 _LONGEST_REST = 1 << 16
