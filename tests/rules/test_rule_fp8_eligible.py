@@ -1,4 +1,4 @@
-"""fp8-eligible."""
+"""Tests of the rule `fp8-eligible`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.fp8_eligible import (
     fires,
     fires_with_a_bias_in_fp16,
+    fires_with_fp4,
     model,
     trap_a_waiting_device,
     trap_an_unknown_device,
@@ -45,13 +46,25 @@ def test_code_is_that_of_the_kind_of_program() -> None:
     assert findings(served, RULE)[0].code is None
 
 
+def test_fp4_is_for_inference() -> None:
+    served = fires_with_fp4()
+    served.annotation("step[EXTEND bs=2 toks=3000]", 20, 2)
+    (finding,) = findings(served, RULE)
+    assert "9,000 TFLOP/s in FP4, 4,500 TFLOP/s in FP8, and 2,250 TFLOP/s in 16 bits" in finding.summary.text
+    assert "one bit of mantissa" in finding.advice.text
+    trained = fires_with_fp4()
+    trained.op("Optimizer.step#SGD.step", 30, 2)
+    (finding,) = findings(trained, RULE)
+    assert "FP4" not in finding.summary.text + finding.advice.text
+
+
 def test_without_limits_of_the_gpu_it_is_skipped() -> None:
     assert "FP8" in (skipped(trap_an_unknown_device(), RULE) or "")
     assert "types" in (skipped(fires_in_a_table(), RULE) or "")
 
 
 def test_traps_are_products_in_16_bits_but_for_one_thing() -> None:
-    """Each would fire without what its name says."""
+    """Each situation would fire without the property in its name."""
     assert findings(model(sides=[[8192, 8192], [8192, 8208]]), RULE)
     assert findings(trap_odd_sides(), RULE) == []
     assert findings(trap_a_waiting_device(), RULE, {"busy_share": 0.3})

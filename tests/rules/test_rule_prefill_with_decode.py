@@ -1,4 +1,4 @@
-"""prefill-with-decode."""
+"""Tests of the rule `prefill-with-decode`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def test_marks_without_requests_that_decode() -> None:
     (finding,) = findings(served(*4 * [decode], mixed, *4 * [decode]), RULE)
     assert finding.summary.params == {"mixed": 4_000_000, "decode": 1_000_000}
     assert "Every request" in finding.summary.text
+
+
+def test_steps_of_the_profiler_around_the_marks() -> None:
+    trace = fires()
+    for number, start in enumerate([0, 1000, 2000, 3000, 4000, 8000, 9000, 10000, 11000]):
+        trace.step(number, start, 4000 if number == 4 else 1000)
+    (finding,) = findings(trace, RULE)
+    assert finding.summary.params == {"mixed": 4_000_000, "decode": 1_000_000, "requests": 31}
 
 
 @pytest.mark.parametrize("build", [trap_only_mixed, trap_prefill_alone])

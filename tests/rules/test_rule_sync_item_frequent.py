@@ -1,4 +1,4 @@
-"""sync-item-frequent."""
+"""Tests of the rule `sync-item-frequent`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ def test_the_idle_time_after_the_waits_goes_away() -> None:
     assert [e.unit for e in finding.evidence] == ["share", "number"]
     assert finding.evidence[1].observed == 3
     assert "the GPU has nothing to do for 648.0 us of a step" in finding.summary.text
+
+
+def test_nothing_is_promised_of_values_for_an_environment() -> None:
+    trace = fires()
+    trace.python_function("gymnasium/wrappers/common.py(100): step", 5000, 3)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert (low, high) == (0, pytest.approx(varied(3 * 217_600)[1], rel=0.05))
+    assert "many environments at once" in finding.advice.text
 
 
 def test_waits_that_cost_nothing_are_worth_nothing() -> None:

@@ -18,8 +18,10 @@ from traceanalyzer.analyzers import (
     copies,
     data_parallel,
     dataloader,
+    decode_graphs,
     device_copies,
     device_wide_syncs,
+    distribution_checks,
     gpu,
     graph_join,
     host_collectives,
@@ -66,13 +68,13 @@ from traceanalyzer.trace.model import all_tables
 
 
 class Analyzer(msgspec.Struct, frozen=True):
-    """One analysis: what it is called in the report, what it needs, how it is computed."""
+    """One analysis: its key in the report, the data that it needs, and its function."""
 
     key: str
     result: type[msgspec.Struct]
     analyze: Callable[[Context], msgspec.Struct]
     missing: Callable[[Context], Message | None]
-    """Why it cannot run on this trace, or None."""
+    """The reason why it cannot run on this trace, or None."""
 
 
 ANALYZERS: tuple[Analyzer, ...] = (
@@ -91,6 +93,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("idle", idle.Idle, idle.analyze, idle.missing),
     Analyzer("step_idle", repeated_steps.StepIdle, repeated_steps.analyze, repeated_steps.missing),
     Analyzer("launches", launches.LaunchFigures, launches.analyze, launches.missing),
+    Analyzer("decode_graphs", decode_graphs.DecodeGraphs, decode_graphs.analyze, decode_graphs.missing),
     Analyzer(
         "synchronizations",
         synchronizations.Synchronizations,
@@ -141,6 +144,12 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("nan_checks", nan_checks.NanChecks, nan_checks.analyze, nan_checks.missing),
     Analyzer("recomputation", recomputation.Recomputation, recomputation.analyze, recomputation.missing),
     Analyzer("value_reads", value_reads.ValueReads, value_reads.analyze, value_reads.missing),
+    Analyzer(
+        "distribution_checks",
+        distribution_checks.DistributionChecks,
+        distribution_checks.analyze,
+        distribution_checks.missing,
+    ),
     Analyzer("host_pauses", host_pauses.HostPauses, host_pauses.analyze, host_pauses.missing),
     Analyzer(
         "thread_contention",
@@ -155,7 +164,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
 )
 
 _BEFORE_ALL = 1
-"""The first analyses, which compute what nearly all others need, run before the others are shared."""
+"""The first analyses, which compute data for nearly all others; they run before the others are shared."""
 
 _TOGETHER = (
     ("host_owners", "idle", "step_idle", "synchronizations", "replay", "critical_path"),
@@ -166,10 +175,11 @@ _TOGETHER = (
 first, because they take longest."""
 
 _MOST_SHARING = 2
-"""Processes that share the analyses. Each computes and holds what its own need, so more gain little and take memory."""
+"""Processes that share the analyses. Each computes and keeps intermediate results of its own, so more processes gain
+little and take memory."""
 
 WORTHWHILE_EVENTS = 200_000
-"""Number of events from which on several processes run the analyses; fewer take some tenths of a second."""
+"""Number of events from which on several processes run the analyses; fewer events take only some tenths of a second."""
 
 JOINED: tuple[Analyzer, ...] = (
     Analyzer("joined_operators", joined.JoinedOperators, joined.by_name, missing.operators),
@@ -179,7 +189,7 @@ JOINED: tuple[Analyzer, ...] = (
     Analyzer("joined_roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("joined_kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, missing.kernels),
 )
-"""Analyses of what graphs replayed, under the calls of their capture; they run where there is a capture that agrees."""
+"""Analyses of replayed graphs, joined with the calls of their capture; they run if a matching capture was given."""
 
 RESULTS: dict[str, type[msgspec.Struct]] = {
     **{analyzer.key: analyzer.result for analyzer in ANALYZERS},
@@ -195,12 +205,12 @@ def run(
     jobs: int = 1,
     worthwhile: int = WORTHWHILE_EVENTS,
 ) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
-    """Run every analysis that the trace has the data for.
+    """Run every analysis for which the trace has the data.
 
     Args:
         context: The trace.
         analyses: In the order of the results.
-        jobs: Most processes that run them; their number changes nothing in the results.
+        jobs: Greatest number of processes; it does not change the results.
         worthwhile: Number of events from which on more than one process is used.
 
     Returns:
@@ -228,7 +238,7 @@ def _tasks(analyses: Sequence[Analyzer]) -> list[list[Analyzer]]:
 
 
 def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
-    """Run the analyses of what was joined with captures.
+    """Run the analyses of graphs that were joined with captures.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.

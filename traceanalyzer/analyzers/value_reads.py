@@ -4,7 +4,8 @@ A reading is a call of `aten::item`, `aten::is_nonzero`, `aten::equal` or `aten:
 makes itself, not an operator or autograd: `float(t)`, `if t > 0:`, `max(row)`. Readings that follow each other with
 little between them are a run: a few cheap operators, no call of a module, no matrix product, no long time of Python. To
 print a tensor of floating-point numbers, PyTorch selects its finite values first (`torch/_tensor_str.py`), so a run
-with `aten::isfinite` and `aten::masked_select` prints.
+with `aten::isfinite` and `aten::masked_select` prints. What `torch.distributions` reads to check its arguments is no
+reading of the program (`distribution_checks`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import marks
@@ -25,12 +27,11 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_READINGS = Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps")
-READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 _PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
 _HEAVY = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*|attention\w*|embedding\w*))$|^autograd::"
 )
-"""Operators of models: what is read behind them is a result, not one value of many."""
+"""Operators of models: a value that is read after them is a result, not one value of many."""
 _BETWEEN = 16
 """Operators between two readings of a run at most (own choice: printing calls 14 before its first)."""
 _PAUSE_NS = 200_000
@@ -73,13 +74,13 @@ class ValueReads(msgspec.Struct, frozen=True):
     printing_operators: int
     """Events that the profiler recorded in these."""
     lines: tuple[ReadLine, ...]
-    """Where runs that print nothing begin, those that take longest first, at most five."""
+    """Start of each run that prints nothing, the longest run first, at most five."""
     printing_lines: tuple[ReadLine, ...]
-    """The same of runs that print."""
+    """Start of each run that prints, the longest run first, at most five."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.once(value_runs).start_ns) else _NO_READINGS()
 
 
@@ -114,7 +115,7 @@ class ValueRuns(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> Intervals:
-        """When anything is read."""
+        """Intervals in which values are read."""
         return Intervals.union(self.start_ns, self.end_ns)
 
 
@@ -128,6 +129,8 @@ def value_runs(context: Context) -> ValueRuns:
     )
     printing = names.where(_PRINTING.__contains__)[host.name[nodes]]
     thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
+    reads &= ~context.once(check_frames).contain(context, thread, start)
+    reads &= ~np.isin(host.row[nodes], context.once(checks_without_frames)[:, 1])
     at = np.flatnonzero(reads)
     if len(at) < _FEWEST:
         none = np.empty(0, np.int64)
@@ -150,7 +153,7 @@ def value_runs(context: Context) -> ValueRuns:
 
 
 def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool) -> I64:
-    """Where runs begin with the operators before their first reading: as many as before their second; or printing."""
+    """Start of each run, with as many operators before the first reading as before the second; or of its printing."""
     second = at[np.minimum(bounds[:-1] + 1, len(at) - 1)]
     before = np.where(bounds[1:] - bounds[:-1] > 1, second - begin - 1, 0)
     nearest = np.maximum.accumulate(np.where(printing, np.arange(len(printing)), -1))
@@ -158,7 +161,7 @@ def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool)
     isfinite = np.where(selects > 0, nearest[np.maximum(selects - 1, 0)], selects)
     first = np.where((begin - isfinite <= _BETWEEN) & (isfinite >= 0), isfinite, begin - np.minimum(before, _BETWEEN))
     previous = np.concatenate(([-1], at))[bounds[:-1]]
-    wall = np.searchsorted(walls, walls[begin])  # the first operator behind what breaks runs
+    wall = np.searchsorted(walls, walls[begin])  # the first operator after a node that ends a run
     found: I64 = np.maximum(np.maximum(first, wall), previous + 1)
     return found
 

@@ -1,4 +1,4 @@
-"""Reads what is compared: traces, saved reports, documents with tables; in files, folders, patterns and URLs."""
+"""Reads the inputs of a comparison: traces, saved reports and documents; files, folders, patterns and URLs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Given:
     reports: tuple[Report, ...]
     """Reports of the side: one of a document, one per trace of a run."""
     run: str | None = None
-    """The run of a document that was asked for, such as `run-2` or `2`; None if none was."""
+    """The requested run of a document, such as `run-2` or `2`; None if none was requested."""
     ignored: tuple[str, ...] = ()
     """Files of a folder that are not part of the comparison."""
 
@@ -84,7 +84,7 @@ def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """Split off the run behind the last `#`, unless there is a file of that whole name."""
+    """Split off the run after the last `#`, unless there is a file of that whole name."""
     file, mark, run = path.rpartition(_RUN)
     return (file, run) if mark and file and run and not os.path.lexists(path) else (path, None)
 
@@ -97,7 +97,7 @@ def _several(where: str, run: str | None, reading: Reading) -> Given:
     while not read and (counting := sniffing.that_count(left)):
         left = [file for file in left if file not in counting]
         if counting[0].is_a(FileKind.DOCUMENT) and len(counting) > 1:
-            continue  # which of them is meant, nobody can tell
+            continue  # ambiguous: several documents
         read = _all_of(counting, reading)
     if not read:
         failed = next((file for file in files if file.failure is not None), None)

@@ -16,6 +16,7 @@ MODULES = (
     "sync_dynamic_shape",
     "sync_device_wide",
     "sync_between_launches",
+    "distribution_checks",
     "allocator_malloc_in_step",
     "gpu_underutilized",
     "launch_bound_small_kernels",
@@ -69,5 +70,7 @@ MODULES = (
     "logits_of_all_tokens",
     "decode_batch_small",
     "prefill_with_decode",
+    "graph_batch_padded",
+    "decode_not_in_graph",
     "requests_queue",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.builders import TraceBuilder
-from tests.builders.hardware import A100, H100, Device
+from tests.builders.hardware import A100, B200, H100, Device
 from tests.rules.gpu_work import MATRIX_UNITS, Call, addition, kernel, product, training
 
 HALF = "c10::BFloat16"
@@ -38,6 +38,11 @@ def fires_with_a_bias_in_fp16() -> TraceBuilder:
     return training([Call("aten::addmm", [kernel(HOPPER, 1500)], shapes, types)], device=H100)
 
 
+def fires_with_fp4() -> TraceBuilder:
+    """A B200 computes in FP4, too; nothing is trained."""
+    return model(device=B200)
+
+
 def quiet() -> TraceBuilder:
     """In fp32 there are other steps before."""
     return model(kind="float")
@@ -49,7 +54,7 @@ def trap_a_device_without_fp8() -> TraceBuilder:
 
 
 def trap_an_unknown_device() -> TraceBuilder:
-    """Nothing is known of what it computes in."""
+    """The types of its products are unknown."""
     return model(device=None)
 
 
@@ -61,7 +66,7 @@ def trap_fp8_is_used() -> TraceBuilder:
 
 
 def trap_kernels_in_fp8() -> TraceBuilder:
-    """Only the name of a library's kernel says so."""
+    """Only the name of a library's kernel shows FP8."""
     fp8 = Call("_C::gemm", [kernel("void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u>", 300)])
     return training([product(HOPPER, 1500, SIDES, HALF), fp8], device=H100)
 

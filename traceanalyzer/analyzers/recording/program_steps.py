@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording import left_out, repeated_graphs
 from traceanalyzer.analyzers.recording.frameworks import main_framework
 from traceanalyzer.analyzers.recording.left_out import FEWEST
+from traceanalyzer.analyzers.recording.step_marks import marks_within, outermost, step_marks
 from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
@@ -51,9 +52,9 @@ class ProgramSteps(msgspec.Struct, frozen=True):
     """What marks the steps: `ProfilerStep`, `whole-trace`, the id of a framework, or the name of what repeats; None
     without steps."""
     reasons: tuple[str | None, ...]
-    """Why a step is no typical one, one of `left_out.REASONS`; None for the others."""
+    """The reason why a step is not typical, one of `left_out.REASONS`; None for typical steps."""
     marks: tuple[StepMark | None, ...] = ()
-    """What a framework's own mark says of each step; empty where the steps are not its marks."""
+    """The content of a framework's mark for each step, which is this mark or contains it; empty without any."""
     mark_ns: tuple[I64, I64] | None = None
     """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
 
@@ -75,7 +76,7 @@ class ProgramSteps(msgspec.Struct, frozen=True):
 
     @property
     def middle(self) -> int:
-        """Row of the typical step that stands for them: the one whose duration is nearest to their mean."""
+        """Row of the typical step that represents the others: the one whose duration is nearest to their mean."""
         rows = np.flatnonzero(self.is_typical)
         length = (self.end_ns - self.start_ns)[rows]
         away = np.abs(length - length.mean())
@@ -94,13 +95,10 @@ def program_steps(context: Context) -> ProgramSteps:
 
 def _program_steps(context: Context) -> ProgramSteps:
     if context.scope is not None or is_marked(context):
-        steps = context.steps
-        return _as_program(context, steps, left_out.reasons(context, steps))
+        return _with_marks(context, context.steps, marks_within(context, context.steps))
     framework, marks = _of_framework(context)
     if framework is not None:
-        steps = _after_earlier_work(context, framework)
-        found = left_out.of_phases(left_out.reasons(context, steps), [mark.phase if mark else None for mark in marks])
-        return replace(_as_program(context, steps, found), marks=marks)
+        return _with_marks(context, _after_earlier_work(context, framework), marks)
     for find in (_repeated_annotation, _between_loads, _between_optimizer_steps, _between_graphs):
         repeated = find(context)
         if repeated is not None:
@@ -133,31 +131,23 @@ def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...])
     return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns)
 
 
+def _with_marks(context: Context, steps: Steps, marks: tuple[StepMark | None, ...]) -> ProgramSteps:
+    found = left_out.reasons(context, steps)
+    if marks:
+        found = left_out.of_phases(found, [mark.phase if mark else None for mark in marks])
+    return replace(_as_program(context, steps, found), marks=marks)
+
+
 def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:
-    """The outermost step marks of the framework, until the device has done what they launched."""
-    framework = main_framework(context)
-    if framework is None or framework.step_mark is None:
+    """The outermost step marks of the framework, until the device has done the work that they launched."""
+    trace, framework = context.trace, main_framework(context)
+    rows, said = step_marks(context)
+    if framework is None or not len(rows) or _are_in_flight(context, rows):
         return None, ()
-    read, trace = framework.step_mark, context.trace
-    annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
-    codes = distinct(trace.host.name[annotation])
-    said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
-    rows = annotation[np.isin(trace.host.name[annotation], [*said])]
-    if _are_in_flight(context, rows):
-        return None, ()
-    rows = _outermost(context, rows)
-    if not len(rows):
-        return None, ()
+    rows = outermost(context, rows)
     marks = tuple(said[code] for code in trace.host.name[rows].tolist())
     names = tuple(trace.names[code] for code in trace.host.name[rows].tolist())
     return _of_marks(context, rows, names, framework.id), marks
-
-
-def _outermost(context: Context, rows: I64) -> I64:
-    """The host rows that do not start within another of the given rows."""
-    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
-    before = np.maximum.accumulate(np.append(-1, end))[:-1]
-    return rows[start >= before]
 
 
 def _are_in_flight(context: Context, rows: I64) -> bool:
@@ -175,7 +165,7 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
 
 
 def _repeated_annotation(context: Context) -> Steps | None:
-    """The annotation that fills most of the main thread, if one repeats, fills half of it and holds the work."""
+    """The annotation that fills most of the main thread, if it repeats, fills half of it and contains the work."""
     trace, thread = context.trace, _main_thread(context)
     if thread is None:
         return None
@@ -189,7 +179,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
     repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
     filled = []
     for number in repeated.tolist():
-        outer = _outermost(context, rows[group == number])
+        outer = outermost(context, rows[group == number])
         time = int(trace.host.dur_ns[outer].sum())
         is_step = len(outer) >= _REPEATS and time >= _TILES * span
         if is_step and not _are_in_flight(context, rows[group == number]) and _holds_the_work(context, outer):
@@ -243,7 +233,7 @@ def _between_optimizer_steps(context: Context) -> Steps | None:
 def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
     """Steps from the start of one host row to that of the next; None where none repeats."""
     host = context.trace.host
-    return _from_starts(context, host.start_ns[_outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
+    return _from_starts(context, host.start_ns[outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
 
 
 def _between_graphs(context: Context) -> Steps | None:
@@ -254,7 +244,7 @@ def _between_graphs(context: Context) -> Steps | None:
 
 
 def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
-    """Steps from start to start; the last one lasts until the device has done what it launched."""
+    """Steps from start to start; the last one lasts until the device has done its work."""
     if len(start) < 2:
         return None
     end = np.append(start[1:], max(end_ns, int(start[-1])))

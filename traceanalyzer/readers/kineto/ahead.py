@@ -22,7 +22,7 @@ from traceanalyzer.readers.kineto import windows, workers
 from traceanalyzer.readers.kineto.decoding import EventDecoder
 from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
 from traceanalyzer.readers.kineto.windows import EventWindows, last_border
-from traceanalyzer.readers.kineto.workers import Slot, Worker
+from traceanalyzer.readers.kineto.workers import DecodingWorker, Slot
 from traceanalyzer.readers.source import Source
 
 _READS = 4
@@ -107,7 +107,7 @@ class _Chunk:
 class ReadAhead:
     """A stream that is read ahead, and the parts of the trace that have been made of what was read."""
 
-    def __init__(self, source: Source, slots: list[Slot], started: list[Worker], decoder: EventDecoder) -> None:
+    def __init__(self, source: Source, slots: list[Slot], started: list[DecodingWorker], decoder: EventDecoder) -> None:
         self._source, self._slots, self._workers, self._decoder = source, slots, list(started), decoder
         self._free = list(range(len(slots)))
         self._ahead: deque[_Chunk] = deque()
@@ -235,7 +235,7 @@ class ReadAhead:
             if len(chunk.borders) > 1 and not (chunk.is_given or chunk.is_done):
                 yield chunk
 
-    def _give(self, chunk: _Chunk, worker: Worker) -> None:
+    def _give(self, chunk: _Chunk, worker: DecodingWorker) -> None:
         chunk.is_given = True
         self._given[chunk.slot] = chunk
         try:
@@ -257,7 +257,7 @@ class ReadAhead:
             else:
                 self._finish(slot, sizes)
 
-    def _lose(self, worker: Worker) -> None:
+    def _lose(self, worker: DecodingWorker) -> None:
         """Go on without a worker that has died."""
         self._workers.remove(worker)
         for slot in worker.busy_with:

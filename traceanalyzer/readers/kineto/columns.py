@@ -129,7 +129,7 @@ class Collector:
 
     def _times(self, events: Sequence[Event]) -> I64:
         start = nanoseconds([event.ts for event in events], len(events))
-        if lost := np.count_nonzero(start == INVALID):
+        if lost := int(np.count_nonzero(start == INVALID)):
             self.losses["read-no-time"] += lost
         return start
 
