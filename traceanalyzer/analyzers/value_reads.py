@@ -30,8 +30,10 @@ _NO_READINGS = Text("skip-no-value-reads", "the program reads no values of tenso
 _PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
 _HEAVY = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*|attention\w*|embedding\w*))$|^autograd::"
+    r"|^torch\.distributed\.ddp\.reducer::"
 )
-"""Operators of models: a value that is read after them is a result, not one value of many."""
+"""Operators of models: a value that is read after them is a result, not one value of many. So are those of
+DistributedDataParallel, whose reducer reads for each parameter whether it was used."""
 _BETWEEN = 16
 """Operators between two readings of a run at most (own choice: printing calls 14 before its first)."""
 _PAUSE_NS = 200_000

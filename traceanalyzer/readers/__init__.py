@@ -41,12 +41,15 @@ def _is_trace(source: Source) -> bool:
 
 
 def _read_text(source: Source) -> TableDocument:
-    from traceanalyzer.readers import key_averages  # noqa: PLC0415 - only for texts
+    from traceanalyzer.readers import key_averages, other_tools  # noqa: PLC0415 - only for texts
 
     data = source.peek(_LONGEST_TEXT)
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
-    document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)
+    text = key_averages.decode(data)
+    document = key_averages.read(text, source.name, source.size_bytes)
     if not document.tables:
+        if known := other_tools.described(text, document):
+            raise UnusableInputError(f"{source.name}: {known}")
         raise UnusableInputError(
             f"{source.name}: contains neither a profiler trace (JSON with a traceEvents list) nor a table of "
             f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
