@@ -36,7 +36,7 @@ class SetUp(msgspec.Struct, frozen=True):
     name: str
     """Name of the runtime function, of an event of the profiler, of a range or of a Python frame."""
     is_inferred: bool
-    """Whether it only counts because it is a launch of a millisecond or longer: its name says nothing about loading."""
+    """Whether it only counts because it is a launch of a millisecond or longer: its name does not show loading."""
     python_line: str | None
     """The Python line that caused it; null where stacks were not recorded."""
     calls: int

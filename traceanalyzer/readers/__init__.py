@@ -41,13 +41,16 @@ def _is_trace(source: Source) -> bool:
 
 
 def _read_text(source: Source) -> TableDocument:
-    from traceanalyzer.readers import key_averages  # noqa: PLC0415 - only for texts
+    from traceanalyzer.readers import key_averages, other_tools  # noqa: PLC0415 - only for texts
 
     data = source.peek(_LONGEST_TEXT)
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
-    document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)
+    text = key_averages.decode(data)
+    document = key_averages.read(text, source.name, source.size_bytes)
     if not document.tables:
-        row = key_averages.row_without_header(key_averages.decode(data))
+        if known := other_tools.described(text, document):
+            raise UnusableInputError(f"{source.name}: {known}")
+        row = key_averages.row_without_header(text)
         if row is not None:
             raise UnusableInputError(
                 f"{source.name}: from line {row} on, lines look like rows of key_averages().table(), but their header "

@@ -128,7 +128,7 @@ def ranges(numbers: Iterable[tuple[int, int]], most: int | None = None) -> str:
 
     Args:
         numbers: First and last number of each range.
-        most: Ranges to show; what comes behind them is three dots.
+        most: Number of ranges to show; the others are replaced by three dots.
     """
     shown = [str(first) if first == last else f"{first}-{last}" for first, last in numbers]
     return ", ".join(shown[:most]) + (", ..." if most is not None and len(shown) > most else "")

@@ -41,7 +41,7 @@ def row_without_header(text: str) -> int | None:
 
 
 def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
-    """Read all profiler tables of a text. A text without tables is no error.
+    """Read all profiler tables of a text. A text without tables is not an error.
 
     Args:
         text: The document; `decode` makes it from bytes.
