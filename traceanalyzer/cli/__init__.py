@@ -82,9 +82,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
     except OSError as error:
-        _forget_output()
+        forget_output()
         _fail(f"standard output: cannot be written: {error.strerror or error}")
 
 
@@ -123,7 +123,7 @@ def _warn_of_namesake() -> None:
         print(f"traceanalyzer: {one_line(message)}", file=sys.stderr)  # noqa: T201
 
 
-def _forget_output() -> None:
+def forget_output() -> None:
     """What Python flushes at exit goes nowhere: the reader of our output is gone, or the disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

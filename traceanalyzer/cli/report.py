@@ -29,6 +29,9 @@ _NEXT = Text("report-next", "Next: {command}", note="command is what the user ma
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
 
+_ROWS = 100
+"""Rows of a table where nobody says how many, as in torch."""
+
 FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
 
 
@@ -59,7 +62,7 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
     "break and recompilation. Repeatable.",
 )
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
-@click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
+@click.option("--row-limit", type=int, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @flame.options
 @delivery.assets_options
@@ -82,7 +85,7 @@ def command(
     captures: tuple[str, ...],
     compile_logs: tuple[str, ...],
     sort_by: str | None,
-    row_limit: int,
+    row_limit: int | None,
     group_by_input_shape: bool,
     over: str | None,
     weight: str | None,
@@ -142,13 +145,16 @@ def command(
     forms = {target.form for target in targets}
     if TABLE in forms and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
+    if TABLE not in forms and (sort_by is not None or row_limit is not None or group_by_input_shape):
+        raise UsageError("--sort-by, --row-limit and --group-by-input-shape are about a table; add -o table.txt")
     flame.check(forms, over, weight, StepChoice(first, last, skip_warmup))
     asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures, jobs)
     made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
         trace = _traced(made.measured, given, "a table (.txt)")
-        return _table(trace, sort_by, row_limit, by_shape=group_by_input_shape)
+        rows = _ROWS if row_limit is None else row_limit
+        return _table(trace, sort_by, rows, by_shape=group_by_input_shape)
 
     def speedscope() -> str:
         return flame.speedscope(_traced(made.measured, given, "a flame graph"), asked.steps, over, spoken)
