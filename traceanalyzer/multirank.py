@@ -183,7 +183,8 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     advice = judge(facts_of_ranks.facts(summary, results), rules)
     shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found, "stragglers": told}
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
-    return pipeline.report_of(totals.source(name, own), summary, shown, skipped, joining.doubts(found), advice)
+    doubts = (*joining.damaged(members), *joining.doubts(found))
+    return pipeline.report_of(totals.source(name, own), summary, shown, skipped, doubts, advice)
 
 
 def _world_size(members: Iterable[Member]) -> int | None:

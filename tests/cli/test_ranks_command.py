@@ -193,3 +193,18 @@ def test_a_saved_report_that_was_changed_is_one_line(traces: Path, tmp_path: Pat
     saved.write_text(json.dumps(report))
     line = assert_one_line(call("ranks", saved, "-q"))
     assert "changed.json: was changed after it was written: " in line
+
+
+def test_a_damaged_rank_is_named_wherever_it_is_joined(tmp_path: Path) -> None:
+    for path in write(tmp_path / "run", "rank{}.json")[2:3]:
+        path.write_bytes(path.read_bytes()[:-200])
+    says = "1 of 4 files is damaged or cut off (rank 2): events of this rank are missing"
+    direct = as_json(tmp_path / "run")
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    for rank in range(4):
+        assert call("report", tmp_path / "run" / f"rank{rank}.json", "-q", "-o", saved / f"r{rank}.json").code == 0
+    assert call("batch", tmp_path / "run", "-q", "-o", tmp_path / "out", "--format", "json").code == 0
+    (joined,) = (tmp_path / "out").glob("*.all-ranks.report.json")
+    for found in (direct, as_json(saved), json.loads(joined.read_bytes())):
+        assert found["warnings"][0]["message"]["text"].startswith(says)  # type: ignore[index]

@@ -187,6 +187,12 @@ def test_a_reader_that_stops_after_one_line_is_no_error() -> None:
     assert (run.code, run.out, run.err) == (0, "{\n", "")
 
 
+def test_a_closed_standard_error_changes_nothing_else() -> None:
+    without_errors = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)
+    assert spawn("report", SMALL, program=without_errors) == spawn("report", SMALL, "-q")
+    assert spawn("report", "no.json", program=without_errors) == Run(2, b"", b"")
+
+
 def test_files_are_written_although_standard_output_is_closed(tmp_path: Path) -> None:
     without_output = ("sh", "-c", 'exec "$@" >&-', "sh")
     run = spawn("report", TRAINING, "-o", tmp_path / "x.json", program=(*without_output, *PROGRAM))

@@ -69,6 +69,8 @@ def one_line(message: str) -> str:
 
 def main() -> None:
     """Run the program; errors become one line and an exit code."""
+    if sys.stderr is None:  # closed: what would be said there is for nobody
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - pathlib would have to be imported; stays open
     for stream in (sys.stdout, sys.stderr):
         # Names of kernels may hold characters that the console has not.
         if hasattr(stream, "reconfigure"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 import click
@@ -169,7 +168,7 @@ def command(
     if show:
         page.show(targets)
     elif not outputs and form is None and not quiet:
-        command = f"traceanalyzer report {one_line(shlex.quote(given))} -o report.html"
+        command = suggestions.with_more("-o", "report.html")
         click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
 

@@ -101,7 +101,9 @@ def _several(where: str, run: str | None, reading: Reading) -> Given:
         read = _all_of(counting, reading)
     if not read:
         failed = next((file for file in files if file.failure is not None), None)
-        raise UnusableInputError(f"{where}: {failed.failure}") if failed else opening.nothing_in([where])
+        raise (
+            UnusableInputError(f"{failed.found.location}: {failed.failure}") if failed else opening.nothing_in([where])
+        )
     ignored = tuple(file.found.name for file in files if file.found.name not in read)
     return _of_reports(where, read, run, ignored)
 
