@@ -6,6 +6,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
+from traceanalyzer.capture.agent.saving import SUFFIX, TABLES_SUFFIX
 from traceanalyzer.comparison import printed
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -104,8 +105,14 @@ def _several(where: str, run: str | None, reading: Reading) -> Given:
         raise (
             UnusableInputError(f"{failed.found.location}: {failed.failure}") if failed else opening.nothing_in([where])
         )
-    ignored = tuple(file.found.name for file in files if file.found.name not in read)
+    names = [file.found.name for file in files]
+    ignored = tuple(name for name in names if name not in read and _trace_of(name) not in read)
     return _of_reports(where, read, run, ignored)
+
+
+def _trace_of(name: str) -> str:
+    """The trace beside which a capture has written tables of this name; another name is returned as it is."""
+    return f"{name.removesuffix(TABLES_SUFFIX)}{SUFFIX}" if name.endswith(TABLES_SUFFIX) else name
 
 
 def _all_of(files: list[SniffedFile], reading: Reading) -> dict[str, Report]:
